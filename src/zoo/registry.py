@@ -1,0 +1,245 @@
+"""Names to variants: a slot is a place in a model, a choice is the variant picked for it with its options."""
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+T = TypeVar("T")
+REQUIRED = inspect.Parameter.empty
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """' (did you mean 'x'?)' for the allowed name closest to `word`, or '' where none is close."""
+    close = difflib.get_close_matches(word, list(allowed), n=1, cutoff=0.6)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:
+    """Raise a ValueError with the nearest right answer where `word` is not one of `allowed`.
+
+    Raises:
+        ValueError: `word` is not allowed.
+    """
+    allowed = list(allowed)
+    if word not in allowed:
+        listed = ", ".join(allowed) if allowed else "none"
+        raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One keyword-only parameter of a variant."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+
+@dataclass(frozen=True)
+class PerLayer:
+    """Values cycled over the layers of a stack: layer i reads values[i % len(values)]."""
+
+    values: tuple[Any, ...]
+
+    def at(self, layer: int) -> Any:
+        return self.values[layer % len(self.values)]
+
+
+class Slot(Generic[T]):
+    """A named place in a model and the variants that may fill it.
+
+    A variant's positional parameters are what the model supplies; its keyword-only parameters are its options,
+    read off the signature of its constructor.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.variants: dict[str, type[T]] = {}
+
+    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+        """Decorate a class with the name under which files and commands choose it."""
+
+        def add(variant: type[T]) -> type[T]:
+            assert name not in self.variants, f"{self.name} '{name}' is registered twice"
+            self.variants[name] = variant
+            return variant
+
+        return add
+
+    def names(self) -> list[str]:
+        return list(self.variants)
+
+    def __getitem__(self, name: str) -> type[T]:
+        refuse_unknown(name, self.variants, self.name, self.name)
+        return self.variants[name]
+
+    def options(self, name: str) -> dict[str, Option]:
+        """The options of a variant, by name, in the order of its signature."""
+        constructor = self[name].__init__
+        hints = typing.get_type_hints(constructor, include_extras=True)
+        parameters = inspect.signature(constructor).parameters.values()
+        keyword_only = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        return {p.name: Option(p.name, hints[p.name], p.default) for p in keyword_only}
+
+    def parse(self, value: Any, place: str | None = None, default: str | None = None) -> "Choice[T]":
+        """Read a choice as it is written in a file: a name, or a map with `name` and options.
+
+        Args:
+            place: where the value stands, for messages; the slot's name when None.
+            default: the variant that a map without `name` speaks about.
+
+        Raises:
+            ValueError: an unknown name or option, a wrong type, a missing option.
+        """
+        place = place or self.name
+        if isinstance(value, Choice):
+            return value
+        if isinstance(value, str):
+            value = {"name": value}
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place}: expected the name of a {self.name} or a map with 'name', got {value!r}")
+        name = value["name"] if "name" in value else default
+        if not isinstance(name, str):
+            raise ValueError(f"{place}: 'name' is missing; allowed: {', '.join(self.variants)}")
+        refuse_unknown(name, self.variants, self.name, place)
+        known = self.options(name)
+        given = {key: v for key, v in value.items() if key != "name"}
+        for key in given:
+            refuse_unknown(str(key), known, f"option of {self.name} '{name}'", place)
+        missing = [key for key, option in known.items() if option.default is REQUIRED and key not in given]
+        if missing:
+            raise ValueError(f"{place}: {self.name} '{name}' needs the option '{missing[0]}'")
+        return Choice(self, name, {k: check_cycled(v, known[k].annotation, f"{place}.{k}") for k, v in given.items()})
+
+    def build(self, value: Any, *supplied: Any) -> T:
+        """Build the chosen variant from what the model supplies."""
+        return self.parse(value).build(*supplied)
+
+
+@dataclass(frozen=True)
+class Choice(Generic[T]):
+    """A variant of a slot with the options that were given (the others keep the signature's defaults)."""
+
+    slot: Slot[T]
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, layer: int) -> "Choice[T]":
+        """The choice for one layer: options that are lists are cycled over the layers."""
+        picked = {k: v.at(layer) if isinstance(v, PerLayer) else v for k, v in self.options.items()}
+        return Choice(self.slot, self.name, picked)
+
+    def inherit(self, **values: Any) -> "Choice[T]":
+        """Give options that were not set, where the variant has them."""
+        known = self.slot.options(self.name)
+        missing = {k: v for k, v in values.items() if k in known and k not in self.options}
+        return Choice(self.slot, self.name, {**self.options, **missing})
+
+    def option(self, key: str) -> Any:
+        """The value an option has: given, or the signature's default."""
+        return self.options[key] if key in self.options else self.slot.options(self.name)[key].default
+
+    def build(self, *supplied: Any) -> T:
+        return self.slot[self.name](*supplied, **self.options)
+
+    def plain(self) -> Any:
+        """The choice as it is written in a file."""
+        if not self.options:
+            return self.name
+        return {"name": self.name, **{key: plain(value) for key, value in self.options.items()}}
+
+
+def plain(value: Any) -> Any:
+    """A checked value as YAML and JSON write it."""
+    if isinstance(value, Choice):
+        return value.plain()
+    if isinstance(value, PerLayer):
+        return [plain(v) for v in value.values]
+    if isinstance(value, Mapping):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def check_cycled(value: Any, annotation: Any, place: str) -> Any:
+    """As `check`, but a list becomes a PerLayer unless the annotation is a list by nature."""
+    if isinstance(value, list) and not takes_list(annotation):
+        if not value:
+            raise ValueError(f"{place}: an empty list cannot be cycled over layers")
+        return PerLayer(tuple(check(v, annotation, f"{place}[{i}]") for i, v in enumerate(value)))
+    return check(value, annotation, place)
+
+
+def takes_list(annotation: Any) -> bool:
+    """Whether a list is a value of this annotation itself."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return any(takes_list(a) for a in get_args(annotation))
+    return annotation is Any or get_origin(annotation) in (list, tuple)
+
+
+def check(value: Any, annotation: Any, place: str) -> Any:
+    """Return `value` as the annotated type: a whole number is a valid float, nothing else is converted.
+
+    An annotation `Annotated[…, slot]` stands for a choice of that slot.
+
+    Raises:
+        ValueError: the value is not of that type.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any or isinstance(value, Choice):
+        return value
+    if origin is Annotated:
+        slot = arguments[1]
+        return slot.parse(value, place) if isinstance(slot, Slot) else check(value, arguments[0], place)
+    if origin in (Union, types.UnionType):
+        return check_union(value, annotation, place)
+    if origin in (tuple, list) and isinstance(value, list | tuple):
+        return origin(check(v, arguments[0], f"{place}[{i}]") for i, v in enumerate(value))
+    if origin is dict and isinstance(value, Mapping):
+        return {key: check(v, arguments[1], f"{place}.{key}") for key, v in value.items()}
+    if origin is typing.Literal:
+        refuse_unknown(str(value), [str(a) for a in arguments], "value", place)
+        return next(a for a in arguments if str(a) == str(value))
+    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(annotation, type) and origin is None and type(value) is annotation:
+        return value
+    raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
+
+
+def check_union(value: Any, annotation: Any, place: str) -> Any:
+    """`check` against the first member of a union that takes the value."""
+    members = get_args(annotation)
+    if value is None and type(None) in members:
+        return None
+    refusals = []
+    for member in (m for m in members if m is not type(None)):
+        try:
+            return check(value, member, place)
+        except ValueError as refusal:
+            refusals.append(refusal)
+    if len(refusals) == 1:
+        raise refusals[0]
+    raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
+
+
+def describe(annotation: Any) -> str:
+    """A type in words a user knows."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in words:
+        return words[annotation]
+    if origin is Annotated:
+        return describe(arguments[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(a) for a in arguments)
+    if origin in (list, tuple):
+        return "a list"
+    if origin is dict or annotation is Mapping:
+        return "a map"
+    return str(getattr(annotation, "__name__", annotation))
