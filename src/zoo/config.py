@@ -1,6 +1,7 @@
 """Strict YAML to frozen dataclasses and back: one `base:`, `--set a.b=c`, and nothing that is silently ignored."""
 
 import dataclasses
+import os
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -9,40 +10,68 @@ from typing import Any, TypeVar
 
 import yaml
 
-from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.registry import UNIONS, Choice, PerLayer, Slot, check, check_cycled, nearest, plain, refuse_unknown
 
 C = TypeVar("C")
 Tree = dict[str, Any]
 MAX_BYTES = 1_000_000
+VARIANT_KEYS = ("name", "kind")
 PACKAGE = Path(__file__).parent
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML's safe loader without aliases and repeated keys; `1e-6` is a number."""
+    """YAML that holds data only: no aliases, no tags, no repeated keys.
+
+    Plain words mean what YAML 1.2 says, and `1e-6` is a number: `yes`, `on`, `12:30`, `010` and dates are texts.
+    """
+
+    yaml_implicit_resolvers: dict[str, Any] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise ValueError(f"line {mark.line + 1}: aliases (*name) are not allowed")
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError(f"line {line}: aliases (*name) are not allowed")
+        if getattr(event, "tag", None) is not None:
+            raise ValueError(f"line {line}: tags (!name) are not allowed, got '{event.tag}'")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int):
-                raise ValueError(f"line {key_node.start_mark.line + 1}: a key must be a text")
+            line = key_node.start_mark.line + 1
+            if type(key) not in (str, int):
+                raise ValueError(f"line {line}: a key must be a text, got {key!r}")
             if key in seen:
-                raise ValueError(f"line {key_node.start_mark.line + 1}: key '{key}' is written twice")
+                raise ValueError(f"line {line}: key '{key}' is written twice")
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
-    list("-+0123456789."),
-)
+class StrictDumper(yaml.SafeDumper):
+    """YAML that StrictLoader reads back as the same values."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        escaped = not text.isprintable()  # a break inside plain or single quotes is folded away
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if escaped else None)
+
+
+EXPONENT = r"[-+]?(?:[0-9][0-9_]*\.?|[0-9][0-9_]*\.[0-9_]+|\.[0-9][0-9_]*)[eE][-+]?[0-9]+"
+FLOAT = rf"{EXPONENT}|[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
+for kind, pattern, first in (
+    ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", "true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)", list("-+0123456789")),
+    ("float", FLOAT, list("-+.0123456789")),
+):
+    StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), first)
+StrictDumper.add_representer(str, StrictDumper.represent_text)
+# beside YAML 1.1's rules, so that what either would misread is written in quotes
+StrictDumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{FLOAT})$"), list("-+.0123456789"))
 
 
 def parse_yaml(text: str, place: str) -> Any:
@@ -52,13 +81,16 @@ def parse_yaml(text: str, place: str) -> Any:
         ValueError: it is not YAML, repeats a key, or uses tags or aliases.
     """
     try:
-        return yaml.load(text, StrictLoader)  # noqa: S506 - StrictLoader is a SafeLoader
+        return yaml.load(text, StrictLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark else ""
-        raise ValueError(f"{place}:{line} {getattr(error, 'problem', None) or error}") from None
-    except (ValueError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or error
+        raise ValueError(f"{place}:{line} {' '.join(str(problem).split())}") from None
+    except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{place}: nested too deeply") from None
 
 
 def read_yaml(path: Path) -> Tree:
@@ -67,17 +99,20 @@ def read_yaml(path: Path) -> Tree:
     Raises:
         ValueError: not a readable file, not UTF-8, too large, or not a map.
     """
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path}: {'not a file' if os.path.exists(path) else 'no such file'}")
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which no config is")
     try:
         text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
     tree = parse_yaml(text, str(path))
     if not isinstance(tree, dict):
-        raise ValueError(f"{path}: expected a map of keys to values")
+        got = "nothing" if tree is None else f"a {type(tree).__name__}"
+        raise ValueError(f"{path}: expected a map of keys to values, got {got}")
     return tree
 
 
@@ -98,21 +133,24 @@ def find(name: str, kind: str, what: str) -> Path:
     Raises:
         ValueError: neither; with the nearest shipped name.
     """
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
     shipped = folder(kind) / f"{name}.yaml"
-    if "/" not in name and not name.endswith((".yaml", ".yml")) and shipped.is_file():
+    if not is_path and os.path.isfile(shipped):
         return shipped
-    path = Path(name).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(name))
+    if os.path.isfile(path):
         return path
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        raise ValueError(f"{name}: no such file")
     known = names(kind)
-    raise ValueError(f"unknown {what} '{name}'{nearest(name, known)}; known: {', '.join(known)}; or give a path to a .yaml file")
+    if is_path:
+        problem = "not a file" if os.path.exists(path) else "no such file"
+        raise ValueError(f"{name}: {problem}{nearest(path.stem, known)}")
+    listed = ", ".join(known)
+    raise ValueError(f"unknown {what} '{name}'{nearest(name, known)}; known: {listed}; or give a path to a .yaml file")
 
 
 def about(path: Path) -> str:
     """What a file is for: its first comment line, without the name it may begin with."""
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8-sig") as lines:
         first = lines.readline()
     text = first.lstrip("# ").strip() if first.startswith("#") else ""
     return re.sub(r"^\S+\.yaml:\s*", "", text)
@@ -122,21 +160,30 @@ def read_with_base(path: Path, kind: str, what: str) -> Tree:
     """Read a file and lay it over the one that its `base:` names (which may have a base too)."""
     chain: list[Path] = []
     layers: list[Tree] = []
-    while path not in chain:
-        chain.append(path)
-        tree = read_yaml(path)
-        base = tree.pop("base", None)
-        layers.append(tree)
-        if base is None:
-            merged: Tree = {}
-            for layer in reversed(layers):
-                merged = merge(merged, layer)
-            return merged
-        if not isinstance(base, str):
-            raise ValueError(f"{path}: base: expected a name or a path, got {base!r}")
-        beside = path.parent / base
-        path = beside if beside.is_file() else find(base, kind, what)
-    raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} name each other")
+    base: Any = str(path)
+    while base is not None:
+        if path.resolve() in chain:
+            raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} name each other")
+        chain.append(path.resolve())
+        layers.append(read_yaml(path))
+        base = layers[-1].pop("base", None)
+        if base is not None:
+            path = find_base(base, path, kind, what)
+    merged: Tree = {}
+    for layer in reversed(layers):
+        merged = merge(merged, layer)
+    return merged
+
+
+def find_base(base: Any, path: Path, kind: str, what: str) -> Path:
+    """The file that the `base:` of the file at `path` means: one beside it, or what `find` finds."""
+    if not isinstance(base, str):
+        raise ValueError(f"{path}: base: expected a name or a path, got {base!r}")
+    beside = path.parent / base
+    try:
+        return beside if os.path.isfile(beside) else find(base, kind, what)
+    except ValueError as error:
+        raise ValueError(f"{path}: base: {error}") from None
 
 
 def merge(below: Any, above: Any) -> Any:
@@ -144,29 +191,33 @@ def merge(below: Any, above: Any) -> Any:
 
     A name and `{name: …}` are the same thing, and where `name` or `kind` changes, the old variant's options go.
     """
+    if isinstance(above, str) and isinstance(below, Mapping) and below.get("name") == above:
+        return below
     if not isinstance(above, Mapping):
         return above
     if isinstance(below, str):
         below = {"name": below}
-    if not isinstance(below, Mapping) or any(k in above and k in below and above[k] != below[k] for k in ("name", "kind")):
+    if not isinstance(below, Mapping) or any(k in above and k in below and above[k] != below[k] for k in VARIANT_KEYS):
         below = {}
     merged = dict(below)
     for key, value in above.items():
-        merged[key] = merge(below.get(key), value)
+        merged[key] = merge(merged.get(key), value)
     return merged
 
 
 def parse_set(text: str) -> tuple[tuple[str, ...], Any]:
-    """Split `a.b=c` into its path and its value, read as YAML.
+    """Split `a.b=c` into its path and its value, read as YAML; nothing is set by `a.b=null`.
 
     Raises:
         ValueError: not of that form.
     """
-    key, equals, value = text.partition("=")
+    key, equals, written = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
-    if not equals or not all(path):
+    value = parse_yaml(written, f"--set {key}")
+    silent = value is None and written.strip().lower() not in ("null", "~")  # nothing, or only a comment
+    if not equals or not all(path) or silent:
         raise ValueError(f"--set {text}: expected key=value, such as training.steps=1000")
-    return path, parse_yaml(value, f"--set {key}")
+    return path, value
 
 
 def nest(path: Iterable[str], value: Any) -> Any:
@@ -197,29 +248,36 @@ def build(cls: type[C], tree: Any, place: str) -> C:
             values[name] = read_field(tree[name], field, hints[name], f"{place}.{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ValueError(f"{place}: the key '{name}' is missing")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except ValueError as error:  # from __post_init__, which does not know its place
+        raise ValueError(f"{place}: {error}") from None
 
 
 def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, place: str) -> Any:
     """One field's value, checked against its annotation."""
     slot = slot_of(annotation)
+    default = field.default.name if isinstance(field.default, Choice) else None
     per_layer = field.metadata.get("per_layer", False)
-    if slot is not None and value is not None and not isinstance(value, list):
-        default = field.default.name if isinstance(field.default, Choice) else None
+    if slot is not None and isinstance(value, Mapping):
         return slot.parse(value, place, default)
-    members = typing.get_args(annotation) or (annotation,)
-    nested = next((m for m in members if dataclasses.is_dataclass(m)), None)
+    if slot is not None and per_layer and isinstance(value, list):
+        value = [{"name": default, **v} if default and isinstance(v, Mapping) else v for v in value]
+    nested = next((member for member in members(annotation) if dataclasses.is_dataclass(member)), None)
     if nested is not None and isinstance(value, Mapping):
         return build(nested, value, place)  # type: ignore[arg-type]
     return check_cycled(value, annotation, place) if per_layer else check(value, annotation, place)
 
 
+def members(annotation: Any) -> tuple[Any, ...]:
+    """What a union is of, or the annotation itself."""
+    return typing.get_args(annotation) if typing.get_origin(annotation) in UNIONS else (annotation,)
+
+
 def slot_of(annotation: Any) -> Slot[Any] | None:
     """The slot that an annotation `Annotated[…, slot]` names, also inside a union with None."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        marked = typing.get_args(annotation)[1]
-        return marked if isinstance(marked, Slot) else None
-    return next((s for a in typing.get_args(annotation) if (s := slot_of(a)) is not None), None)
+    marked = (typing.get_args(m)[1] for m in members(annotation) if typing.get_origin(m) is typing.Annotated)
+    return next((mark for mark in marked if isinstance(mark, Slot)), None)
 
 
 def dump(settings: Any) -> Tree:
@@ -227,10 +285,11 @@ def dump(settings: Any) -> Tree:
     out: Tree = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        out[field.name] = dump(value) if dataclasses.is_dataclass(value) and not isinstance(value, Choice) else plain(value)
+        nested = dataclasses.is_dataclass(value) and not isinstance(value, Choice | PerLayer)
+        out[field.name] = dump(value) if nested else plain(value)
     return out
 
 
 def to_yaml(tree: Mapping[str, Any]) -> str:
     """A map as YAML text in the order of its keys."""
-    return yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(dict(tree), Dumper=StrictDumper, sort_keys=False, allow_unicode=True, width=120)

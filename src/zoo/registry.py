@@ -2,14 +2,17 @@
 
 import difflib
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty
+UNIONS = (Union, types.UnionType)
+MAPS = (dict, Mapping)
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -96,15 +99,17 @@ class Slot(Generic[T]):
             ValueError: an unknown name or option, a wrong type, a missing option.
         """
         place = place or self.name
-        if isinstance(value, Choice):
+        if isinstance(value, Choice) and value.slot is self:
             return value
         if isinstance(value, str):
             value = {"name": value}
         if not isinstance(value, Mapping):
             raise ValueError(f"{place}: expected the name of a {self.name} or a map with 'name', got {value!r}")
-        name = value["name"] if "name" in value else default
-        if not isinstance(name, str):
+        name = value.get("name", default)
+        if name is None:
             raise ValueError(f"{place}: 'name' is missing; allowed: {', '.join(self.variants)}")
+        if not isinstance(name, str):
+            raise ValueError(f"{place}: 'name' must be a text, got {name!r}; allowed: {', '.join(self.variants)}")
         refuse_unknown(name, self.variants, self.name, place)
         known = self.options(name)
         given = {key: v for key, v in value.items() if key != "name"}
@@ -130,8 +135,7 @@ class Choice(Generic[T]):
 
     def at(self, layer: int) -> "Choice[T]":
         """The choice for one layer: options that are lists are cycled over the layers."""
-        picked = {k: v.at(layer) if isinstance(v, PerLayer) else v for k, v in self.options.items()}
-        return Choice(self.slot, self.name, picked)
+        return Choice(self.slot, self.name, {key: at_layer(value, layer) for key, value in self.options.items()})
 
     def inherit(self, **values: Any) -> "Choice[T]":
         """Give options that were not set, where the variant has them."""
@@ -144,6 +148,15 @@ class Choice(Generic[T]):
         return self.options[key] if key in self.options else self.slot.options(self.name)[key].default
 
     def build(self, *supplied: Any) -> T:
+        """Build the variant from what the model supplies.
+
+        Raises:
+            ValueError: an option is a list to be cycled, but this choice is not made for one layer.
+        """
+        for key, value in self.options.items():
+            if isinstance(value, PerLayer):
+                place = f"{self.slot.name} '{self.name}': {key}"
+                raise ValueError(f"{place}: expected one value, not a list, got {plain(value)}")
         return self.slot[self.name](*supplied, **self.options)
 
     def plain(self) -> Any:
@@ -151,6 +164,13 @@ class Choice(Generic[T]):
         if not self.options:
             return self.name
         return {"name": self.name, **{key: plain(value) for key, value in self.options.items()}}
+
+
+def at_layer(value: Any, layer: int) -> Any:
+    """What one layer reads of a value that may be cycled over the layers, options of a choice included."""
+    if isinstance(value, PerLayer):
+        value = value.at(layer)
+    return value.at(layer) if isinstance(value, Choice) else value
 
 
 def plain(value: Any) -> Any:
@@ -168,7 +188,7 @@ def plain(value: Any) -> Any:
 
 def check_cycled(value: Any, annotation: Any, place: str) -> Any:
     """As `check`, but a list becomes a PerLayer unless the annotation is a list by nature."""
-    if isinstance(value, list) and not takes_list(annotation):
+    if isinstance(value, list | tuple) and not takes_list(annotation):
         if not value:
             raise ValueError(f"{place}: an empty list cannot be cycled over layers")
         return PerLayer(tuple(check(v, annotation, f"{place}[{i}]") for i, v in enumerate(value)))
@@ -177,9 +197,11 @@ def check_cycled(value: Any, annotation: Any, place: str) -> Any:
 
 def takes_list(annotation: Any) -> bool:
     """Whether a list is a value of this annotation itself."""
-    if get_origin(annotation) in (Union, types.UnionType):
+    if get_origin(annotation) is Annotated:
+        return takes_list(get_args(annotation)[0])
+    if get_origin(annotation) in UNIONS:
         return any(takes_list(a) for a in get_args(annotation))
-    return annotation is Any or get_origin(annotation) in (list, tuple)
+    return annotation in (Any, list, tuple) or get_origin(annotation) in (list, tuple)
 
 
 def check(value: Any, annotation: Any, place: str) -> Any:
@@ -191,40 +213,65 @@ def check(value: Any, annotation: Any, place: str) -> Any:
         ValueError: the value is not of that type.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation is Any or isinstance(value, Choice):
+    if annotation is Any:
         return value
     if origin is Annotated:
         slot = arguments[1]
         return slot.parse(value, place) if isinstance(slot, Slot) else check(value, arguments[0], place)
-    if origin in (Union, types.UnionType):
+    if origin in UNIONS:
         return check_union(value, annotation, place)
     if origin in (tuple, list) and isinstance(value, list | tuple):
-        return origin(check(v, arguments[0], f"{place}[{i}]") for i, v in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
-        return {key: check(v, arguments[1], f"{place}.{key}") for key, v in value.items()}
+        return origin(check(v, a, f"{place}[{i}]") for i, (v, a) in enumerate(pair_up(value, annotation, place)))
+    if origin in MAPS and isinstance(value, Mapping):
+        return {check(k, arguments[0], place): check(v, arguments[1], f"{place}.{k}") for k, v in value.items()}
+    if annotation in MAPS and isinstance(value, Mapping):
+        return dict(value)
     if origin is typing.Literal:
-        refuse_unknown(str(value), [str(a) for a in arguments], "value", place)
-        return next(a for a in arguments if str(a) == str(value))
-    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return check_literal(value, arguments, place)
+    if annotation is float and type(value) in (int, float):
+        return check_finite(value, place)
     if isinstance(annotation, type) and origin is None and type(value) is annotation:
         return value
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
 
 
+def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
+    """Each value of a list with its annotation: `tuple[A, B]` takes two, `tuple[A, ...]` and `list[A]` any number."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is list or arguments[-1] is Ellipsis:
+        return [(value, arguments[0]) for value in values]
+    if len(values) != len(arguments):
+        raise ValueError(f"{place}: expected {describe(annotation)}, got {list(values)}")
+    return list(zip(values, arguments, strict=True))
+
+
+def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
+    """`check` against a list of values: of the same type and equal."""
+    if isinstance(value, str):
+        refuse_unknown(value, [str(a) for a in allowed], "value", place)
+    if not any(type(a) is type(value) and a == value for a in allowed):
+        raise ValueError(f"{place}: expected {' or '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def check_finite(value: float, place: str) -> float:
+    """A number as a float, unless no float holds it."""
+    if abs(value) <= sys.float_info.max:  # false for nan, and no conversion that may overflow
+        return float(value)
+    raise ValueError(f"{place}: expected a finite number, got {value!r}")
+
+
 def check_union(value: Any, annotation: Any, place: str) -> Any:
     """`check` against the first member of a union that takes the value."""
-    members = get_args(annotation)
-    if value is None and type(None) in members:
+    if value is None and type(None) in get_args(annotation):
         return None
-    refusals = []
-    for member in (m for m in members if m is not type(None)):
+    members = [m for m in get_args(annotation) if m is not type(None)]
+    for member in members:
         try:
             return check(value, member, place)
         except ValueError as refusal:
-            refusals.append(refusal)
-    if len(refusals) == 1:
-        raise refusals[0]
+            if len(members) == 1 and get_origin(member) is not None:  # the member's own message says more
+                raise refusal
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
 
 
@@ -236,10 +283,14 @@ def describe(annotation: Any) -> str:
         return words[annotation]
     if origin is Annotated:
         return describe(arguments[0])
-    if origin in (Union, types.UnionType):
+    if origin in UNIONS:
         return " or ".join(describe(a) for a in arguments)
-    if origin in (list, tuple):
+    if origin is typing.Literal:
+        return " or ".join(map(repr, arguments))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return f"a list of {len(arguments)} values"
+    if annotation in (list, tuple) or origin in (list, tuple):
         return "a list"
-    if origin is dict or annotation is Mapping:
+    if annotation in MAPS or origin in MAPS or is_dataclass(annotation):
         return "a map"
     return str(getattr(annotation, "__name__", annotation))

@@ -1,0 +1,53 @@
+"""What every test runs under: no network, a cache of its own, one thread, and checked shapes."""
+
+import ipaddress
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import jaxtyping
+import pytest
+from hypothesis import settings
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers of one run share its folder
+    FOLDER = tempfile.TemporaryDirectory(prefix="zoo-tests-")
+    os.environ |= {"ZOO_CACHE": f"{FOLDER.name}/zoo", "HF_HOME": f"{FOLDER.name}/hugging-face"}
+
+# before zoo is imported: every annotated shape in these packages is checked at each call
+jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.objectives"], "beartype.beartype")
+
+settings.register_profile("zoo", deadline=None, derandomize=True, database=None, max_examples=100)
+settings.load_profile("zoo")
+
+opened: list[str] = []
+
+
+def is_local(address: Any) -> bool:
+    """Whether a socket's address stays on this machine: a path, or a loopback number."""
+    if not isinstance(address, tuple):
+        return True
+    try:
+        return ipaddress.ip_address(address[0]).is_loopback
+    except ValueError:
+        return address[0] in ("", "localhost")
+
+
+def refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook: a connection to another machine is refused, and remembered even where the refusal is caught."""
+    if event in ("socket.connect", "socket.sendto") and not is_local(arguments[1]):
+        opened.append(str(arguments[1]))
+        raise PermissionError(f"a test must not reach the network: {arguments[1]}")
+
+
+sys.addaudithook(refuse_network)
+
+
+@pytest.fixture(autouse=True)
+def no_network() -> Iterator[list[str]]:
+    """The addresses outside this machine that the test tried to reach; one of them fails it."""
+    opened.clear()
+    yield opened
+    assert not opened, f"a test must not reach the network: {', '.join(opened)}"
