@@ -1,0 +1,61 @@
+"""Slot `activation`: the elementwise nonlinearity. Supplied: nothing."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.registry import Slot
+
+activations: Slot[nn.Module] = Slot("activation")
+
+
+@activations.register("relu")
+class ReLU(nn.Module):
+    """max(0, x)."""
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.relu(x)
+
+
+@activations.register("gelu")
+class GELU(nn.Module):
+    """x times the standard normal's distribution function at x, exactly.
+
+    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2. BERT's.
+    """
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.gelu(x)
+
+
+@activations.register("gelu_tanh")
+class GELUTanh(nn.Module):
+    """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the approximation of GELU that GPT uses.
+
+    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
+    """
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.gelu(x, approximate="tanh")
+
+
+@activations.register("silu")
+class SiLU(nn.Module):
+    """x times the logistic function of x.
+
+    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415; called swish by Ramachandran et al. 2017.
+    """
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.silu(x)
+
+
+@activations.register("relu_squared")
+class ReLUSquared(nn.Module):
+    """max(0, x) squared.
+
+    Source: So et al. 2021 (Primer), arXiv:2109.08668, section 4.2.
+    """
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.relu(x).square()

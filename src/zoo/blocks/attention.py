@@ -1,0 +1,224 @@
+"""Slot `attention`: how queries read a memory. Supplied: d_model, n_heads, d_memory."""
+
+from typing import Annotated, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.blocks.documents import View
+from zoo.blocks.norm import norms
+from zoo.blocks.position import Position
+from zoo.blocks.residual import IntoStream
+from zoo.registry import Slot
+
+
+class Reading(NamedTuple):
+    """A memory as keys and values."""
+
+    keys: Float[Tensor, "batch kv_heads memory d_key"]
+    values: Float[Tensor, "batch kv_heads memory d_value"]
+
+
+class Attention(nn.Module):
+    """softmax(Q K' / sqrt(d_key)) V for each head, concatenated and mapped back.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
+
+    Args:
+        n_kv_heads: heads of keys and values, each shared by n_heads / n_kv_heads heads of queries.
+        window: a query sees keys at distances below it (tokens); None: all.
+        d_key, d_value: width of a head; None: d_model / n_heads.
+        bias: whether the four maps have biases.
+        qk_norm: normalize queries and keys of each head (Dehghani et al. 2023, arXiv:2302.05442): a registered norm,
+            or true for rmsnorm.
+        sinks: learned logits of each head that take part in the softmax and carry no value (Xiao et al. 2023,
+            arXiv:2309.17453, in the form of gpt-oss); true is 1.
+        dropout: share of the weights dropped in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_memory: int | None,
+        n_kv_heads: int,
+        *,
+        window: int | None,
+        d_key: int | None,
+        d_value: int | None,
+        bias: bool,
+        qk_norm: bool | str,
+        sinks: bool | int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        if d_key is None and d_model % n_heads:
+            near = ", ".join(str(n) for n in range(1, d_model + 1) if d_model % n == 0 and n <= 2 * n_heads)
+            raise ValueError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given; n_heads that fit: {near}")
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
+            raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
+        if window is not None and window < 1:
+            raise ValueError(f"window ({window}) must be at least 1: a place sees itself")
+        self.d_key = d_key or d_model // n_heads
+        self.d_value = d_value or d_key or d_model // n_heads
+        self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
+        d_memory = d_memory or d_model
+        self.query = nn.Linear(d_model, n_heads * self.d_key, bias)
+        self.key = nn.Linear(d_memory, n_kv_heads * self.d_key, bias)
+        self.value = nn.Linear(d_memory, n_kv_heads * self.d_value, bias)
+        self.output = IntoStream(n_heads * self.d_value, d_model, bias)
+        kind = "rmsnorm" if qk_norm is True else qk_norm
+        self.query_norm = norms.build(kind, self.d_key) if kind else None
+        self.key_norm = norms.build(kind, self.d_key) if kind else None
+        self.sinks = nn.Parameter(torch.zeros(n_heads, int(sinks))) if sinks else None
+
+    def read(self, memory: Float[Tensor, "batch memory d_memory"], at: Int[Tensor, "batch memory"] | None, position: Position | None) -> Reading:
+        """Keys and values of a memory; `at` are its positions."""
+        keys = self.key(memory).unflatten(-1, (self.n_kv_heads, self.d_key)).transpose(1, 2)
+        values = self.value(memory).unflatten(-1, (self.n_kv_heads, self.d_value)).transpose(1, 2)
+        if self.key_norm is not None:
+            keys = self.key_norm(keys)
+        if position is not None and at is not None:
+            keys = position.rotate(keys, at)
+        return Reading(keys, values)
+
+    def forward(
+        self, x: Float[Tensor, "batch queries d_model"], reading: Reading, view: View, record: list[Tensor | None] | None = None
+    ) -> Float[Tensor, "batch queries d_model"]:
+        """Read a memory; with a `record`, its weights (batch, heads, queries, memory) are appended to it."""
+        queries = self.query(x).unflatten(-1, (self.n_heads, self.d_key)).transpose(1, 2)
+        if self.query_norm is not None:
+            queries = self.query_norm(queries)
+        if view.position is not None:
+            queries = view.position.rotate(queries, view.positions)
+        heads = self.fused(queries, reading, view) if record is None else self.eager(queries, reading, view, record)
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+    def fused(self, queries: Tensor, reading: Reading, view: View) -> Float[Tensor, "batch heads queries d_value"]:
+        """torch's kernels; a query that sees no key gets 0."""
+        keys, values = (t.to(queries.dtype) for t in reading)
+        mask = view.scores(self.window)
+        causal = self.sinks is None and mask is not None and mask.dtype == torch.bool and view.causal_only(self.window)
+        if self.sinks is not None:
+            mask, keys, values = self.with_sinks(mask, keys, values, queries)
+        elif mask is not None and mask.dtype != torch.bool:
+            mask = mask.to(queries.dtype)
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=None if causal else mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+            enable_gqa=self.n_kv_heads != self.n_heads,
+        )
+
+    def with_sinks(self, mask: Tensor | None, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Sinks as keys of zeros, whose scores are their logits, with values of zeros."""
+        assert self.sinks is not None
+        n_sinks, shape = self.sinks.shape[1], (len(keys), self.n_heads, queries.shape[2])
+        seen = queries.new_zeros(*shape, keys.shape[2])
+        if mask is not None:
+            seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask
+        logits = self.sinks[None, :, None].expand(*shape, n_sinks).to(seen.dtype)
+        keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
+        return torch.cat([seen, logits], dim=-1), keys, values
+
+    def eager(self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None]) -> Float[Tensor, "batch heads queries d_value"]:
+        """The formula itself, with weights to show."""
+        shared = self.n_heads // self.n_kv_heads
+        keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in reading)
+        scores = queries @ keys.transpose(-1, -2) / self.d_key**0.5
+        mask = view.scores(self.window)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        n_keys = scores.shape[-1]
+        if self.sinks is not None:
+            scores = torch.cat([scores, self.sinks[None, :, None].expand(*scores.shape[:3], -1).to(scores.dtype)], dim=-1)
+        # softmax over nothing is 0/0: a query without keys has weights 0, as in the fused kernels.
+        unseen = scores.isneginf().all(-1, keepdim=True)
+        wide = scores.masked_fill(unseen, 0.0).to(torch.promote_types(scores.dtype, torch.float32))
+        weights = wide.softmax(-1).masked_fill(unseen, 0.0)[..., :n_keys]
+        record.append(weights)
+        return F.dropout(weights.to(values.dtype), self.dropout, self.training) @ values
+
+
+attentions: Slot[Attention] = Slot("attention")
+
+
+@attentions.register("full")
+class FullAttention(Attention):
+    """Every head of queries has keys and values of its own.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_memory: int | None = None,
+        *,
+        window: int | None = None,
+        d_key: int | None = None,
+        d_value: int | None = None,
+        bias: bool = True,
+        qk_norm: bool | Annotated[str, norms] = False,
+        sinks: bool | int = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            d_model,
+            n_heads,
+            d_memory,
+            n_heads,
+            window=window,
+            d_key=d_key,
+            d_value=d_value,
+            bias=bias,
+            qk_norm=qk_norm,
+            sinks=sinks,
+            dropout=dropout,
+        )
+
+
+@attentions.register("grouped")
+class GroupedAttention(Attention):
+    """Groups of heads share keys and values; one group is multi-query attention.
+
+    Source: Ainslie et al. 2023, arXiv:2305.13245; Shazeer 2019, arXiv:1911.02150 (one group).
+
+    Args:
+        n_kv_heads: number of groups; it divides n_heads.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_memory: int | None = None,
+        *,
+        n_kv_heads: int,
+        window: int | None = None,
+        d_key: int | None = None,
+        d_value: int | None = None,
+        bias: bool = True,
+        qk_norm: bool | Annotated[str, norms] = False,
+        sinks: bool | int = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            d_model,
+            n_heads,
+            d_memory,
+            n_kv_heads,
+            window=window,
+            d_key=d_key,
+            d_value=d_value,
+            bias=bias,
+            qk_norm=qk_norm,
+            sinks=sinks,
+            dropout=dropout,
+        )

@@ -1,0 +1,170 @@
+"""Slot `block`: how sublayers, norms and the residual stream connect. Supplied: norm maker, mixer, cross, feed_forward, dropout."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from zoo.blocks.attention import Attention, Reading
+from zoo.blocks.documents import View
+from zoo.blocks.mixer import Mixer
+from zoo.registry import Slot
+
+Stream = Float[Tensor, "batch length d_model"]
+Sublayer = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class Crossing:
+    """A memory to read: its states, and who may see what of it."""
+
+    states: Float[Tensor, "batch memory d_memory"]
+    view: View
+
+
+@dataclass
+class BlockState:
+    """What a block remembers between steps: its mixer's state and the memory's keys and values."""
+
+    mixer: Any
+    memory: Reading | None = None
+
+
+@dataclass
+class Record:
+    """Attention weights of a stack, layer by layer, filled where they are asked for."""
+
+    mixer: list[Tensor | None]
+    cross: list[Tensor | None]
+
+
+class Block(nn.Module, ABC):
+    """One layer: mixer, attention to a memory where there is one, feed-forward.
+
+    `final_norm` says whether a stack of such blocks must end with a norm.
+    """
+
+    final_norm: ClassVar[bool] = False
+
+    def __init__(
+        self, norm: Callable[[], nn.Module], mixer: Mixer, cross: Attention | None, feed_forward: nn.Module, dropout: float
+    ) -> None:
+        super().__init__()
+        self.mixer, self.cross, self.feed_forward = mixer, cross, feed_forward
+        self.dropout = nn.Dropout(dropout)
+        sublayers = ["mixer", "feed_forward"] if cross is None else ["mixer", "cross", "feed_forward"]
+        self.norms = nn.ModuleDict(self.build_norms(norm, sublayers))
+
+    def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
+        """One norm for each sublayer."""
+        return {name: norm() for name in sublayers}
+
+    @abstractmethod
+    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
+        """Put one sublayer into the residual stream."""
+
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer]) -> Stream:
+        """Put all sublayers into the residual stream, one after the other."""
+        for name, sublayer in sublayers.items():
+            x = self.connect(x, self.norms[name], sublayer)
+        return x
+
+    def forward(self, x: Stream, view: View, crossing: Crossing | None = None, record: Record | None = None) -> Stream:
+        """Whole rows at once."""
+        weights = (None, None) if record is None else (record.mixer, record.cross)
+        sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view, weights[0]))}
+        if self.cross is not None and crossing is not None:
+            cross = self.cross
+            reading = cross.read(crossing.states, None, None)
+            sublayers["cross"] = lambda h: self.dropout(cross(h, reading, crossing.view, weights[1]))
+        sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
+        return self.combine(x, sublayers)
+
+    def start_state(self, batch: int, crossing: Crossing | None) -> BlockState:
+        """What is known before the first place; the memory is read once."""
+        reading = None if self.cross is None or crossing is None else self.cross.read(crossing.states, None, None)
+        return BlockState(self.mixer.start_state(batch), reading)
+
+    def step(self, x: Stream, view: View, memory_view: View | None, state: BlockState) -> Stream:
+        """New places only; the state is carried on."""
+        sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.mixer.step(h, view, state.mixer)}
+        if self.cross is not None and state.memory is not None and memory_view is not None:
+            cross, memory = self.cross, state.memory
+            sublayers["cross"] = lambda h: cross(h, memory, memory_view)
+        sublayers["feed_forward"] = self.feed_forward
+        return self.combine(x, sublayers)
+
+    def reorder(self, state: BlockState, rows: Int[Tensor, " chosen"]) -> None:
+        """Continue with these rows of the batch (beams)."""
+        self.mixer.reorder(state.mixer, rows)
+        if state.memory is not None:
+            state.memory = Reading(state.memory.keys[rows], state.memory.values[rows])
+
+
+blocks: Slot[Block] = Slot("block")
+
+
+@blocks.register("post_norm")
+class PostNorm(Block):
+    """norm(x + f(x)): the stream itself is normalized after every sublayer.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.1; GPT-1 and BERT.
+    """
+
+    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
+        return norm(x + sublayer(x))
+
+
+@blocks.register("pre_norm")
+class PreNorm(Block):
+    """x + f(norm(x)): the residual stream itself is never normalized.
+
+    Source: Xiong et al. 2020, arXiv:2002.04745, figure 1b; GPT-2.
+    """
+
+    final_norm = True  # the stream grows with depth, so the stack must end with a norm
+
+    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
+        return x + sublayer(norm(x))
+
+
+@blocks.register("sandwich")
+class Sandwich(Block):
+    """x + norm(f(norm(x))): normalized on the way in and on the way out.
+
+    Source: Ding et al. 2021 (CogView), arXiv:2105.13290, section 2.4.
+    """
+
+    final_norm = True
+
+    def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
+        return {name: nn.ModuleDict({"before": norm(), "after": norm()}) for name in sublayers}
+
+    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
+        assert isinstance(norm, nn.ModuleDict)
+        return x + norm["after"](sublayer(norm["before"](x)))
+
+
+@blocks.register("parallel")
+class Parallel(Block):
+    """x + f(norm(x)) + g(norm(x)): all sublayers read the same normalized stream.
+
+    Source: Wang & Komatsuzaki 2021 (GPT-J); Chowdhery et al. 2022 (PaLM), arXiv:2204.02311, section 2.
+    """
+
+    final_norm = True
+
+    def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
+        return {"mixer": norm()}
+
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer]) -> Stream:
+        normalized = self.norms["mixer"](x)
+        for sublayer in sublayers.values():
+            x = self.connect(x, nn.Identity(), lambda _, f=sublayer: f(normalized))  # type: ignore[misc]
+        return x
+
+    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
+        return x + sublayer(norm(x))

@@ -1,0 +1,97 @@
+"""Documents, not padding: one rule for who may see whom, whatever is padded or packed."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from zoo.blocks.position import Position
+
+
+def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
+    """Positions that restart at each document; 0 where there is none."""
+    places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    starts = torch.where(begins, places, 0).cummax(dim=1).values
+    return torch.where(documents > 0, places - starts, 0)
+
+
+@dataclass
+class View:
+    """Who may see whom in one pass of one stack.
+
+    A query may see a key of the same document (0 is none), not later than itself in a causal stream, and nearer than
+    the layer's window. Places of a row serve for order and distance: inside a document they differ as positions do.
+
+    Args:
+        documents: of the queries.
+        positions: of the queries, counted inside their documents.
+        key_documents: of the keys.
+        start: place of the first query among the keys (tokens).
+        causal: whether a query sees only keys at or before its own place.
+        plain: whether every query and key is known to be of one and the same document.
+        position: where order enters the scores of the layer at hand.
+    """
+
+    documents: Int[Tensor, "batch queries"]
+    positions: Int[Tensor, "batch queries"]
+    key_documents: Int[Tensor, "batch keys"]
+    start: int = 0
+    causal: bool = False
+    plain: bool = False
+    position: Position | None = None
+    cache: dict[Any, Tensor | None] = field(default_factory=dict)
+
+    def under(self, position: Position) -> "View":
+        """The same view for layers with another position; masks stay shared."""
+        return replace(self, position=position)
+
+    def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
+        """Places of the queries and of the keys in the row."""
+        device = self.documents.device
+        queries = self.start + torch.arange(self.documents.shape[1], device=device)
+        return queries, torch.arange(self.key_documents.shape[1], device=device)
+
+    def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
+        """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""
+        key = ("mask", window)
+        if key not in self.cache:
+            self.cache[key] = self.build_mask(window)
+        return self.cache[key]
+
+    def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
+        parts = []
+        queries, keys = self.places()
+        distance = queries[:, None] - keys[None, :]
+        if self.causal and len(queries) > 1:
+            parts.append((distance >= 0)[None])
+        if window is not None:
+            parts.append((distance.abs() < window)[None])
+        if not self.plain:
+            same = self.documents[:, :, None] == self.key_documents[:, None, :]
+            parts.append(same & (self.documents > 0)[:, :, None])
+        if not parts:
+            return None
+        allowed = parts[0]
+        for part in parts[1:]:
+            allowed = allowed & part
+        return allowed[:, None]
+
+    def causal_only(self, window: int | None) -> bool:
+        """Whether causality is the whole rule, so that kernels need no mask."""
+        square = self.documents.shape[1] == self.key_documents.shape[1]
+        return self.plain and self.causal and window is None and square
+
+    def scores(self, window: int | None) -> Tensor | None:
+        """The mask with the position's bias: booleans, or what is added to the scores (-inf: unseen); None: nothing."""
+        position = self.position
+        key = ("scores", window, id(position))
+        if key not in self.cache:
+            allowed = self.mask(window)
+            bias = None if position is None else position.bias(*self.places())
+            both = bias is not None and allowed is not None
+            self.cache[key] = bias[None].masked_fill(~allowed, -torch.inf) if both else (allowed if bias is None else bias[None])
+        return self.cache[key]

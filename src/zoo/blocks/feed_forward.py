@@ -1,0 +1,75 @@
+"""Slot `feed_forward`: what is done to each place alone. Supplied: d_model, d_ff."""
+
+from typing import Annotated
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.blocks.activation import activations
+from zoo.blocks.residual import IntoStream
+from zoo.registry import Slot
+
+feed_forwards: Slot[nn.Module] = Slot("feed_forward")
+
+
+@feed_forwards.register("mlp")
+class MLP(nn.Module):
+    """f(x W1 + b1) W2 + b2.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, equation 2 (with relu).
+
+    Args:
+        activation: f, a registered activation.
+        bias: whether the two maps have biases.
+        dropout: share of the inner activations dropped in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: Annotated[str, activations] = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff, bias)
+        self.down = IntoStream(d_ff, d_model, bias)
+        self.activation = activations.build(activation)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.down(self.dropout(self.activation(self.up(x))))
+
+
+@feed_forwards.register("gated")
+class GatedMLP(nn.Module):
+    """(f(x W) * x V) W2: swiglu with silu, geglu with gelu, reglu with relu.
+
+    Source: Shazeer 2020, arXiv:2002.05202, equation 6.
+
+    Args:
+        activation: f, a registered activation.
+        bias: whether the three maps have biases.
+        dropout: share of the inner activations dropped in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: Annotated[str, activations] = "silu",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.gate = nn.Linear(d_model, d_ff, bias)
+        self.up = nn.Linear(d_model, d_ff, bias)
+        self.down = IntoStream(d_ff, d_model, bias)
+        self.activation = activations.build(activation)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))

@@ -1,0 +1,76 @@
+"""Slot `norm`: how the size of a vector is kept in bounds. Supplied: d_model."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.registry import Slot
+
+norms: Slot[nn.Module] = Slot("norm")
+
+
+@norms.register("layernorm")
+class LayerNorm(nn.Module):
+    """Shift each vector to mean 0, scale it to variance 1, then apply a learned gain and bias.
+
+    Source: Ba et al. 2016, arXiv:1607.06450, equation 4. ModernBERT leaves the bias out.
+
+    Args:
+        eps: added to the variance.
+        bias: whether there is a learned bias.
+    """
+
+    def __init__(self, d_model: int, *, eps: float = 1e-5, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        # torch's kernel keeps mean and variance in float32 whatever the input's dtype; weights follow the input.
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), bias, self.eps)
+
+
+@norms.register("rmsnorm")
+class RMSNorm(nn.Module):
+    """Divide each vector by its root mean square and apply a learned gain.
+
+    Source: Zhang & Sennrich 2019, arXiv:1910.07467, equation 4. The gain is applied after the return to the input's
+    dtype, as in Llama.
+
+    Args:
+        eps: added to the mean square.
+    """
+
+    def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        # Squares of bfloat16 numbers overflow their eight bits of precision: at least float32 inside.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return scaled.to(x.dtype) * self.weight.to(x.dtype)
+
+
+@norms.register("scalenorm")
+class ScaleNorm(nn.Module):
+    """Divide each vector by its length and multiply by one learned scale.
+
+    Source: Nguyen & Salazar 2019, arXiv:1910.05895, "ScaleNorm".
+
+    Args:
+        eps: the smallest length divided by, in the input's own units.
+    """
+
+    def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(float(d_model) ** 0.5))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (wide * (self.scale / wide.norm(dim=-1, keepdim=True).clamp_min(self.eps))).to(x.dtype)

@@ -1,0 +1,181 @@
+"""Slot `position`: where order enters a model. Supplied: d_model, n_heads, d_key, max_length, causal."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.registry import Slot
+
+
+class Position(nn.Module):
+    """Where order enters a model. A variant fills one of three hooks; the others leave their input as it is.
+
+    `embeds` says whether the variant acts on the input (once, before the first layer).
+    """
+
+    embeds = False
+
+    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        """Add to the token vectors; `at` counts from 0 at each document's first token."""
+        return x
+
+    def rotate(self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch heads length d_key"]:
+        """Turn queries or keys."""
+        return heads
+
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"] | None:
+        """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
+        return None
+
+
+positions: Slot[Position] = Slot("position")
+
+
+@positions.register("none")
+class NoPosition(Position):
+    """No order at all: attention is then equivariant to permutations.
+
+    Source: Kazemnejad et al. 2023, arXiv:2305.19466, "NoPE".
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
+        super().__init__()
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+    """PE(p, 2i) = sin(p / 10000^(2i/d_model)), PE(p, 2i+1) = cos(the same), in float64."""
+    at = torch.arange(length, dtype=torch.float64)[:, None]
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    table = torch.empty(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(at * rates)
+    table[:, 1::2] = torch.cos(at * rates)[:, : d_model // 2]
+    return table
+
+
+@positions.register("sinusoidal")
+class Sinusoidal(Position):
+    """Add sines and cosines of the position, interleaved, to the token vectors.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5. Angles are computed in float64, so that the table is
+    the formula's to the last bit of float32.
+    """
+
+    embeds = True
+
+    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(max_length, d_model).float(), persistent=False)
+
+    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        table = self.get_buffer("table")
+        if x.shape[1] > len(table):  # the formula has no end
+            table = sinusoids(x.shape[1], x.shape[2]).to(x.device)
+        return x + F.embedding(at, table).to(x.dtype)
+
+
+@positions.register("learned")
+class Learned(Position):
+    """Add a learned vector for each position.
+
+    Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; GPT and BERT.
+    """
+
+    embeds = True
+
+    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
+        super().__init__()
+        self.table = nn.Embedding(max_length, d_model)
+
+    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        return x + self.table(at).to(x.dtype)
+
+
+@positions.register("rotary")
+class Rotary(Position):
+    """Turn each pair (i, i + d_key/2) of queries and keys by position · base^(-2i/d_key).
+
+    Source: Su et al. 2021, arXiv:2104.09864, equation 34; paired by halves, as in GPT-NeoX and Llama.
+
+    Args:
+        base: the slowest pair turns once in about 2 pi base positions.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, base: float = 10000.0) -> None:
+        super().__init__()
+        if d_key % 2:
+            raise ValueError(f"position rotary needs an even d_key, got {d_key}")
+        rates = 1.0 / base ** (torch.arange(0, d_key, 2, dtype=torch.float32) / d_key)
+        self.register_buffer("rates", rates, persistent=False)
+
+    def rotate(self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch heads length d_key"]:
+        # Positions above 256 are not bfloat16 numbers: angles in at least float32.
+        rates = self.get_buffer("rates")
+        rates = rates.to(torch.promote_types(heads.dtype, torch.float32))
+        angles = (at[..., None].to(rates.dtype) * rates)[:, None]
+        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+@positions.register("alibi")
+class ALiBi(Position):
+    """Lower each score by the distance times a slope of the head.
+
+    Source: Press et al. 2021, arXiv:2108.12409, section 3; slopes for head counts that are no power of two as in the
+    authors' code. Symmetric in an encoder.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(n_heads)), persistent=False)
+
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"]:
+        distance = (query_at[:, None] - key_at[None, :]).abs()
+        return -self.get_buffer("slopes")[:, None, None] * distance
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """2^(-8/n), 2^(-16/n), … for n a power of two; else those of the power below, filled up from the one above."""
+    below = 2 ** math.floor(math.log2(n_heads))
+    slopes = [2.0 ** (-8.0 * (i + 1) / below) for i in range(below)]
+    between = [2.0 ** (-8.0 * (i + 1) / (2 * below)) for i in range(0, 2 * below, 2)]
+    return slopes + between[: n_heads - below]
+
+
+@positions.register("relative")
+class Relative(Position):
+    """Add a learned bias for each head and bucket of distances to the scores.
+
+    Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 2.1: half of the buckets for exact distances, the rest
+    growing logarithmically up to `max_distance`; in an encoder half of them for each direction.
+
+    Args:
+        buckets: number of distance classes.
+        max_distance: tokens; all beyond share the last bucket.
+    """
+
+    def __init__(
+        self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, buckets: int = 32, max_distance: int = 128
+    ) -> None:
+        super().__init__()
+        if buckets < 4 or max_distance <= buckets // 2:
+            raise ValueError(f"position relative needs buckets (got {buckets}) of at least 4 and max_distance (got {max_distance}) above buckets / 2")
+        self.table = nn.Embedding(buckets, n_heads)
+        self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
+
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"]:
+        offset = key_at[None, :] - query_at[:, None]
+        return self.table(self.bucket(offset)).permute(2, 0, 1)
+
+    def bucket(self, offset: Int[Tensor, "queries keys"]) -> Int[Tensor, "queries keys"]:
+        """The class of each offset (key minus query, in tokens)."""
+        size = self.buckets if self.causal else self.buckets // 2
+        side = torch.zeros_like(offset) if self.causal else (offset > 0).long() * size
+        distance = (-offset).clamp_min(0) if self.causal else offset.abs()
+        exact = size // 2
+        growth = torch.log(distance.clamp_min(1).float() / exact) / math.log(self.max_distance / exact)
+        far = (exact + (growth * (size - exact)).long()).clamp_max(size - 1)
+        return side + torch.where(distance < exact, distance, far)

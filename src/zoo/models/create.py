@@ -1,0 +1,26 @@
+"""Models by name, for Python users."""
+
+import fnmatch
+from typing import Any
+
+from zoo import config
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names of the shipped models that match a pattern such as `bert*`."""
+    return fnmatch.filter(config.names("configs"), pattern)
+
+
+def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
+    """Build a model by its name or the path of its file, initialised from a seed.
+
+    Args:
+        changes: keys as for `--set`: `create_model("gpt2", n_layers=6, norm="rmsnorm", **{"decoder.d_ff": 1024})`.
+
+    Raises:
+        ValueError: an unknown name, key or option, or a value that does not fit.
+    """
+    sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
+    return Model(load_settings(name, sets)).initialize(seed)

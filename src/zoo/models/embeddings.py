@@ -1,0 +1,65 @@
+"""From token ids to vectors."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from zoo.blocks.norm import norms
+from zoo.blocks.position import Position
+from zoo.registry import Choice
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings:
+    """How tokens become vectors.
+
+    Args:
+        scale: multiply token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4).
+        norm: normalize the sum of token, segment and position vectors (BERT).
+        segments: number of segment kinds; 0: none, 2: first and second sentence (BERT).
+        shared: encoder and decoder share one matrix.
+        vectors: a word2vec, GloVe or fastText text file that token vectors start from.
+        frozen: keep the token vectors as they start.
+    """
+
+    scale: bool = False
+    norm: Annotated[Choice[nn.Module], norms] | None = None
+    segments: int = 0
+    shared: bool = True
+    vectors: str | None = None
+    frozen: bool = False
+
+
+class Embeddings(nn.Module):
+    """Token vectors, plus segment vectors, plus whatever the position embeds; then norm and dropout.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, figure 2; scale from Vaswani et al. 2017, section 3.4.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, dropout: float, settings: EmbeddingSettings) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, d_model)
+        self.tokens.weight.requires_grad_(not settings.frozen)
+        self.segments = nn.Embedding(settings.segments, d_model) if settings.segments else None
+        self.norm = None if settings.norm is None else settings.norm.build(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.factor = d_model**0.5 if settings.scale else 1.0
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        segments: Int[Tensor, "batch length"] | None,
+        at: Int[Tensor, "batch length"],
+        positions: list[Position],
+    ) -> Float[Tensor, "batch length d_model"]:
+        x = self.tokens(tokens)
+        if self.factor != 1.0:
+            x = x * self.factor
+        if self.segments is not None:
+            # Without segments given, all is the first sentence, as in BERT.
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        for position in positions:
+            x = position.embed(x, at)
+        return self.dropout(x if self.norm is None else self.norm(x))

@@ -1,0 +1,141 @@
+"""Slot `head`: what scores the states. Supplied: d_model, vocab_size, pooled."""
+
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.blocks.activation import activations
+from zoo.blocks.norm import norms
+from zoo.registry import Slot
+
+
+class Head(nn.Module, ABC):
+    """Scores vectors: one for each place it is asked for.
+
+    Class attributes:
+        scores_documents: whether it scores documents (one vector each) instead of tokens.
+    """
+
+    scores_documents: ClassVar[bool]
+
+    @abstractmethod
+    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+        """Logits; `table` is the matrix of token vectors, for heads that are tied to it."""
+
+
+heads: Slot[Head] = Slot("head")
+
+
+class Pooler(nn.Module):
+    """tanh(x W + b) of a document's summary.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model)
+
+    def forward(self, summary: Float[Tensor, "documents d_model"]) -> Float[Tensor, "documents d_model"]:
+        return torch.tanh(self.dense(summary))
+
+
+@heads.register("language")
+class Language(Head):
+    """Scores of the next token: x E' with the token vectors E, or with a matrix of its own.
+
+    Source: Press & Wolf 2017, arXiv:1608.05859; Vaswani et al. 2017, section 3.4.
+
+    Args:
+        tied: whether E is the matrix of token vectors.
+        bias: whether a learned bias is added.
+    """
+
+    scores_documents = False
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, tied: bool = True, bias: bool = False) -> None:
+        super().__init__()
+        self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
+
+    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+        return F.linear(states, table if self.output is None else self.output.weight, self.bias)
+
+
+@heads.register("masked_lm")
+class MaskedLM(Head):
+    """norm(f(x W + b)) E' + c, with the token vectors E.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT.
+
+    Args:
+        activation: f, a registered activation.
+        norm: a registered norm.
+        bias: whether W has a bias (c is always there).
+    """
+
+    scores_documents = False
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        pooled: bool,
+        *,
+        activation: Annotated[str, activations] = "gelu",
+        norm: Annotated[str, norms] = "layernorm",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model, bias)
+        self.activation = activations.build(activation)
+        self.norm = norms.build(norm, d_model)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+        return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)
+
+
+@heads.register("next_sentence")
+class NextSentence(Head):
+    """Scores of "is next" (0) and "is not" (1), from the pooled summary.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2.
+    """
+
+    scores_documents = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool) -> None:
+        super().__init__()
+        self.output = nn.Linear(d_model, 2)
+
+    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+        return self.output(states)
+
+
+@heads.register("classification")
+class Classification(Head):
+    """One score for each class: from the pooled summary of an encoder, or a decoder's last place (then without bias).
+
+    Source: Devlin et al. 2019, section 4.1; Radford et al. 2018 (GPT-1), equation 3.
+
+    Args:
+        labels: number of classes.
+        dropout: share of the vector dropped in training; None: the model's dropout.
+    """
+
+    scores_documents = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float | None = None) -> None:
+        super().__init__()
+        if labels < 2:
+            raise ValueError(f"classification needs at least 2 labels, got {labels}")
+        self.dropout = nn.Dropout(dropout or 0.0)
+        self.output = nn.Linear(d_model, labels, bias=pooled)
+
+    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+        return self.output(self.dropout(states))

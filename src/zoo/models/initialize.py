@@ -1,0 +1,93 @@
+"""Slot `initialize`: how parameters begin, as published. Supplied: nothing."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from zoo.blocks.residual import IntoStream
+from zoo.registry import Slot
+
+
+class Initializer(ABC):
+    """Draws the first values of a model's matrices; norms, sinks and biases keep those of their constructors."""
+
+    @abstractmethod
+    def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
+        """A linear map's weight."""
+
+    @abstractmethod
+    def table(self, weight: Tensor, generator: torch.Generator) -> None:
+        """A table of vectors: tokens, segments, positions."""
+
+    @abstractmethod
+    def into_stream(self, n_layers: int) -> float:
+        """What the maps that write into the residual stream of a stack are multiplied by."""
+
+
+initializers: Slot[Initializer] = Slot("initialize")
+
+
+@initializers.register("normal")
+class Normal(Initializer):
+    """Normal numbers around 0.
+
+    Source: Radford et al. 2018 (GPT-1) and Devlin et al. 2019 (BERT): standard deviation 0.02; Radford et al. 2019
+    (GPT-2), section 2.3: maps into the residual stream scaled by 1/sqrt(N), N their number: two for each layer.
+
+    Args:
+        std: standard deviation.
+        truncated: draw again beyond two standard deviations (BERT's code).
+        residual: scale the maps into the residual stream by 1/sqrt(2 n_layers) (GPT-2).
+    """
+
+    def __init__(self, *, std: float = 0.02, truncated: bool = False, residual: bool = False) -> None:
+        self.std, self.truncated, self.residual = std, truncated, residual
+
+    def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
+        if self.truncated:
+            nn.init.trunc_normal_(weight, 0.0, self.std, -2 * self.std, 2 * self.std, generator=generator)
+        else:
+            nn.init.normal_(weight, 0.0, self.std, generator=generator)
+
+    def table(self, weight: Tensor, generator: torch.Generator) -> None:
+        self.matrix(weight, generator)
+
+    def into_stream(self, n_layers: int) -> float:
+        return (2 * n_layers) ** -0.5 if self.residual else 1.0
+
+
+@initializers.register("xavier")
+class Xavier(Initializer):
+    """Uniform numbers with variance 2 / (fan_in + fan_out); tables normal with standard deviation d_model^-0.5.
+
+    Source: Glorot & Bengio 2010, equation 16. The 2017 paper does not say; this is its authors' tensor2tensor code
+    (arXiv:1803.07416), whose tables are scaled back by sqrt(d_model) on the way in.
+    """
+
+    def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
+        nn.init.xavier_uniform_(weight, generator=generator)
+
+    def table(self, weight: Tensor, generator: torch.Generator) -> None:
+        nn.init.normal_(weight, 0.0, weight.shape[1] ** -0.5, generator=generator)
+
+    def into_stream(self, n_layers: int) -> float:
+        return 1.0
+
+
+def initialize(model: nn.Module, initializer: Initializer, n_layers: int, generator: torch.Generator) -> None:
+    """Draw every matrix and table of a part of a model; biases of linear maps begin at 0.
+
+    Args:
+        n_layers: layers of the stack that the part's residual stream runs through.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            initializer.matrix(module.weight, generator)
+            if isinstance(module, IntoStream):
+                with torch.no_grad():
+                    module.weight.mul_(initializer.into_stream(n_layers))
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            initializer.table(module.weight, generator)

@@ -1,0 +1,167 @@
+"""A model: encoder, decoder or both, and the heads that score what they say."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from zoo.models.heads import Head, Pooler
+from zoo.models.initialize import initialize
+from zoo.models.parts import Decoder, Encoder, Memory, Part, Pass, Weights, decoders, encoders
+from zoo.models.settings import ModelSettings
+from zoo.registry import Choice
+
+
+@dataclass
+class Output:
+    """What a model says.
+
+    Args:
+        heads: logits by head.
+        logits: the first head's.
+        weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
+            one entry a layer (None where its mixer has none); None unless asked for.
+    """
+
+    heads: dict[str, Tensor]
+    logits: Tensor
+    weights: Weights | None = None
+
+
+class Model(nn.Module):
+    """Encoders make a memory, decoders read it, heads score it.
+
+    Raises:
+        ValueError: settings that do not combine.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        given = settings.encoder, settings.decoder
+        self.encoder: Encoder | None = None
+        self.decoder: Decoder | None = None
+        if given[0] is not None:
+            self.encoder = encoders[given[0].kind](given[0].settings, settings.embeddings)
+        if given[1] is not None:
+            d_memory = None if self.encoder is None else self.encoder.d_model
+            self.decoder = decoders[given[1].kind](given[1].settings, settings.embeddings, d_memory)
+        if settings.embeddings.shared:
+            share_tokens(self.encoder, self.decoder)
+        part = self.stream
+        self.heads = nn.ModuleDict({choice.name: self.build_head(choice) for choice in settings.heads})
+        pools = part.pooled and any(head.scores_documents for head in self.heads.values())
+        self.pooler = Pooler(part.d_model) if pools else None
+
+    @property
+    def stream(self) -> Part:
+        """The part whose states the heads score."""
+        part = self.encoder if self.decoder is None else self.decoder
+        assert part is not None
+        return part
+
+    def build_head(self, choice: Choice[Head]) -> Head:
+        part = self.stream
+        size = self.settings.vocab_size if part.embeddings is None else part.embeddings.tokens.num_embeddings
+        return choice.inherit(dropout=self.settings.dropout).build(part.d_model, size, part.pooled)
+
+    def initialize(self, seed: int) -> "Model":
+        """Draw all parameters as the settings say; the same seed gives the same model."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        initializer = self.settings.initialize.build()
+        for part in (self.encoder, self.decoder):
+            if part is not None:
+                initialize(part, initializer, part.n_layers, generator)
+        self.initialize_heads(seed + 1)
+        return self
+
+    def initialize_heads(self, seed: int, names: list[str] | None = None) -> None:
+        """Draw the parameters of these heads (`pooler` among the names) and leave all else; None: of all."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        initializer = self.settings.initialize.build()
+        found: dict[str, nn.Module] = dict(self.heads.items())
+        if self.pooler is not None:
+            found["pooler"] = self.pooler
+        for name, head in found.items():
+            if names is None or name in names:
+                initialize(head, initializer, self.stream.n_layers, generator)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        source: Int[Tensor, "batch source"] | None = None,
+        documents: Int[Tensor, "batch length"] | None = None,
+        source_documents: Int[Tensor, "batch source"] | None = None,
+        segments: Int[Tensor, "batch length"] | None = None,
+        places: dict[str, Int[Tensor, " places"]] | None = None,
+        weights: bool = False,
+    ) -> Output:
+        """Score a batch.
+
+        Args:
+            tokens: the stream that the heads score.
+            source: the encoder's tokens, in a model that has both parts.
+            documents: of `tokens`: 0 nothing there, k the k-th document of the row; None: every row is one document.
+            source_documents: of `source`; target document k reads source document k.
+            segments: 0 or 1 by place, in a model with segments.
+            places: by head, flat places (row * length + place) to score, -1 none; a head without an entry scores all.
+            weights: also return attention weights.
+        """
+        record: Weights | None = {} if weights else None
+        memory = self.remember(source, source_documents, record)
+        given = Pass(tokens, documents, segments, record)
+        if self.decoder is not None:
+            states = self.decoder(given, memory)
+        else:
+            assert self.encoder is not None
+            states = self.encoder(given).states
+        logits = {name: self.score(name, states, given, (places or {}).get(name)) for name in self.heads}
+        return Output(logits, next(iter(logits.values())), record)
+
+    def remember(self, source: Tensor | None, documents: Tensor | None, record: Weights | None = None) -> Memory | None:
+        """The encoder's memory of a source; None in a model with one part."""
+        if self.encoder is None or self.decoder is None:
+            if source is not None:
+                raise ValueError("source: this model has one part, so it takes tokens only")
+            return None
+        if source is None:
+            raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
+        memory = self.encoder(Pass(source, documents, None, record))
+        assert isinstance(memory, Memory)
+        return memory
+
+    def score(self, name: str, states: Tensor, given: Pass, places: Tensor | None) -> Float[Tensor, "*places n"]:
+        """One head's logits."""
+        head, part = self.heads[name], self.stream
+        table = states if part.embeddings is None else part.embeddings.tokens.weight
+        if head.scores_documents:
+            documents = given.explicit_documents()
+            chosen = part.document_places(documents) if places is None else places
+            states = part.summarize(states, documents, chosen)
+            states = states if self.pooler is None else self.pooler(states)
+        elif places is not None:
+            states = states.flatten(0, 1)[places.clamp_min(0)]
+        logits: Tensor = head(states, table)
+        return logits
+
+
+def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:
+    """Let both parts read one matrix of token vectors.
+
+    Raises:
+        ValueError: the two matrices would not have the same size.
+    """
+    if encoder is None or decoder is None or encoder.embeddings is None or decoder.embeddings is None:
+        return
+    ours, theirs = encoder.embeddings.tokens.weight.shape, decoder.embeddings.tokens.weight.shape
+    if ours != theirs:
+        raise ValueError(
+            f"embeddings.shared: the encoder's token vectors are {tuple(ours)}, the decoder's {tuple(theirs)}; "
+            "set embeddings.shared to false or give both the same vocab_size and d_model"
+        )
+    decoder.embeddings.tokens = encoder.embeddings.tokens

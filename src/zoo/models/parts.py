@@ -1,0 +1,131 @@
+"""Slots `encoder` and `decoder`: encoders make a memory, decoders read it."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from zoo.blocks.documents import positions_of
+from zoo.models.embeddings import Embeddings
+from zoo.registry import Slot
+
+States = Float[Tensor, "batch length d_model"]
+Documents = Int[Tensor, "batch length"]
+Weights = dict[str, list[Tensor | None]]
+
+
+@dataclass
+class Memory:
+    """What an encoder hands to a decoder.
+
+    Args:
+        states: one vector a place.
+        documents: of the places; None where every row is one document without gaps.
+    """
+
+    states: Float[Tensor, "batch memory d_memory"]
+    documents: Int[Tensor, "batch memory"] | None
+
+
+@dataclass
+class Pass:
+    """One row-wise pass: tokens, their documents (None: every row is one), segments, and where weights are recorded."""
+
+    tokens: Int[Tensor, "batch length"]
+    documents: Documents | None = None
+    segments: Int[Tensor, "batch length"] | None = None
+    record: Weights | None = None
+
+    def explicit_documents(self) -> Documents:
+        """Documents of every place, 1 everywhere where they were left out."""
+        return torch.ones_like(self.tokens) if self.documents is None else self.documents
+
+
+class Part(nn.Module, ABC):
+    """An encoder or a decoder.
+
+    Class attributes:
+        Settings: the frozen dataclass that its map in a model's file is read into.
+        pooled: whether heads that score documents read its summary through the pooler.
+        causal: whether a place sees only those before it.
+    """
+
+    Settings: ClassVar[type]
+    pooled: ClassVar[bool]
+    causal: ClassVar[bool]
+    d_model: int
+    n_layers: int
+
+    @property
+    @abstractmethod
+    def embeddings(self) -> Embeddings | None:
+        """Where its tokens become vectors; None for a part that reads no tokens."""
+
+    @abstractmethod
+    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+        """The flat place (row * length + place) that stands for each document, in reading order."""
+
+    def summarize(self, states: States, documents: Documents, places: Int[Tensor, " places"]) -> Float[Tensor, "places d_model"]:
+        """One vector for each document that `places` stand for (-1: any vector)."""
+        return states.flatten(0, 1)[places.clamp_min(0)]
+
+    def checkpoint_layers(self, on: bool) -> None:
+        """Recompute each layer in the backward pass instead of keeping its activations."""
+
+
+class Encoder(Part):
+    """Makes a memory of its tokens."""
+
+    pooled = True
+    causal = False
+
+    @abstractmethod
+    def forward(self, given: Pass) -> Memory:
+        """Read whole rows."""
+
+    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+        begins = (documents > 0) & (positions_of(documents) == 0)
+        return begins.flatten().nonzero().squeeze(1)
+
+
+class Decoder(Part):
+    """Reads its tokens, and perhaps a memory, from left to right."""
+
+    pooled = False
+    causal = True
+
+    @abstractmethod
+    def forward(self, given: Pass, memory: Memory | None = None) -> States:
+        """Read whole rows."""
+
+    @abstractmethod
+    def start(self, batch: int, memory: Memory | None = None) -> Any:
+        """A state before the first token."""
+
+    @abstractmethod
+    def step(self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: Any) -> Float[Tensor, "batch new d_model"]:
+        """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
+
+    @abstractmethod
+    def reorder(self, state: Any, rows: Int[Tensor, " chosen"]) -> None:
+        """Continue with these rows of the batch (beams)."""
+
+    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+        ends = documents > 0
+        ends[:, :-1] &= documents[:, :-1] != documents[:, 1:]
+        return ends.flatten().nonzero().squeeze(1)
+
+
+@dataclass(frozen=True)
+class PartChoice:
+    """A part of a model as its file describes it: a kind and that kind's settings."""
+
+    kind: str
+    settings: Any = field(default=None)
+
+
+encoders: Slot[Encoder] = Slot("encoder")
+decoders: Slot[Decoder] = Slot("decoder")

@@ -1,0 +1,177 @@
+"""A model's file: read strictly, with what stacks inherit, and written back."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from zoo import config
+from zoo.config import Tree
+from zoo.models.embeddings import EmbeddingSettings
+from zoo.models.heads import Head, heads
+from zoo.models.initialize import Initializer, initializers
+from zoo.models.kinds import PARTS
+from zoo.models.parts import PartChoice
+from zoo.registry import Choice, nearest
+
+INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
+Sets = Iterable[tuple[tuple[str, ...], Any]]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model as its file describes it.
+
+    Args:
+        vocab_size: number of token vectors.
+        d_model: width of the states.
+        max_length: the most positions of one document (tokens).
+        dropout: share of sublayer outputs and embeddings dropped in training.
+        heads: what scores the states; the first one's logits are the model's.
+        training: settings for pretraining it, read by the training layer.
+    """
+
+    vocab_size: int
+    d_model: int
+    heads: tuple[Annotated[Choice[Head], heads], ...]
+    initialize: Annotated[Choice[Initializer], initializers] = initializers.parse("normal")
+    max_length: int = 512
+    dropout: float = 0.1
+    embeddings: EmbeddingSettings = EmbeddingSettings()
+    encoder: PartChoice | None = None
+    decoder: PartChoice | None = None
+    training: Tree = field(default_factory=dict)
+
+    @property
+    def parts(self) -> dict[str, PartChoice]:
+        """The parts that are there, by side."""
+        both = {"encoder": self.encoder, "decoder": self.decoder}
+        return {side: part for side, part in both.items() if part is not None}
+
+
+def load_settings(name: str, sets: Sets = ()) -> ModelSettings:
+    """Read a model by its shipped name or a path, changed by `--set` pairs.
+
+    Raises:
+        ValueError: an unknown name, key or option, a wrong type, parts that do not combine.
+    """
+    path = config.find(name, "configs", "model")
+    return parse_settings(config.read_with_base(path, "configs", "model"), sets, path.stem)
+
+
+def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSettings:
+    """Read a model's map.
+
+    Raises:
+        ValueError: as `load_settings`.
+    """
+    tree = {**tree, "heads": head_map(tree.get("heads", []), f"{place}.heads")}
+    for path, value in sets:
+        tree = apply(tree, path, value)
+    return read(tree, place)
+
+
+def head_map(value: Any, place: str) -> dict[str, Any]:
+    """Heads as a map of name to options, whichever way they are written."""
+    if isinstance(value, Mapping):
+        return {str(name): dict(options or {}) for name, options in value.items()}
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: expected a list of heads, got {value!r}")
+    choices = [heads.parse(head, f"{place}[{i}]") for i, head in enumerate(value)]
+    return {choice.name: dict(choice.options) for choice in choices}
+
+
+def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
+    """One `--set`: a key of the model, else of its one stack; an inherited key also replaces what stacks set."""
+    known = [f.name for f in dataclasses.fields(ModelSettings)]
+    if path[0] not in known:
+        path = (side_of(tree, path, known), *path)
+    if path == ("heads",):
+        value = {name: tree["heads"].get(name, {}) | options for name, options in head_map(value, "heads").items()}
+        return {**tree, "heads": value}
+    if path[0] == "heads" and path[1] not in tree["heads"]:
+        raise ValueError(f"--set {'.'.join(path)}: the model has no head '{path[1]}'; it has: {', '.join(tree['heads'])}")
+    if path[0] in PARTS and len(path) > 1 and not isinstance(tree.get(path[0]), Mapping):
+        raise ValueError(f"--set {'.'.join(path)}: the model has no {path[0]}")
+    if len(path) == 1 and path[0] in INHERITED:
+        tree = {key: forget(v, path[0]) if key in (*PARTS, "heads") else v for key, v in tree.items()}
+    merged = config.merge(tree, config.nest(path, value))
+    assert isinstance(merged, dict)
+    return merged
+
+
+def forget(tree: Any, key: str) -> Any:
+    """A stack's or the heads' map without an inherited key, also inside attention and each head."""
+    if not isinstance(tree, Mapping):
+        return tree
+    return {k: forget(v, key) if k == "attention" or k in heads.variants else v for k, v in tree.items() if k != key}
+
+
+def side_of(tree: Tree, path: tuple[str, ...], known: list[str]) -> str:
+    """The one stack that a bare key belongs to.
+
+    Raises:
+        ValueError: no stack has it, or more than one.
+    """
+    keys = {side: stack_keys(tree, side) for side in PARTS if isinstance(tree.get(side), Mapping)}
+    sides = [side for side, names in keys.items() if path[0] in names]
+    written = ".".join(path)
+    if len(sides) == 1:
+        return sides[0]
+    if sides:
+        raise ValueError(f"--set {written}: say which: {' or '.join(f'{side}.{written}' for side in sides)}")
+    allowed = known + [name for names in keys.values() for name in names]
+    raise ValueError(f"--set {written}: unknown key '{path[0]}'{nearest(path[0], allowed)}; allowed: {', '.join(dict.fromkeys(allowed))}")
+
+
+def stack_keys(tree: Tree, side: str) -> list[str]:
+    kind = tree[side].get("kind", "transformer")
+    return [f.name for f in dataclasses.fields(PARTS[side][kind].Settings)]
+
+
+def read(tree: Tree, place: str) -> ModelSettings:
+    """Build the settings; stacks inherit from the model what they do not set."""
+    if not tree["heads"]:
+        raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
+    plain = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
+    plain["heads"] = [heads.parse({"name": n, **options}, f"{place}.heads.{n}") for n, options in tree["heads"].items()]
+    settings = config.build(ModelSettings, plain, place)
+    given = {key: getattr(settings, key) for key in INHERITED}
+    parts = {side: read_part(side, tree[side], given, place) for side in PARTS if tree.get(side) is not None}
+    if not parts:
+        raise ValueError(f"{place}: a model needs an encoder, a decoder or both")
+    return dataclasses.replace(settings, **parts)
+
+
+def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
+    """One stack's settings."""
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
+    kind = tree.get("kind", "transformer")
+    slot = PARTS[side]
+    choice = slot.variants.get(kind)
+    if choice is None:
+        raise ValueError(f"{place}.{side}.kind: unknown {side} '{kind}'{nearest(str(kind), slot.names())}; allowed: {', '.join(slot.names())}")
+    keys = {f.name for f in dataclasses.fields(choice.Settings)}
+    filled = {k: v for k, v in inherited.items() if k in keys} | {k: v for k, v in tree.items() if k != "kind"}
+    return PartChoice(kind, config.build(choice.Settings, filled, f"{place}.{side}"))
+
+
+def dump_settings(settings: ModelSettings) -> Tree:
+    """The settings as the map that `parse_settings` reads back; stacks say only where they differ from the model."""
+    tree = {k: v for k, v in config.dump(dataclasses.replace(settings, encoder=None, decoder=None)).items() if k not in PARTS}
+    for side, part in settings.parts.items():
+        stack = config.dump(part.settings)
+        own = {k: v for k, v in stack.items() if k not in INHERITED or v != tree[k]}
+        tree[side] = {"kind": part.kind, **own}
+    return tree
+
+
+def with_heads(settings: ModelSettings, wanted: Iterable[Choice[Head]]) -> ModelSettings:
+    """The settings with exactly these heads; options that the model's file gives to a head of that name stay."""
+    written = {choice.name: choice for choice in settings.heads}
+    merged = [
+        Choice(heads, choice.name, {**(written[choice.name].options if choice.name in written else {}), **choice.options})
+        for choice in wanted
+    ]
+    return dataclasses.replace(settings, heads=tuple(merged))
