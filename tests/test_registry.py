@@ -67,7 +67,7 @@ def test_options_are_the_keyword_only_parameters():
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^decoder: unknown part 'gruoped' \(did you mean 'grouped'\?\); allowed: plain, "):
+    with pytest.raises(ValueError, match=r"^decoder: unknown part 'gruoped' \(did you mean 'grouped'\?\); allowed: "):
         parts.parse("gruoped", "decoder")
 
 
@@ -83,7 +83,7 @@ def test_nothing_allowed_is_said():
 
 
 def test_an_unknown_option_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^part: unknown option of part 'grouped' 'n_group' \(did you mean 'n_groups'\?\)"):
+    with pytest.raises(ValueError, match=r"unknown option of part 'grouped' 'n_group' \(did you mean 'n_groups'\?\)"):
         parts.parse({"name": "grouped", "n_group": 3})
 
 
