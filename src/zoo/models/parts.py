@@ -58,6 +58,7 @@ class Part(nn.Module, ABC):
     causal: ClassVar[bool]
     d_model: int
     n_layers: int
+    max_length: int
 
     @property
     @abstractmethod

@@ -194,7 +194,7 @@ class TransformerEncoder(Encoder):
     def __init__(self, settings: TransformerSettings, embeddings: EmbeddingSettings) -> None:
         super().__init__()
         self.stack = Stack(settings, embeddings, causal=False, d_memory=None)
-        self.d_model, self.n_layers = settings.d_model, settings.n_layers
+        self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
 
     @property
     def embeddings(self) -> Embeddings:
@@ -224,7 +224,7 @@ class TransformerDecoder(Decoder):
     def __init__(self, settings: TransformerSettings, embeddings: EmbeddingSettings, d_memory: int | None) -> None:
         super().__init__()
         self.stack = Stack(settings, embeddings, causal=True, d_memory=d_memory)
-        self.d_model, self.n_layers = settings.d_model, settings.n_layers
+        self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
 
     @property
     def embeddings(self) -> Embeddings:
