@@ -79,8 +79,9 @@ def size_faults(text: str, path: str) -> list[str]:
     """Functions that are too long or take too much."""
     faults = []
     tree = ast.parse(text)
+    slotted = variants(tree)
     for name, function, owner in functions(tree):
-        taken = parameters(function, owner, variants(tree))
+        taken = parameters(function, owner, slotted)
         if length(function) > 40 and not path.endswith(tuple(LONG)):
             faults.append(f"{path}:{function.lineno} {name} has {length(function)} lines (at most 40)")
         if taken > 7 and name not in MANY:

@@ -156,7 +156,7 @@ BAD = [
     ("import numpy as np", "zoo.blocks.norm", "blocks imports only jaxtyping, torch"),
     ("import yaml", "zoo.registry", "registry imports only the standard library"),
     ("def f():\n    import os", "zoo.runs.run", "imports os inside a function"),
-    ("class A:\n    def f(self):\n        if self:\n            from os import path", "zoo.runs.a", "imports os inside"),
+    ("class A:\n    def f(self):\n        if self:\n            from os import path", "zoo.runs.a", "imports os in"),
 ]
 
 

@@ -1,0 +1,50 @@
+# `make test` and `make quickstart` each make the virtual environment first, where it is missing or its pins changed.
+# They need Python 3.11 or newer, make and a package registry. Elsewhere than in .venv: make VENV=path.
+
+VENV ?= .venv
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$python && break; done)
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+START := $(shell date +%s)
+WORKERS ?= 2
+
+export HF_HUB_OFFLINE = 1
+export OMP_NUM_THREADS = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help test lint types tests quickstart clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make test        check the style and the types, run the tests"
+	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
+	@echo "make clean       remove the virtual environment and every cache"
+
+test: lint types tests
+	@echo "make test: all passed in $$(( $$(date +%s) - $(START) )) s, installing included"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+tests: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+quickstart: OMP_NUM_THREADS =
+quickstart: $(READY)
+	$(BIN)/python quickstart/run.py
+
+# torch alone comes first: with its exact version a wheel on disk is taken before any download
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name yours: make PYTHON=/path/to/python3"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,plots]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
