@@ -1,0 +1,40 @@
+"""How well a model predicts text, from sums of its negative log-likelihood in nats (never label-smoothed)."""
+
+import math
+
+from evaluate.info import Value
+
+from zoo.metrics.metric import Metric, metrics
+
+
+@metrics.register("perplexity")
+class Perplexity(Metric):
+    """exp(loss / count): the number of equally likely tokens that would be as hard to guess."""
+
+    higher_is_better = False
+    needs = "loss"
+    inputs = {"loss": Value("float64"), "count": Value("int64")}
+
+    def measure(self, loss: list[float], count: list[int]) -> float:
+        try:
+            return math.exp(math.fsum(loss) / positive(sum(count), "count"))
+        except OverflowError:
+            return math.inf
+
+
+@metrics.register("bits_per_byte")
+class BitsPerByte(Metric):
+    """loss / (ln 2 · bytes): bits that the model needs for a byte of UTF-8, whatever its tokenizer."""
+
+    higher_is_better = False
+    needs = "loss"
+    inputs = {"loss": Value("float64"), "bytes": Value("int64")}
+
+    def measure(self, loss: list[float], bytes: list[int]) -> float:
+        return math.fsum(loss) / (math.log(2) * positive(sum(bytes), "bytes"))
+
+
+def positive(total: int, what: str) -> int:
+    if total <= 0:
+        raise ValueError(f"{what}: there is nothing to measure (their sum is {total})")
+    return total

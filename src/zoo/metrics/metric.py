@@ -1,0 +1,50 @@
+"""The contract of metrics: an `evaluate.Metric` that needs no network and leaves no files."""
+
+import tempfile
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import evaluate
+from evaluate.info import Features  # `datasets`' own, through the library that asks for it
+
+from zoo.registry import Slot
+
+
+class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no types
+    """One number that says how good predictions are.
+
+    `add_batch` collects and `compute` answers {registered name: number}, as in `evaluate`. A class is named so that
+    `evaluate` derives the registered name from it: `BitsPerByte` is `bits_per_byte`.
+
+    Class attributes:
+        higher_is_better: which way is better.
+        needs: what is measured: `classes` (numbers), `texts`, or the `loss` (its sums, in nats).
+        inputs: by name, the type of what one example gives (of a loss: one example, or one batch).
+    """
+
+    higher_is_better: ClassVar[bool]
+    needs: ClassVar[Literal["classes", "texts", "loss"]]
+    inputs: ClassVar[dict[str, Any]]
+
+    def __init__(self) -> None:
+        # evaluate makes a folder for its cache whether or not it uses one; this goes when the metric goes
+        self.folder = tempfile.TemporaryDirectory(prefix="zoo-metric-")
+        super().__init__(keep_in_memory=True, cache_dir=self.folder.name)
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=self.__doc__ or "", citation="", inputs_description="", features=Features(self.inputs)
+        )
+
+    def _compute(self, **given: Any) -> dict[str, float]:
+        for name in self.inputs:
+            if not len(given[name]):
+                raise ValueError(f"{self.name}: there is nothing to measure (no {name})")
+        return {self.name: float(self.measure(**given))}
+
+    @abstractmethod
+    def measure(self, *args: Any, **given: Any) -> float:
+        """The number, from what `inputs` names (lists over the examples) and the metric's own options."""
+
+
+metrics: Slot[Metric] = Slot("metric")

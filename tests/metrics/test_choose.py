@@ -1,0 +1,48 @@
+"""Which metrics a task's list names."""
+
+import pytest
+
+from zoo.metrics.choose import ChosenMetric, parse_metrics
+
+OFFERED = {
+    "masked_lm": {"perplexity": False, "accuracy": True},
+    "next_sentence": {"accuracy": True},
+    "classification": {"accuracy": True, "f1": True},
+}
+
+
+def test_a_bare_name_belongs_to_the_first_objective_that_offers_it():
+    assert parse_metrics(["f1", "accuracy"], OFFERED) == [
+        ChosenMetric("classification", "f1", True),
+        ChosenMetric("masked_lm", "accuracy", True),
+    ]
+
+
+def test_a_full_name_picks_its_objective():
+    chosen = parse_metrics(["next_sentence/accuracy", "perplexity"], OFFERED)
+    assert [metric.name for metric in chosen] == ["next_sentence/accuracy", "masked_lm/perplexity"]
+    assert [metric.higher_is_better for metric in chosen] == [True, False]
+
+
+@pytest.mark.parametrize("value", [None, []])
+def test_no_metrics_is_an_empty_list(value: object):
+    assert parse_metrics(value, OFFERED) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("f1", r"task\.metrics: expected a list of metrics such as \[perplexity, accuracy\], got 'f1'"),
+        ([3], r"task\.metrics\[0\]: expected the name of a metric, got 3"),
+        (
+            ["f1", "acuracy"],
+            r"metrics\[1\]: unknown metric 'acuracy' \(did you mean 'accuracy'\?\); allowed: perplexity, accuracy, f1$",
+        ),
+        (["next_sentense/accuracy"], r"unknown objective 'next_sentense' \(did you mean 'next_sentence'\?\)"),
+        (["next_sentence/f1"], r"unknown metric of next_sentence 'f1'; allowed: accuracy"),
+        (["accuracy", "masked_lm/accuracy"], r"task\.metrics\[1\]: the metric 'masked_lm/accuracy' is named twice"),
+    ],
+)
+def test_a_wrong_list_is_refused_with_what_is_allowed(value: object, message: str):
+    with pytest.raises(ValueError, match=message):
+        parse_metrics(value, OFFERED, "task.metrics")

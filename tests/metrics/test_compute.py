@@ -1,0 +1,160 @@
+"""Metrics: their values against scikit-learn, sacrebleu and hand formulas, without network or files."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import evaluate
+import pytest
+import sacrebleu
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+from zoo.metrics.compute import compute
+from zoo.metrics.metric import metrics
+
+SOURCE = Path(__file__).parents[2] / "src"
+MEASURED = {
+    "classes": {"predictions": [0, 1, 1], "references": [0, 1, 0]},
+    "texts": {"predictions": ["a b c d e"], "references": [["a b c d f"]]},
+    "loss": {"loss": [2.0, 3.0], "count": [2, 3], "bytes": [4, 6]},
+}
+
+
+def test_accuracy_is_the_share_of_right_answers():
+    assert compute("accuracy", predictions=[2, 1, 0, 1, 1], references=[2, 1, 1, 0, 1]) == pytest.approx(3 / 5)
+
+
+def test_f1_of_two_classes_is_that_of_class_one():
+    # of class 1: 2 right of 3 predicted and 4 true
+    value = compute("f1", predictions=[1, 1, 1, 0, 0, 0], references=[1, 1, 0, 1, 1, 0])
+    assert value == pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
+
+
+def test_f1_of_more_classes_is_the_mean_over_them():
+    predictions, references = [0, 1, 2, 2, 1, 0, 0], [0, 2, 2, 1, 1, 0, 1]
+    by_class = f1_score(references, predictions, average=None)
+    assert compute("f1", predictions=predictions, references=references) == pytest.approx(by_class.mean())
+
+
+def test_f1_knows_a_third_class_that_does_not_occur():
+    inputs = {"predictions": [0, 0, 1], "references": [0, 1, 1]}
+    assert compute("f1", **inputs, classes=3) == pytest.approx(f1_score([0, 1, 1], [0, 0, 1], average="macro"))
+    assert compute("f1", **inputs) == compute("f1", **inputs, classes=2) == pytest.approx(2 / 3)
+
+
+def test_f1_without_a_right_answer_is_zero():
+    assert compute("f1", predictions=[0, 0], references=[1, 1]) == 0.0
+
+
+def test_matthews_follows_its_formula():
+    # true positives 3, true negatives 1, false positives 1, false negatives 2
+    predictions, references = [1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 1, 1]
+    expected = (3 * 1 - 1 * 2) / math.sqrt(4 * 5 * 2 * 3)
+    assert compute("matthews", predictions=predictions, references=references) == pytest.approx(expected)
+
+
+def test_matthews_takes_more_classes_and_constants():
+    predictions, references = [0, 1, 2, 2], [0, 2, 2, 1]
+    expected = matthews_corrcoef(references, predictions)
+    assert compute("matthews", predictions=predictions, references=references) == pytest.approx(expected)
+    assert compute("matthews", predictions=[1, 1, 1], references=[0, 1, 1]) == 0.0
+
+
+def test_bleu_and_chrf_are_sacrebleus_over_the_corpus():
+    predictions = ["the cat sat on the mat", "a dog runs in the park today"]
+    references = [["the cat sat on a mat"], ["a dog runs in a park today"]]
+    column = [[texts[0] for texts in references]]
+    inputs = {"predictions": predictions, "references": references}
+    assert compute("bleu", **inputs) == pytest.approx(sacrebleu.corpus_bleu(predictions, column).score)
+    assert compute("chrf", **inputs) == pytest.approx(sacrebleu.corpus_chrf(predictions, column).score)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+def test_examples_may_have_different_numbers_of_references(name: str):
+    predictions = ["the cat sat on the mat", "a dog runs in the park today"]
+    both = [["the cat sat on a mat", "the cat sat on the mat"], ["a dog runs in the park today"]]
+    assert compute(name, predictions=predictions, references=both) == pytest.approx(100.0)
+    assert compute(name, predictions=predictions, references=[both[0][:1], both[1]]) < 100.0
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+def test_empty_predictions_score_nothing(name: str):
+    assert compute(name, predictions=["", ""], references=[["a b c d"], ["e f"]]) == 0.0
+
+
+def test_a_text_without_references_is_refused():
+    with pytest.raises(ValueError, match=r"references\[1\]: an example needs at least one reference"):
+        compute("bleu", predictions=["a", "b"], references=[["a"], []])
+
+
+def test_perplexity_weighs_batches_by_their_tokens():
+    value = compute("perplexity", loss=[3 * math.log(4), 1 * math.log(256)], count=[3, 1])
+    assert value == pytest.approx((4**3 * 256) ** (1 / 4))
+
+
+def test_a_perplexity_too_large_for_a_number_is_infinite():
+    assert compute("perplexity", loss=[1e6], count=[1]) == math.inf
+
+
+def test_bits_per_byte_of_a_fair_coin_for_each_byte_is_one():
+    assert compute("bits_per_byte", loss=[5 * math.log(2), 2 * math.log(2)], bytes=[5, 2]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", metrics.names())
+def test_every_metric_is_evaluates_and_says_what_it_needs(name: str):
+    metric = metrics[name]()
+    assert isinstance(metric, evaluate.Metric)
+    assert metric.name == name
+    assert isinstance(metric.higher_is_better, bool)
+    given = {key: MEASURED[metric.needs][key] for key in metric.inputs}
+    for half in (slice(0, 1), slice(1, None)):
+        if given[next(iter(given))][half]:
+            metric.add_batch(**{key: values[half] for key, values in given.items()})
+    collected = metric.compute()
+    assert collected == {name: compute(name, **given)}
+
+
+@pytest.mark.parametrize("name", metrics.names())
+def test_nothing_to_measure_is_refused(name: str):
+    with pytest.raises(ValueError, match="there is nothing to measure"):
+        compute(name, **{key: [] for key in metrics[name].inputs})
+
+
+def test_counts_that_sum_to_zero_are_refused():
+    with pytest.raises(ValueError, match=r"count: there is nothing to measure \(their sum is 0\)"):
+        compute("perplexity", loss=[1.0], count=[0])
+
+
+def test_a_missing_input_is_named():
+    with pytest.raises(ValueError, match="bits_per_byte: the input 'bytes' is missing; it needs loss, bytes"):
+        compute("bits_per_byte", loss=[1.0])
+
+
+def test_an_unknown_metric_names_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown metric 'acuracy' \(did you mean 'accuracy'\?\)"):
+        compute("acuracy", predictions=[1], references=[1])
+
+
+def test_metrics_open_no_connection_and_leave_no_file(tmp_path: Path):
+    script = (
+        "import socket\n"
+        "def refuse(*arguments, **options): raise AssertionError('a metric opened a connection')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from zoo.metrics.compute import compute\n"
+        "compute('accuracy', predictions=[1], references=[1])\n"
+        "compute('bleu', predictions=['a'], references=[['a']])\n"
+        "print('done')"
+    )
+    home = tmp_path / "home"
+    temporary = tmp_path / "temporary"
+    home.mkdir()
+    temporary.mkdir()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_", "SACREBLEU"))}
+    environment = {**kept, "PYTHONPATH": str(SOURCE), "HOME": str(home), "TMPDIR": str(temporary)}
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.stdout == "done\n", run.stderr
+    assert [path for path in tmp_path.rglob("*") if path not in (home, temporary)] == []
