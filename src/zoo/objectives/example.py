@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+ROLES = ("pad", "unk", "start", "end", "separator", "extract", "mask")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,24 @@ class Roles:
     extract: int | None
     mask: int | None
     continues: NDArray[np.bool_] | None = None  # by id: whether the token continues a word (for whole-word masking)
+
+    def id(self, role: str) -> int:
+        """The token id of a role.
+
+        Raises:
+            ValueError: the tokenizer has no such token.
+        """
+        known = {name: getattr(self, name) for name in ROLES}
+        if known[role] is None:
+            has = ", ".join(name for name, token in known.items() if token is not None)
+            raise ValueError(f"tokenizer: it has no token for '{role}', which the objective needs; it has: {has}")
+        return int(known[role])
+
+    @cached_property
+    def text(self) -> Ids:
+        """Every id that is not a role's."""
+        roles = [token for name in ROLES if (token := getattr(self, name)) is not None]
+        return np.setdiff1d(np.arange(self.vocab_size, dtype=np.int64), roles)
 
 
 class Piece(NamedTuple):
@@ -70,6 +90,7 @@ class Example:
         tokens: the stream that the head scores.
         ordinary: by place, whether it holds text (True) or a token of the template (False).
         following: by place, the token to be predicted next in a causal stream; -1 where there is none.
+        summary: the place that stands for the whole document (a negative one counts from the end).
         segments: 0 or 1 by place; None where the form has no segments.
         source: the encoder's tokens; None where the model has one stream.
         places, targets: by head, the scored places and what stands there; filled in by the objectives.
@@ -78,6 +99,7 @@ class Example:
     tokens: Ids
     ordinary: NDArray[np.bool_]
     following: Ids
+    summary: int = 0
     label: int = -1
     segments: Ids | None = None
     source: Ids | None = None
@@ -108,3 +130,17 @@ class Lengths(NamedTuple):
         if self.sentences is not None:
             return len(self.sentences) - 1
         return len(next(iter(self.offsets.values()))) - 1
+
+    def span(self, field: str, document: int) -> Piece:
+        """All tokens of a document in one field."""
+        offsets = self.offsets[field]
+        return Piece(field, int(offsets[document]), int(offsets[document + 1]))
+
+    def borders(self, field: str, document: int) -> Ids:
+        """Where a document's sentences begin, and where the last one ends; empty sentences are left out."""
+        assert self.sentences is not None
+        first, last = self.sentences[document], self.sentences[document + 1]
+        return np.unique(self.offsets[field][first : last + 1])
+
+    def label(self, document: int) -> int:
+        return -1 if self.labels is None else int(self.labels[document])

@@ -4,42 +4,54 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
+from zoo.objectives.cross_entropy import cross_entropy
 from zoo.objectives.example import Example, Plan, Roles
 from zoo.registry import Slot
+
+Measured = dict[str, tuple[Tensor, Tensor]]  # by metric, a sum and a count
 
 
 class Term(NamedTuple):
     """A loss summed over its scored places, how many those were, and its weight in the total."""
 
     sum: Tensor
-    count: Tensor
+    count: Tensor  # type: ignore[assignment]  # a tuple counts too, but nobody asks a term for that
     weight: float
 
 
-class Objective(nn.Module, ABC):
+class Objective(ABC):
     """What a head is asked to predict, and what its mistakes cost.
 
     Class attributes:
         head: the registered head that it trains.
         form: the form of example that it demands; None where any form will do.
+        whole: whether a document must stay one example (too long, it is truncated instead of cut).
+        causal: whether the stream must see the past alone (True) or both sides (False); None where either will do.
+        why: the reason for `causal`, as a message says it.
+        roles: roles that it needs beside those of the template.
         metrics: the metrics that it offers beside its loss -> whether more is better.
     """
 
     head: ClassVar[str]
     form: ClassVar[str | None] = None
+    whole: ClassVar[bool] = False
+    causal: ClassVar[bool | None] = None
+    why: ClassVar[str] = ""
+    roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[dict[str, bool]] = {}
+    label_smoothing: float = 0.0
 
     def __init__(self, weight: float) -> None:
-        super().__init__()
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"objective: weight must be a finite number of at least 0, got {weight}")
         self.weight = weight
 
     @abstractmethod
     def scored(self, plan: Plan) -> int:
-        """How many places of a planned example it will score."""
+        """The most places of a planned example that it will score."""
 
     @abstractmethod
     def capacity(self, length: int) -> int | None:
@@ -47,19 +59,39 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
-        """Write `example.places[head]` and `example.targets[head]` (and change tokens, where the objective masks)."""
+        """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
 
-    @abstractmethod
     def term(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Term:
         """The loss over the places whose target is not -1, summed in float32."""
+        return Term(cross_entropy(logits, targets, self.label_smoothing), self.count(targets), self.weight)
+
+    def likelihood(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Tensor:
+        """The summed -log p(target), never smoothed: what perplexity and bits per byte are made of."""
+        return cross_entropy(logits, targets)
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
         """How many places are scored."""
         return (targets >= 0).sum()
 
-    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> dict[str, tuple[Tensor, Tensor]]:
+    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
         """Cheap sums and counts that every log line shows besides the loss, such as the number of right answers."""
         return {}
+
+
+def accuracy(logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> tuple[Tensor, Tensor]:
+    """How many scored places have their target as the likeliest answer, and how many are scored."""
+    return (logits.argmax(dim=-1) == targets).sum(), (targets >= 0).sum()
+
+
+def capacity_of_documents(length: int) -> int:
+    """The most documents of a row that a head scores: one for every 8 places."""
+    return max(1, length // 8)
+
+
+def annotate_document(example: Example, head: str) -> None:
+    """Score the place that stands for the document against the example's label."""
+    example.places[head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
+    example.targets[head] = np.array([example.label], dtype=np.int64)
 
 
 objectives: Slot[Objective] = Slot("objective")

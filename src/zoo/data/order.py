@@ -1,0 +1,165 @@
+"""The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from zoo.data.packing import Shape, pack
+from zoo.objectives.example import Example, Ids, Lengths, Plan, Read, Roles
+from zoo.objectives.form import Form
+from zoo.objectives.mixture import Mixture
+from zoo.objectives.randomness import Purpose, keyed
+
+WINDOW = 1024  # documents that are planned and packed together
+
+
+class Row(NamedTuple):
+    """Planned examples that share a row, and the epoch that they are planned for."""
+
+    epoch: int
+    plans: tuple[Plan, ...]
+
+
+class Position(NamedTuple):
+    """The next row: `row` of a window of an epoch. `_asdict()` is what JSON holds."""
+
+    epoch: int = 0
+    window: int = 0
+    row: int = 0
+
+
+@lru_cache(maxsize=2)
+def order(seed: int, epoch: int, documents: int) -> Ids:
+    """The documents in the order of an epoch."""
+    return keyed(Purpose.ORDER, seed, epoch).permutation(documents)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of one split: everything that planning, packing and building them depends on.
+
+    Args:
+        form, mixture: what an example looks like, and what is asked of it.
+        lengths, read: the split's cache.
+        roles: the tokenizer's special tokens.
+        shape: what a row holds.
+        seed: of order, cuts, pairs and masks.
+
+    Raises:
+        ValueError: the tokenizer lacks a role, or the shape leaves no room for text.
+    """
+
+    form: Form
+    mixture: Mixture
+    lengths: Lengths
+    read: Read
+    roles: Roles
+    shape: Shape
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.form.check(self.shape.limits)
+        for role in self.mixture.roles(self.form):
+            self.roles.id(role)
+
+    @property
+    def windows(self) -> int:
+        return -(-self.lengths.documents // WINDOW)
+
+    def plan(self, epoch: int, documents: Sequence[int]) -> list[Plan]:
+        """The examples of some documents in an epoch."""
+        limits = self.shape.limits
+        return [plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits)]
+
+    def rows(self, epoch: int, window: int) -> list[Row]:
+        """The rows of a window of an epoch, shuffled."""
+        documents = order(self.seed, epoch, self.lengths.documents)[window * WINDOW : (window + 1) * WINDOW].tolist()
+        packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
+        shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
+        return [Row(epoch, packed[i]) for i in shuffled]
+
+    def once(self) -> Iterator[Row]:
+        """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
+        for start in range(0, self.lengths.documents, WINDOW):
+            documents = range(start, min(start + WINDOW, self.lengths.documents))
+            packed = pack(self.plan(0, documents), self.shape, self.mixture)
+            rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
+            rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
+            yield from (Row(0, plans) for plans in rows)
+
+    def truncated(self) -> tuple[int, int]:
+        """How many examples of an epoch are truncated, and how many tokens they lose together."""
+        lost = [plan.truncated for plan in self.plan(0, range(self.lengths.documents)) if plan.truncated]
+        return len(lost), sum(lost)
+
+    def build(self, row: Row) -> list[Example]:
+        """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""
+        built = []
+        for plan in row.plans:
+            example = self.form.build(plan, self.read, self.roles)
+            generator = keyed(Purpose.EXAMPLE, self.seed, row.epoch, plan.document, plan.number)
+            self.mixture.annotate(example, generator, self.roles)
+            built.append(example)
+        return built
+
+
+class RowStream:
+    """The rows of a run, epoch after epoch: every process walks the same stream and takes its share of it."""
+
+    def __init__(self, examples: Examples, position: Position | None = None) -> None:
+        self.examples = examples
+        self.seek(position or Position())
+
+    def seek(self, position: Position) -> None:
+        """Go to a position; one window is planned again, wherever it stands.
+
+        Raises:
+            ValueError: the data has no such window or row.
+        """
+        position = Position(*position)
+        if not 0 <= position.window < self.examples.windows or position.epoch < 0:
+            raise ValueError(f"data position {tuple(position)}: the data has {self.examples.windows} windows")
+        self.position = position
+        self.window = self.examples.rows(position.epoch, position.window)
+        if not 0 <= position.row <= len(self.window):
+            raise ValueError(f"data position {tuple(position)}: that window has {len(self.window)} rows")
+
+    def take(self, n: int) -> list[Row]:
+        """The next n rows, across windows and epochs.
+
+        Raises:
+            ValueError: a whole epoch has no example.
+        """
+        taken: list[Row] = []
+        empty = 0
+        while len(taken) < n:
+            epoch, window, row = self.position
+            found = self.window[row : row + n - len(taken)]
+            taken += found
+            self.position = Position(epoch, window, row + len(found))
+            if len(taken) < n:
+                self.advance()
+                empty = 0 if self.window else empty + 1
+                if empty > self.examples.windows:
+                    raise ValueError("data: no document is long enough for an example")
+        return taken
+
+    def advance(self) -> None:
+        epoch, window, _ = self.position
+        last = window + 1 == self.examples.windows
+        self.seek(Position(epoch + last, 0 if last else window + 1, 0))
+
+    def rows_of_epoch(self, epoch: int = 0) -> int:
+        """How many rows an epoch has; plans all of it."""
+        return sum(len(self.examples.rows(epoch, window)) for window in range(self.examples.windows))
+
+
+def share(rows: Sequence[Row], process: int, processes: int, micro_batch: int) -> list[list[Row]]:
+    """One process's rows of a step, every `processes`-th of them, in micro-batches.
+
+    Each process gets equally many micro-batches (the last ones may have fewer rows than `micro_batch`, or none).
+    """
+    mine = rows[process::processes]
+    count = -(-len(rows) // (processes * micro_batch)) if rows else 0
+    return [list(mine[i * micro_batch : (i + 1) * micro_batch]) for i in range(count)]

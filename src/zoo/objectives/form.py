@@ -1,0 +1,76 @@
+"""The contract of forms: an example is planned from lengths alone, then built from ids with a template."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+from zoo.objectives.example import Example, Lengths, Plan, Read, Roles
+from zoo.registry import Slot
+
+
+class Stream(NamedTuple):
+    """What the model makes of its tokens, as far as examples depend on it.
+
+    Args:
+        causal: whether a place sees the past alone (a decoder) or both sides (an encoder).
+        source: whether there is an encoder beside the decoder, with a source to read.
+        segments: whether the model tells the two parts of a pair apart by embeddings.
+    """
+
+    causal: bool
+    source: bool = False
+    segments: bool = False
+
+
+class Limits(NamedTuple):
+    """The most tokens of one example, special ones included, in the scored stream and in the source."""
+
+    longest: int
+    source: int = 0
+
+
+class Form(ABC):
+    """How a document of the cache becomes examples.
+
+    Class attributes:
+        fields: the fields of the cache that it reads.
+        smallest: the fewest places in which an example makes sense.
+
+    Args:
+        stream: what the model makes of its tokens.
+        whole: whether a document must stay one example; too long, it is truncated instead of cut.
+    """
+
+    fields: ClassVar[tuple[str, ...]]
+    smallest: ClassVar[int] = 3
+    source: ClassVar[bool] = False
+
+    def __init__(self, stream: Stream, whole: bool) -> None:
+        self.stream = stream
+        self.whole = whole
+
+    @property
+    @abstractmethod
+    def roles(self) -> tuple[str, ...]:
+        """The roles that its template writes."""
+
+    @abstractmethod
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[Plan]:
+        """The examples of a document in an epoch; what is drawn depends on (seed, epoch, document) alone."""
+
+    @abstractmethod
+    def build(self, plan: Plan, read: Read, roles: Roles) -> Example:
+        """Read the planned pieces and lay them out."""
+
+    def check(self, limits: Limits) -> None:
+        """Refuse limits that leave no room for text.
+
+        Raises:
+            ValueError: an example of that length would be template alone.
+        """
+        given = {"longest": limits.longest, **({"longest.source": limits.source} if self.source else {})}
+        for name, value in given.items():
+            if value < self.smallest:
+                raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.smallest}")
+
+
+forms: Slot[Form] = Slot("form")

@@ -1,0 +1,91 @@
+"""Predict tokens that were hidden, from both sides."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.objectives.example import Example, Ids, Plan, Roles
+from zoo.objectives.objective import Measured, Objective, accuracy, objectives
+
+
+@objectives.register("masked_lm")
+class MaskedLM(Objective):
+    """log p(x_i | the text with some tokens hidden), over the hidden i.
+
+    Of the chosen places 80 % become the mask token, 10 % a random token (never a role's), 10 % stay as they are.
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
+
+    Args:
+        share: how much of a document's text is chosen; at least one place.
+        whole_word: choose all tokens of a word or none. Words are taken in random order as long as they fit in the
+            number of places, so a document whose words are all longer than that number has none.
+    """
+
+    head: ClassVar[str] = "masked_lm"
+    causal: ClassVar[bool | None] = False
+    why: ClassVar[str] = "a masked token is guessed from both sides, and a decoder sees the left one only"
+    roles: ClassVar[tuple[str, ...]] = ("mask",)
+    metrics: ClassVar[dict[str, bool]] = {"perplexity": False, "accuracy": True}
+
+    def __init__(self, *, weight: float = 1.0, share: float = 0.15, whole_word: bool = False) -> None:
+        super().__init__(weight)
+        if not 0 < share <= 1:
+            raise ValueError(f"objective masked_lm: share must be above 0 and at most 1, got {share}")
+        self.share = share
+        self.whole_word = whole_word
+
+    def scored(self, plan: Plan) -> int:
+        return self.chosen(sum(piece.length for piece in plan.pieces))
+
+    def chosen(self, ordinary: int) -> int:
+        """How many of a document's ordinary places are predicted."""
+        return min(ordinary, max(1, round(self.share * ordinary)))
+
+    def capacity(self, length: int) -> int | None:
+        # a tenth more than the share: rounding up adds places in rows of many short documents
+        return min(length, math.ceil(1.1 * self.share * length))
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        ordinary = np.flatnonzero(example.ordinary)
+        count = self.chosen(len(ordinary))
+        if self.whole_word:
+            places = choose_words(words(example.tokens, ordinary, roles), count, generator)
+        else:
+            places = np.sort(generator.permutation(ordinary)[:count])
+        example.places[self.head] = places
+        example.targets[self.head] = example.tokens[places]
+        example.tokens[places] = hide(example.tokens[places], generator, roles)
+
+    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
+        return {"accuracy": accuracy(logits, targets)}
+
+
+def hide(tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
+    """Tokens with 80 % replaced by the mask token, 10 % by random text tokens, each place by a draw of its own."""
+    dice = generator.random(len(tokens))
+    random = roles.text[generator.integers(len(roles.text), size=len(tokens))]
+    return np.where(dice < 0.8, roles.id("mask"), np.where(dice < 0.9, random, tokens)).astype(np.int64)
+
+
+def words(tokens: Ids, ordinary: Ids, roles: Roles) -> list[Ids]:
+    """The ordinary places of each word: a token that continues a word belongs to the place just before it."""
+    if roles.continues is None:
+        raise ValueError(
+            "objective masked_lm: whole_word needs a tokenizer that knows where words begin; set whole_word: false"
+        )
+    apart = np.diff(ordinary) > 1
+    begins = np.flatnonzero(~roles.continues[tokens[ordinary]][1:] | apart) + 1
+    return np.split(ordinary, begins)
+
+
+def choose_words(groups: list[Ids], count: int, generator: np.random.Generator) -> Ids:
+    """Places of whole words, in random order as long as they fit in `count` places."""
+    taken: list[Ids] = []
+    for index in generator.permutation(len(groups)):
+        if len(groups[index]) <= count:
+            taken.append(groups[index])
+            count -= len(groups[index])
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *taken]))

@@ -1,0 +1,159 @@
+"""The objectives that a run trains together: one head each, one form of example for all."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from zoo.objectives.causal_lm import CausalLM
+from zoo.objectives.classification import Classification
+from zoo.objectives.example import Example, Plan, Roles
+from zoo.objectives.form import Form, Stream
+from zoo.objectives.forms import forms
+from zoo.objectives.masked_lm import MaskedLM
+from zoo.objectives.next_sentence import NextSentence
+from zoo.objectives.objective import Objective, Term, objectives
+from zoo.objectives.translation import Translation
+from zoo.registry import PerLayer
+
+__all__ = ["CausalLM", "Classification", "MaskedLM", "Mixture", "NextSentence", "Translation", "form_of", "objectives"]
+
+T = TypeVar("T")
+
+
+class Mixture:
+    """Objectives by name, in the order of the file: the first one decides what a checkpoint is for.
+
+    Raises:
+        ValueError: two objectives train one head, or demand different forms of example.
+    """
+
+    def __init__(self, members: Mapping[str, Objective], place: str = "objective") -> None:
+        self.members = dict(members)
+        self.place = place
+        owners: dict[str, str] = {}
+        for name, member in self.members.items():
+            if member.head in owners:
+                both = f"{owners[member.head]} and {name}"
+                raise ValueError(f"{place}: {both} train the same head '{member.head}'; keep one")
+            owners[member.head] = name
+        demanded = {member.form: name for name, member in self.members.items() if member.form is not None}
+        if len(demanded) > 1:
+            (first, one), (second, other) = list(demanded.items())[:2]
+            raise ValueError(f"{place}: {one} needs examples of the form '{first}', {other} '{second}'; keep one")
+        self.names_by_head = owners
+
+    @staticmethod
+    def parse(value: Any, place: str = "objective") -> "Mixture":
+        """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
+
+        Raises:
+            ValueError: an unknown objective or option, a wrong type or value.
+        """
+        if isinstance(value, str):
+            value = {value: {}}
+        if not isinstance(value, Mapping) or not value:
+            allowed = ", ".join(objectives.names())
+            raise ValueError(f"{place}: expected an objective or a map of them, got {value!r}; allowed: {allowed}")
+        members = {}
+        for name, options in value.items():
+            if not isinstance(options, Mapping | None) or (options and "name" in options):
+                raise ValueError(f"{place}.{name}: expected a map of options, got {options!r}")
+            choice = objectives.parse({"name": name, **(options or {})}, place)
+            for key, option in choice.options.items():
+                if isinstance(option, PerLayer):
+                    raise ValueError(f"{place}.{name}.{key}: an objective has no layers, so a list is not allowed")
+            members[str(name)] = choice.build()
+        return Mixture(members, place)
+
+    @property
+    def heads(self) -> list[str]:
+        """The heads that are trained, in order."""
+        return list(self.names_by_head)
+
+    @property
+    def whole(self) -> bool:
+        return any(member.whole for member in self.members.values())
+
+    @property
+    def metrics(self) -> dict[str, dict[str, bool]]:
+        """What each objective offers beside its loss: metric -> whether more is better."""
+        return {name: dict(member.metrics) for name, member in self.members.items()}
+
+    def form(self, columns: Collection[str], stream: Stream) -> Form:
+        """The form of the examples, for the columns of the data and what the model makes of its tokens.
+
+        Raises:
+            ValueError: a column is missing, or the model cannot be trained on an objective.
+        """
+        name = form_of(self.members, columns)
+        fields = forms[name].fields
+        missing = [field for field in fields if field not in columns]
+        if missing:
+            given = ", ".join(columns)
+            names = " and ".join(self.members)
+            raise ValueError(f"columns: '{missing[0]}' is missing, which {names} needs; the task gives: {given}")
+        self.check(stream, forms[name].source)
+        return forms.build(name, stream, self.whole)
+
+    def check(self, stream: Stream, source: bool) -> None:
+        """Refuse a model that an objective cannot train, with the reason."""
+        kinds = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}
+        for name, member in self.members.items():
+            if member.causal is not None and member.causal != stream.causal:
+                needed = kinds[member.causal]
+                raise ValueError(f"{self.place}: {name} cannot train this model: {member.why}. It needs {needed}")
+        names = " and ".join(self.members)
+        if source and not stream.source:
+            raise ValueError(f"{self.place}: {names} needs an encoder and a decoder, such as transformer-base")
+        if stream.source and not source:
+            raise ValueError(f"{self.place}: {names} gives the model's encoder nothing to read; translation does")
+
+    def roles(self, form: Form) -> tuple[str, ...]:
+        """The roles that a tokenizer needs for the form and for the objectives, each once."""
+        own = (role for member in self.members.values() for role in member.roles)
+        return tuple(dict.fromkeys([*form.roles, *own]))
+
+    def scored(self, plan: Plan) -> dict[str, int]:
+        """By head, the most places of an example that are scored."""
+        return {member.head: member.scored(plan) for member in self.members.values()}
+
+    def capacities(self, length: int) -> dict[str, int]:
+        """By head, the most scored places in a row; heads that may score every place are left out."""
+        known = {member.head: member.capacity(length) for member in self.members.values()}
+        return {head: capacity for head, capacity in known.items() if capacity is not None}
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        """Write the places and targets of every objective."""
+        for member in self.members.values():
+            member.annotate(example, generator, roles)
+
+    def terms(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Term]:
+        """By objective, its loss summed and counted."""
+        return self.each(lambda member, name: member.term(heads[member.head], targets[name]))
+
+    def likelihoods(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """By objective, the summed -log p(target) without smoothing."""
+        return self.each(lambda member, name: member.likelihood(heads[member.head], targets[name]))
+
+    def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """By objective, how many places are scored; needs no forward pass."""
+        return self.each(lambda member, name: member.count(targets[name]))
+
+    def measure(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+        """By `<objective>/<metric>`, a sum and a count."""
+        measured = self.each(lambda member, name: member.measure(heads[member.head], targets[name]))
+        return {f"{name}/{metric}": value for name, found in measured.items() for metric, value in found.items()}
+
+    def each(self, ask: Callable[[Objective, str], T]) -> dict[str, T]:
+        return {name: ask(member, name) for name, member in self.members.items()}
+
+
+def form_of(members: Collection[str], columns: Collection[str]) -> str:
+    """The name of the form: what an objective demands, else `pair` where pairs are classified, else `text`."""
+    demanded = [form for name in members if (form := objectives[name].form) is not None]
+    if demanded:
+        return demanded[0]
+    whole = any(objectives[name].whole for name in members)
+    return "pair" if whole and "pair" in columns else "text"

@@ -1,0 +1,107 @@
+"""Pairs of consecutive or unrelated stretches of text, for next_sentence."""
+
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from zoo.objectives.example import Example, Ids, Lengths, Piece, Plan, Read, Roles
+from zoo.objectives.form import Form, Limits, Stream, forms
+from zoo.objectives.randomness import Purpose, keyed
+from zoo.objectives.template import ENCODED_PAIR, lay_out, overhead, roles_of
+
+IS_NEXT, IS_RANDOM = 0, 1
+
+
+class Stretch(NamedTuple):
+    """Tokens start:stop of a document, and whether they begin and end within a sentence."""
+
+    start: int
+    stop: int
+    begins_inside: bool
+    ends_inside: bool
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+@forms.register("sentences")
+class Sentences(Form):
+    """[CLS] A [SEP] B [SEP]: B follows A in half of the pairs and comes from another document in the others.
+
+    As in BERT, A and B are filled with consecutive sentences, and where B is drawn from elsewhere, what would have
+    followed A is put back. We differ where BERT throws text away: a pair takes the sentences that fit instead of being
+    truncated, a sentence that fits in no pair is cut at a token, and one that stands alone is split into A and B at a
+    token. A drawn B is about as long as the true one and begins and ends within a sentence where that one does, so
+    neither length nor a cut tells them apart. A single last token of a document is left out and counted.
+    Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+    smallest: ClassVar[int] = 5
+
+    def __init__(self, stream: Stream, whole: bool) -> None:
+        assert not stream.causal, "objectives that demand this form refuse causal models"
+        super().__init__(stream, whole)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return roles_of(ENCODED_PAIR)
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[Plan]:
+        if lengths.documents < 2:
+            raise ValueError(
+                f"next_sentence: the data has {lengths.documents} document, but half of the pairs take their second "
+                "part from another one; it needs at least 2 (for texts, source.documents says where one ends)"
+            )
+        generator = keyed(Purpose.PLAN, seed, epoch, document)
+        room = limits.longest - overhead(ENCODED_PAIR)
+        borders = lengths.borders("text", document)
+        at, end = int(borders[0]), int(borders[-1])
+        plans: list[Plan] = []
+        while end - at >= 2:
+            first, second = next_pair(borders, at, room, generator)
+            pieces, label = (first, Piece("text", second.start, second.stop)), IS_NEXT
+            at = second.stop
+            if generator.random() < 0.5:
+                other = draw_other(lengths, document, second, room - first.length, generator)
+                pieces, label = (first, other), IS_RANDOM
+                at = first.stop
+            length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
+            plans.append(Plan(document, len(plans), length, pieces=pieces, label=label))
+        if plans and at < end:
+            plans[-1] = replace(plans[-1], truncated=end - at)
+        return plans
+
+    def build(self, plan: Plan, read: Read, roles: Roles) -> Example:
+        return lay_out(ENCODED_PAIR, plan, read, roles, self.stream)
+
+
+def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
+    """From place `at` of a document on: A, and the stretch that truly follows it, together at most `room` tokens."""
+    ends = [int(border) for border in borders[(borders > at) & (borders <= at + room)]]
+    stop = min(at + room, int(borders[-1]))
+    if len(ends) >= 2:
+        middle, stop = ends[int(generator.integers(len(ends) - 1))], ends[-1]
+        return Piece("text", at, middle), Stretch(middle, stop, False, False)
+    ends_inside = bool(borders[np.searchsorted(borders, stop)] != stop)
+    if ends and ends[0] < stop:
+        return Piece("text", at, ends[0]), Stretch(ends[0], stop, False, ends_inside)
+    middle = int(generator.integers(at + 1, stop))
+    return Piece("text", at, middle), Stretch(middle, stop, True, ends_inside)
+
+
+def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
+    """A stretch of another document that begins, ends and is about as long as `like`, at most `room` tokens."""
+    other = int(generator.integers(lengths.documents - 1))
+    borders = lengths.borders("text", other + (other >= document))
+    roomy = int(np.searchsorted(borders, borders[-1] - like.length, side="right"))  # sentences with enough text behind
+    sentence = int(generator.integers(max(1, min(roomy, len(borders) - 1))))
+    start, stop = int(borders[sentence]), int(borders[sentence + 1])
+    if like.begins_inside and stop - start >= 2:
+        start = int(generator.integers(start + 1, stop))
+    ends = borders[(borders > start) & (borders <= start + room)]
+    if like.ends_inside or not len(ends):
+        return Piece("text", start, min(start + like.length, int(borders[-1])))
+    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))

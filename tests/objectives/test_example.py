@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+
+from zoo.objectives.example import Lengths, Roles
+from zoo.objectives.randomness import Purpose, keyed
+
+ROLES = Roles(vocab_size=10, pad=0, unk=1, start=2, end=3, separator=4, extract=None, mask=None)
+
+
+def test_text_ids_are_those_of_no_role():
+    assert ROLES.text.tolist() == [5, 6, 7, 8, 9]
+
+
+def test_a_missing_role_is_named_with_those_there_are():
+    with pytest.raises(ValueError, match="no token for 'mask', .* it has: pad, unk, start, end, separator"):
+        ROLES.id("mask")
+
+
+def test_a_documents_sentences_are_found_and_empty_ones_left_out():
+    lengths = Lengths({"text": np.array([0, 2, 5, 5, 9])}, sentences=np.array([0, 1, 4]))
+    assert lengths.documents == 2
+    assert lengths.borders("text", 1).tolist() == [2, 5, 9]
+
+
+def test_purposes_never_share_a_stream():
+    draws = {keyed(purpose, 3, 1).integers(2**60) for purpose in Purpose}
+    assert len(draws) == len(Purpose)

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoo.objectives.example import Example, Lengths, Piece, Plan, Roles
+from zoo.objectives.form import Limits, Stream
+from zoo.objectives.forms import Form, Pair, SourceTarget, Text
+
+ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
+BOTH = Stream(causal=True, source=True)
+
+
+def lengths_of(labels: list[int] | None = None, **fields: list[int]) -> Lengths:
+    offsets = {name: np.cumsum([0, *sizes]) for name, sizes in fields.items()}
+    return Lengths(offsets, labels=None if labels is None else np.array(labels))
+
+
+def read(piece: Piece) -> np.ndarray:
+    base = {"text": 10, "pair": 500, "source": 10, "target": 500}[piece.field]
+    return np.arange(piece.start, piece.stop, dtype=np.int64) + base
+
+
+def examples(form: Form, lengths: Lengths, limits: Limits, document: int = 0) -> list[tuple[Plan, Example]]:
+    plans = form.plan(lengths, document, 0, 0, limits)
+    return [(plan, form.build(plan, read, ROLES)) for plan in plans]
+
+
+def test_an_encoders_text_stands_between_start_and_separator():
+    [(plan, example)] = examples(Text(ENCODER, False), lengths_of(text=[3]), Limits(8))
+    assert example.tokens.tolist() == [2, 10, 11, 12, 4]
+    assert example.ordinary.tolist() == [False, True, True, True, False]
+    assert example.following.tolist() == [-1] * 5
+    assert plan.length == 5
+
+
+def test_an_encoders_pair_has_segment_0_up_to_and_with_the_first_separator():
+    [(_, example)] = examples(Pair(ENCODER, True), lengths_of(text=[2], pair=[3], labels=[1]), Limits(8))
+    assert example.tokens.tolist() == [2, 10, 11, 4, 500, 501, 502, 4]
+    assert example.segments is not None and example.segments.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert (example.label, example.summary) == (1, 0)
+
+
+def test_a_decoders_text_is_shifted_inside_the_document():
+    [(_, example)] = examples(Text(DECODER, False), lengths_of(text=[3]), Limits(4))
+    assert example.tokens.tolist() == [2, 10, 11, 12]
+    assert example.following.tolist() == [10, 11, 12, 3]
+
+
+def test_a_decoder_classifies_start_text_extract_and_still_predicts_the_next_token():
+    [(_, example)] = examples(Text(DECODER, True), lengths_of(text=[2], labels=[7]), Limits(8))
+    assert example.tokens.tolist() == [2, 10, 11, 5]
+    assert example.following.tolist() == [10, 11, 5, -1]
+    assert (example.label, example.summary) == (7, -1)
+
+
+def test_a_decoders_pair_has_a_delimiter():
+    [(_, example)] = examples(Pair(DECODER, True), lengths_of(text=[1], pair=[2]), Limits(8))
+    assert example.tokens.tolist() == [2, 10, 4, 500, 501, 5]
+
+
+def test_a_source_ends_with_end_and_a_target_is_shifted():
+    form = SourceTarget(BOTH, False)
+    [(plan, example)] = examples(form, lengths_of(source=[2], target=[3]), Limits(8, 8))
+    assert example.source is not None and example.source.tolist() == [10, 11, 3]
+    assert example.tokens.tolist() == [2, 500, 501, 502]
+    assert example.following.tolist() == [500, 501, 502, 3]
+    assert (plan.length, plan.source_length, plan.truncated) == (4, 3, 0)
+
+
+def test_too_long_translations_are_truncated_and_counted_and_teach_no_false_end():
+    form = SourceTarget(BOTH, False)
+    [(plan, example)] = examples(form, lengths_of(source=[9], target=[9]), Limits(4, 5))
+    assert example.source is not None and example.source.tolist() == [10, 11, 12, 13, 3]
+    assert example.following.tolist() == [500, 501, 502, 503]
+    assert plan.truncated == 5 + 6  # five of the source; five of the target and its end
+
+
+def test_texts_that_must_stay_whole_are_truncated_and_counted():
+    [(plan, example)] = examples(Text(ENCODER, True), lengths_of(text=[9]), Limits(5))
+    assert example.tokens.tolist() == [2, 10, 11, 12, 4]
+    assert plan.truncated == 6
+
+
+@pytest.mark.parametrize(("first", "second", "kept"), [(9, 2, (5, 2)), (2, 9, (2, 5)), (9, 9, (4, 3)), (4, 3, (4, 3))])
+def test_of_a_pair_the_longer_side_is_truncated_first(first: int, second: int, kept: tuple[int, int]):
+    [(plan, _)] = examples(Pair(ENCODER, True), lengths_of(text=[first], pair=[second]), Limits(10))
+    assert tuple(piece.length for piece in plan.pieces) == kept
+    assert plan.truncated == first + second - sum(kept)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 60), st.integers(3, 12), st.integers(0, 3))
+def test_a_decoder_predicts_every_token_of_a_cut_text_once_and_one_end(total: int, longest: int, epoch: int):
+    form, lengths = Text(DECODER, False), lengths_of(text=[5, total])
+    plans = form.plan(lengths, 1, epoch, 7, Limits(longest))
+    built = [form.build(plan, read, ROLES) for plan in plans]
+    predicted = np.concatenate([example.following for example in built])
+    assert predicted.tolist() == [*range(15, 15 + total), 3]
+    assert all(len(example.tokens) == plan.length <= longest for plan, example in zip(plans, built, strict=True))
+    assert all(example.tokens[0] == 2 for example in built)
+    assert [plan.number for plan in plans] == list(range(len(plans)))
+    assert len(plans) == max(1, -(-(total + 1) // longest)), "no more pieces than needed"
+    assert len(plans) == 1 or plans[-1].length >= 2, "no piece of an end alone"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 60), st.integers(3, 12))
+def test_an_encoder_sees_every_token_of_a_cut_text_once(total: int, longest: int):
+    built = examples(Text(ENCODER, False), lengths_of(text=[total]), Limits(longest))
+    seen = np.concatenate([example.tokens[example.ordinary] for _, example in built])
+    assert seen.tolist() == list(range(10, 10 + total))
+    assert all(len(example.tokens) == plan.length <= longest for plan, example in built)
+
+
+def test_cuts_move_from_epoch_to_epoch_but_not_within_one():
+    form, lengths = Text(DECODER, False), lengths_of(text=[100])
+    firsts = {epoch: form.plan(lengths, 0, epoch, 0, Limits(16))[0].length for epoch in range(20)}
+    assert len(set(firsts.values())) > 3
+    assert form.plan(lengths, 0, 4, 0, Limits(16))[0].length == firsts[4]
+
+
+def test_limits_without_room_for_text_are_refused():
+    with pytest.raises(ValueError, match="longest: 2 is too short for an example; it must be at least 3"):
+        Text(ENCODER, False).check(Limits(2))
+    with pytest.raises(ValueError, match=r"longest\.source: 1 is too short .* at least 2"):
+        SourceTarget(BOTH, False).check(Limits(8, 1))

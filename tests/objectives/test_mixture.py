@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from zoo.objectives.example import Example, Plan, Roles
+from zoo.objectives.form import Stream
+from zoo.objectives.forms import Pair, Sentences, SourceTarget, Text
+from zoo.objectives.mixture import Mixture, form_of, objectives
+
+ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
+BOTH = Stream(causal=True, source=True)
+ROLES = Roles(vocab_size=100, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+
+
+def test_a_name_and_a_map_say_the_same():
+    assert Mixture.parse("causal_lm").heads == Mixture.parse({"causal_lm": {}}).heads == ["language"]
+
+
+def test_heads_come_in_the_order_of_the_map():
+    mixture = Mixture.parse({"masked_lm": {"whole_word": True}, "next_sentence": None})
+    assert mixture.heads == ["masked_lm", "next_sentence"]
+    assert list(mixture.metrics) == ["masked_lm", "next_sentence"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("causal_ml", r"objective: unknown objective 'causal_ml' \(did you mean 'causal_lm'\?\); allowed: "),
+        ({"masked_lm": {"whole_words": True}}, r"unknown option of objective 'masked_lm' 'whole_words' \(did you mean"),
+        ({"masked_lm": {"share": "much"}}, r"objective\.share: expected a number, got 'much'"),
+        ({"masked_lm": {"share": [0.1, 0.2]}}, r"objective\.masked_lm\.share: .* a list is not allowed"),
+        ({"masked_lm": 3}, r"objective\.masked_lm: expected a map of options, got 3"),
+        ({}, r"objective: expected an objective or a map of them, got \{\}; allowed: .*translation"),
+        ({"translation": {"label_smoothing": 1.0}}, r"translation: label_smoothing must be in \[0, 1\), got 1\.0"),
+        ({"causal_lm": {}, "translation": {}}, "causal_lm and translation train the same head 'language'; keep one"),
+        ({"next_sentence": {}, "translation": {}}, "next_sentence needs examples of the form 'sentences', translation"),
+    ],
+)
+def test_mistakes_are_refused_by_name(value: object, message: str):
+    with pytest.raises(ValueError, match=message):
+        Mixture.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "form"),
+    [
+        (["masked_lm"], ["text"], "text"),
+        (["masked_lm", "next_sentence"], ["text"], "sentences"),
+        (["translation"], ["source", "target"], "source_target"),
+        (["classification"], ["text", "pair", "label"], "pair"),
+        (["classification", "causal_lm"], ["text", "label"], "text"),
+        (["causal_lm"], ["text", "pair"], "text"),
+    ],
+)
+def test_objectives_and_columns_decide_the_form(names: list[str], columns: list[str], form: str):
+    assert form_of(names, columns) == form
+
+
+def test_each_form_is_built_for_the_stream():
+    assert isinstance(Mixture.parse({"masked_lm": {}, "next_sentence": {}}).form(["text"], ENCODER), Sentences)
+    assert isinstance(Mixture.parse("translation").form(["source", "target"], BOTH), SourceTarget)
+    assert isinstance(Mixture.parse("classification").form(["text", "pair"], DECODER), Pair)
+    form = Mixture.parse({"classification": {}, "causal_lm": {}}).form(["text"], DECODER)
+    assert isinstance(form, Text) and form.whole
+
+
+@pytest.mark.parametrize(
+    ("objective", "columns", "stream", "message"),
+    [
+        ("next_sentence", ["text"], DECODER, "next_sentence cannot train this model: .* It needs an encoder alone"),
+        ("masked_lm", ["text"], DECODER, "masked_lm cannot train this model: .* a decoder sees the left one only"),
+        ("causal_lm", ["text"], ENCODER, "causal_lm cannot train this model: .* It needs a decoder"),
+        ("translation", ["source", "target"], DECODER, "translation needs an encoder and a decoder"),
+        ("causal_lm", ["text"], BOTH, "causal_lm gives the model's encoder nothing to read"),
+        ("translation", ["text"], BOTH, "columns: 'source' is missing, which translation needs; the task gives: text"),
+    ],
+)
+def test_a_model_or_data_that_cannot_be_trained_on_is_refused_with_the_reason(
+    objective: str, columns: list[str], stream: Stream, message: str
+):
+    with pytest.raises(ValueError, match=message):
+        Mixture.parse(objective).form(columns, stream)
+
+
+def test_a_tokenizer_needs_the_roles_of_the_form_and_of_the_objectives():
+    mixture = Mixture.parse({"masked_lm": {}, "next_sentence": {}})
+    assert mixture.roles(mixture.form(["text"], ENCODER)) == ("start", "separator", "mask")
+    mixture = Mixture.parse({"classification": {}, "causal_lm": {}})
+    assert mixture.roles(mixture.form(["text"], DECODER)) == ("start", "extract")
+
+
+def test_terms_are_sums_with_counts_and_weights():
+    mixture = Mixture.parse({"classification": {}, "causal_lm": {"weight": 0.5}})
+    heads = {"classification": torch.randn(3, 2), "language": torch.randn(2, 5, 7)}
+    targets = {"classification": torch.tensor([1, -1, 0]), "causal_lm": torch.randint(-1, 7, (2, 5))}
+    terms, counts = mixture.terms(heads, targets), mixture.counts(targets)
+    assert {name: term.weight for name, term in terms.items()} == {"classification": 1.0, "causal_lm": 0.5}
+    assert counts["classification"] == terms["classification"].count == 2
+    expected = F.cross_entropy(heads["classification"], targets["classification"], ignore_index=-1, reduction="sum")
+    torch.testing.assert_close(terms["classification"].sum, expected)
+
+
+def test_the_likelihood_of_a_smoothed_objective_is_not_smoothed():
+    mixture = Mixture.parse("translation")
+    heads, targets = {"language": torch.randn(2, 3, 7)}, {"translation": torch.randint(0, 7, (2, 3))}
+    plain = F.cross_entropy(heads["language"].flatten(0, 1), targets["translation"].flatten(), reduction="sum")
+    torch.testing.assert_close(mixture.likelihoods(heads, targets)["translation"], plain)
+    assert not torch.isclose(mixture.terms(heads, targets)["translation"].sum, plain)
+
+
+def test_accuracy_is_measured_over_scored_places():
+    mixture = Mixture.parse("next_sentence")
+    logits = torch.tensor([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
+    targets = {"next_sentence": torch.tensor([0, 1, -1])}
+    right, count = mixture.measure({"next_sentence": logits}, targets)["next_sentence/accuracy"]
+    assert (right.item(), count.item()) == (1, 2)
+
+
+def test_a_document_is_scored_at_its_summary_and_language_everywhere():
+    example = Example(np.array([2, 10, 5]), np.array([False, True, False]), np.array([10, 5, -1]), summary=-1, label=1)
+    mixture = Mixture.parse({"classification": {}, "causal_lm": {}})
+    mixture.annotate(example, np.random.default_rng(0), ROLES)
+    assert example.places["classification"].tolist() == [2] and example.targets["classification"].tolist() == [1]
+    assert example.targets["language"].tolist() == [10, 5, -1] and "language" not in example.places
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_every_objective_keeps_its_contract(name: str):
+    member = objectives.build(name)
+    capacity = member.capacity(64)
+    assert capacity is None or member.scored(Plan(0, 0, 64)) <= capacity <= 64
+    term = member.term(torch.randn(4, 7), torch.full((4,), -1))
+    assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0

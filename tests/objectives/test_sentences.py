@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from zoo.objectives.example import Lengths, Plan, Roles
+from zoo.objectives.form import Limits, Stream
+from zoo.objectives.sentences import IS_NEXT, IS_RANDOM, Sentences
+
+LIMITS = Limits(32)
+FORM = Sentences(Stream(causal=False, segments=True), False)
+
+
+def corpus(documents: int = 40, longest: int = 12, seed: int = 0) -> Lengths:
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(1, 9, size=documents)
+    sizes = generator.integers(1, longest, size=counts.sum())
+    return Lengths({"text": np.cumsum([0, *sizes])}, sentences=np.cumsum([0, *counts]))
+
+
+def span(lengths: Lengths, document: int) -> tuple[int, int]:
+    borders = lengths.borders("text", document)
+    return int(borders[0]), int(borders[-1])
+
+
+def all_plans(lengths: Lengths, epochs: int = 20, limits: Limits = LIMITS) -> list[Plan]:
+    return [p for e in range(epochs) for d in range(lengths.documents) for p in FORM.plan(lengths, d, e, 3, limits)]
+
+
+def test_half_of_the_pairs_are_true():
+    labels = np.array([plan.label for plan in all_plans(corpus())])
+    assert set(labels) == {IS_NEXT, IS_RANDOM}
+    assert abs(labels.mean() - 0.5) < 4 * 0.5 / len(labels) ** 0.5  # four standard deviations
+
+
+def test_a_drawn_second_part_is_never_of_the_same_document():
+    lengths = corpus(documents=3)
+    for plan in all_plans(lengths):
+        start, stop = span(lengths, plan.document)
+        inside = start <= plan.pieces[1].start < stop
+        assert inside == (plan.label == IS_NEXT)
+
+
+def test_a_true_second_part_follows_the_first():
+    for plan in all_plans(corpus()):
+        assert plan.label == IS_RANDOM or plan.pieces[1].start == plan.pieces[0].stop
+
+
+def test_no_text_is_lost_but_a_single_last_token_which_is_counted():
+    lengths = corpus(longest=60)  # longer sentences than a pair holds
+    for document in range(lengths.documents):
+        plans = FORM.plan(lengths, document, 0, 0, LIMITS)
+        own = [piece for plan in plans for piece in plan.pieces[: 1 + (plan.label == IS_NEXT)]]
+        start, stop = span(lengths, document)
+        read = [place for piece in own for place in range(piece.start, piece.stop)]
+        lost = sum(plan.truncated for plan in plans)
+        assert read == list(range(start, stop - lost)) and lost <= 1 or stop - start == 1
+
+
+def test_pairs_fit_and_have_two_parts():
+    for plan in all_plans(corpus(longest=60), epochs=3):
+        assert plan.length == sum(piece.length for piece in plan.pieces) + 3 <= LIMITS.longest
+        assert all(piece.length >= 1 for piece in plan.pieces)
+
+
+def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones():
+    lengths = corpus(documents=200)
+    borders = set(lengths.offsets["text"].tolist())
+    plans = all_plans(lengths, epochs=5)
+    for measure in (
+        lambda plan: plan.pieces[1].length,
+        lambda plan: plan.pieces[1].start in borders,
+        lambda plan: plan.pieces[1].stop in borders,
+    ):
+        true, drawn = (np.mean([measure(p) for p in plans if p.label == label]) for label in (IS_NEXT, IS_RANDOM))
+        assert drawn == pytest.approx(true, rel=0.1)
+
+
+def test_a_document_of_one_sentence_is_split_into_a_pair():
+    lengths = Lengths({"text": np.array([0, 9, 18])}, sentences=np.array([0, 1, 2]))
+    for plan in all_plans(lengths):
+        assert 0 < plan.pieces[0].length < 9
+
+
+def test_the_layout_is_a_pair_with_segments():
+    roles = Roles(vocab_size=100, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+    plan = FORM.plan(corpus(), 0, 0, 0, LIMITS)[0]
+    example = FORM.build(plan, lambda piece: np.full(piece.length, 9, dtype=np.int64), roles)
+    a, b = (piece.length for piece in plan.pieces)
+    assert example.tokens.tolist() == [2, *[9] * a, 4, *[9] * b, 4]
+    assert example.segments is not None and example.segments.tolist() == [0] * (a + 2) + [1] * (b + 1)
+    assert example.label == plan.label
+
+
+def test_a_single_document_is_refused():
+    lengths = Lengths({"text": np.array([0, 4, 9])}, sentences=np.array([0, 2]))
+    with pytest.raises(ValueError, match="next_sentence: the data has 1 document, .* it needs at least 2"):
+        FORM.plan(lengths, 0, 0, 0, LIMITS)
