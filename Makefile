@@ -10,7 +10,6 @@ START := $(shell date +%s)
 WORKERS ?= 2
 
 export HF_HUB_OFFLINE = 1
-export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help test lint types tests quickstart clean
@@ -30,10 +29,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+tests: export OMP_NUM_THREADS = 1
 tests: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-quickstart: OMP_NUM_THREADS =
 quickstart: $(READY)
 	$(BIN)/python quickstart/run.py
 
@@ -41,8 +40,9 @@ quickstart: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name yours: make PYTHON=/path/to/python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,plots]'
+	@echo "installing what constraints.txt pins into $(VENV): one to five minutes"
+	$(BIN)/python -m pip install -qq --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[test,plots]'
 	@touch $@
 
 clean:
