@@ -24,6 +24,7 @@ HOMES = {
     "matplotlib": {"report"},
     "plotly": {"report"},
     "typer": {"cli"},
+    "click": {"cli"},
     "rich": {"cli"},
 }
 ONLY: dict[str, set[str]] = {"registry": set(), "config": {"yaml"}, "blocks": {"torch", "jaxtyping"}}
