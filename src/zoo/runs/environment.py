@@ -1,0 +1,55 @@
+"""What a run ran on: versions, machine, command and the state of the source; no secrets."""
+
+import importlib.metadata
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from zoo.config import Tree
+
+PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
+EXACT = ("versions", "threads", "processes", "devices")  # other ones may change the last bits of a resumed run
+SECRET = re.compile(r"hf_\w+")
+
+
+def describe_environment(command: Sequence[str], processes: int, devices: Sequence[str]) -> Tree:
+    """The content of environment.json."""
+    return {
+        "command": [SECRET.sub("hf_…", word) for word in command],
+        "git_commit": git_commit(Path.cwd()),
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "versions": {name: version for name in PACKAGES if (version := installed(name)) is not None},
+        "threads": torch.get_num_threads(),
+        "processes": processes,
+        "devices": list(devices),
+    }
+
+
+def installed(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit that a folder's repository is at; None outside of one."""
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def changes(before: Tree, now: Tree) -> list[str]:
+    """What differs between two environments that may change the last bits of a resumed run."""
+    return [f"{key}: {before.get(key)} -> {now.get(key)}" for key in EXACT if before.get(key) != now.get(key)]

@@ -1,0 +1,97 @@
+"""Files that survive a kill: written aside, flushed to the disk, renamed; read with errors that name them."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+ASIDE = ".partial-"
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a new file and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(content)
+    sync(path)
+
+
+def sync(path: Path) -> None:
+    """Wait until the disk has a file's content, or a folder's list of names."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in place of the one that is there: at every moment it is either the old one or the new one."""
+    aside = path.with_name(f"{ASIDE}{path.name}")
+    write_file(aside, content)
+    aside.rename(path)
+    sync(path.parent)
+
+
+def make_aside(folder: Path) -> Path:
+    """An empty temporary folder beside the place where `folder` will be."""
+    aside = folder.with_name(f"{ASIDE}{folder.name}")
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir(parents=True)
+    return aside
+
+
+def move_into_place(aside: Path, folder: Path) -> None:
+    """Give a finished temporary folder its name, in place of the one that is there."""
+    sync(aside)
+    remove_folder(folder)
+    aside.rename(folder)
+    sync(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder so that nobody ever finds half of it under its name."""
+    if folder.exists():
+        gone = folder.with_name(f"{ASIDE}gone-{folder.name}")
+        if gone.exists():
+            shutil.rmtree(gone)
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+
+def remove_stray(folder: Path) -> list[str]:
+    """Delete what a killed process left half written in a folder; the names of what was there."""
+    stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []
+    for path in stray:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return [path.name for path in stray]
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def to_json(tree: Any) -> bytes:
+    """A tree as readable JSON; NaN and infinities are not JSON."""
+    return (json.dumps(tree, indent=1, allow_nan=False) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds one map.
+
+    Raises:
+        ValueError: no such file, not JSON, or not a map.
+    """
+    try:
+        tree = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is damaged, it is not JSON ({error})") from None
+    if not isinstance(tree, dict):
+        raise ValueError(f"{path}: is damaged, expected a map")
+    return tree

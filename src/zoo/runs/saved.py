@@ -1,0 +1,96 @@
+"""Reading a run that was trained: its settings, its tokenizer, and the weights that a path means."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from zoo.config import Tree, read_yaml
+from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
+from zoo.runs.files import digest
+from zoo.runs.run import CHECKPOINTS, CONFIG, TASK, TOKENIZER, TRAINING
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run folder as it lies there, and one of its checkpoints."""
+
+    folder: Path
+    config: Tree
+    task: Tree
+    training: Tree
+    tokenizer: Mapping[str, bytes]
+    checkpoint: Checkpoint
+
+    @property
+    def step(self) -> int:
+        return self.checkpoint.step
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The averaged weights where the run kept them, else the weights of its last step."""
+        return self.checkpoint.published
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run folder or a checkpoint folder inside one."""
+    return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
+
+
+def run_of(path: Path) -> Path:
+    """The run folder that a path means: itself, or that of RUN/checkpoints/<step>."""
+    path = path.absolute()
+    return path.parent.parent if path.parent.name == CHECKPOINTS else path
+
+
+def open_run(path: Path) -> SavedRun:
+    """Open RUN, which means its best validated checkpoint, else its last; or RUN/checkpoints/<step>.
+
+    Raises:
+        ValueError: there is no run, or a file of it is damaged; the message names it.
+    """
+    if not path.is_dir():
+        raise ValueError(f"{path}: no such folder")
+    folder = run_of(path)
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
+    checkpoint = best(folder) if path.absolute() == folder else named(folder, path)
+    check_run_files(folder, checkpoint)
+    config, task, training = (read_yaml(folder / name) for name in (CONFIG, TASK, TRAINING))
+    tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
+    return SavedRun(folder, config, task, training, tokenizer, checkpoint)
+
+
+def named(folder: Path, path: Path) -> Checkpoint:
+    """The checkpoint that a path names."""
+    if path.name not in map(str, steps(folder / CHECKPOINTS)):
+        raise ValueError(f"{path}: is no checkpoint; the run has {', '.join(map(str, steps(folder / CHECKPOINTS)))}")
+    return verify(path)
+
+
+def best(folder: Path) -> Checkpoint:
+    """The best validated checkpoint by the newest one's own account, else the newest."""
+    newest = latest(folder / CHECKPOINTS)
+    if newest is None:
+        raise ValueError(f"{folder}: has no whole checkpoint")
+    record = newest.state.get("best")
+    if not record or record["step"] == newest.step:
+        return newest
+    try:
+        return verify(folder / CHECKPOINTS / str(record["step"]))
+    except ValueError as reason:
+        logger.warning("the best checkpoint is skipped for the last one, %d: %s", newest.step, reason)
+        return newest
+
+
+def check_run_files(folder: Path, checkpoint: Checkpoint) -> None:
+    """Refuse a config, task or tokenizer that is not the one the weights were trained with."""
+    for name, expected in checkpoint.run_files.items():
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder / name}: no such file, but checkpoint {checkpoint.step} was trained with one")
+        if digest(folder / name) != expected:
+            raise ValueError(f"{folder / name}: is not the file that checkpoint {checkpoint.step} was trained with")

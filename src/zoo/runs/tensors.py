@@ -1,0 +1,114 @@
+"""A module's tensors by name, each storage once: what weight files hold, and how they get back into a module."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+COMPILED = "_orig_mod."
+SHOWN = 5
+
+
+def storage_of(name: str, tensor: Tensor) -> object:
+    """What two names share when they are tied; an empty tensor shares nothing."""
+    if not tensor.numel():
+        return name
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """A module's weights and buffers by name; of tied ones the first name only, and no trace of torch.compile."""
+    unique: dict[object, tuple[str, Tensor]] = {}
+    for name, tensor in named_tensors(module).items():
+        unique.setdefault(storage_of(name, tensor), (name, tensor))
+    return dict(unique.values())
+
+
+def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy tensors into a module that has exactly these; everything is checked before anything is copied.
+
+    Raises:
+        ValueError: a tensor is missing, unexpected or of another shape; the first few with both shapes.
+    """
+    expected = named_tensors(module)
+    missing, unexpected = compare_names(expected, tensors)
+    faults = [f"{name}: missing, expected {shape(expected[name])}" for name in missing]
+    faults += [f"{name}: unexpected, found {shape(tensors[name])}" for name in unexpected]
+    refuse(faults + wrong_shapes(expected, tensors))
+    copy(expected, tensors)
+
+
+def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Copy the tensors whose names a module has; the names that stay as they are, and those that are dropped.
+
+    Raises:
+        ValueError: a tensor has another shape than the module's of that name; nothing is copied then.
+    """
+    expected = named_tensors(module)
+    refuse(wrong_shapes(expected, tensors))
+    copy(expected, {name: tensor for name, tensor in tensors.items() if name in expected})
+    return compare_names(expected, tensors)
+
+
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """All names of a module's tensors, tied ones included."""
+    return {name.replace(COMPILED, ""): tensor for name, tensor in module.state_dict().items()}
+
+
+def compare_names(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Names that are missing (and tied to none that is there), and names that are unexpected."""
+    given = {storage_of(name, expected[name]) for name in tensors if name in expected}
+    missing = [name for name, tensor in expected.items() if storage_of(name, tensor) not in given]
+    return missing, [name for name in tensors if name not in expected]
+
+
+def wrong_shapes(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
+    """The tensors of another shape than the module's, in words."""
+    both = [(name, expected[name], tensor) for name, tensor in tensors.items() if name in expected]
+    return [f"{name}: expected {shape(a)}, found {shape(b)}" for name, a, b in both if a.shape != b.shape]
+
+
+def refuse(faults: list[str]) -> None:
+    """Raise a ValueError that lists the first few faults, where there are any."""
+    if faults:
+        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise ValueError(f"the weights do not fit the model: {'; '.join(faults[:SHOWN])}{more}")
+
+
+@torch.no_grad()
+def copy(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        expected[name].copy_(tensor)
+
+
+def shape(tensor: Tensor) -> str:
+    return "x".join(str(n) for n in tensor.shape) or "a single number"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors, from whatever device they are on."""
+    save_file({name: alone(tensor) for name, tensor in tensors.items()}, path)
+
+
+def alone(tensor: Tensor) -> Tensor:
+    """The tensor on the CPU with a storage of its own, as safetensors wants it."""
+    tensor = tensor.detach().to("cpu").contiguous()
+    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file.
+
+    Raises:
+        ValueError: no such file, or not safetensors.
+    """
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: is damaged, it is not safetensors ({error})") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    return tensors

@@ -1,0 +1,62 @@
+"""Averages of weights: along the run, or over its last checkpoints; and how a model shows them for a while."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+Weights = dict[str, Tensor]
+
+
+class MovingAverage:
+    """average <- d * average + (1 - d) * weights after every update, with d = min(decay, (1 + n) / (10 + n)).
+
+    The smaller decay of the first updates keeps the initial weights from weighing on a short run.
+
+    Source: Polyak & Juditsky 1992; the growing decay as in tensorflow's ExponentialMovingAverage(num_updates).
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, updates: int) -> None:
+        """Take in the weights after the n-th update."""
+        decay = min(self.decay, (1 + updates) / (10 + updates))
+        for name, parameter in model.named_parameters():
+            self.weights[name].lerp_(parameter, 1 - decay)
+
+
+def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights:
+    """The mean of a model's weights and those of earlier checkpoints.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 6.1.
+    """
+    return {
+        name: torch.stack([parameter.detach(), *(other[name].to(parameter) for other in others)]).mean(0)
+        for name, parameter in model.named_parameters()
+    }
+
+
+@contextmanager
+def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
+    """Let a model have other weights for a while; afterwards it has its own again, to the last bit."""
+    if weights is None:
+        yield
+        return
+    exchange(model, weights)
+    try:
+        yield
+    finally:
+        exchange(model, weights)
+
+
+@torch.no_grad()
+def exchange(model: nn.Module, weights: Weights) -> None:
+    """Swap the values of a model's weights with others."""
+    for name, parameter in model.named_parameters():
+        held = parameter.clone()
+        parameter.copy_(weights[name])
+        weights[name].copy_(held)

@@ -1,0 +1,78 @@
+"""What the loop is fed: each step's rows as micro-batches, built while the step before is computed."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from zoo.config import Tree
+from zoo.data.batch import Part, collate
+from zoo.data.order import Examples, Position, Row, RowStream, share
+
+
+class Rows(Protocol):
+    """A stream of rows that is the same in every process."""
+
+    position: Position
+
+    def take(self, n: int) -> list[Row]: ...
+
+    def seek(self, position: Position) -> None: ...
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows in their order, and how some of them become a micro-batch of a fixed number of rows."""
+
+    rows: Rows
+    collate: Callable[[Sequence[Row], int], Part]
+
+    @staticmethod
+    def of(examples: Examples) -> "Feed":
+        """The feed of a split's examples."""
+        return Feed(RowStream(examples), lambda rows, micro_batch: collate(rows, examples, micro_batch))
+
+
+class Step(NamedTuple):
+    """One step's micro-batches for this process, and where the data stands after them."""
+
+    parts: list[Part]
+    position: Tree
+
+
+class Steps:
+    """The micro-batches of one step after the other, one step ahead of the loop.
+
+    Args:
+        batch: rows of a step over all processes.
+        micro_batch: rows of a micro-batch; None: this process's whole share.
+    """
+
+    def __init__(self, feed: Feed, batch: int, micro_batch: int | None, process: int, processes: int) -> None:
+        self.feed, self.batch = feed, batch
+        self.micro_batch = -(-batch // processes) if micro_batch is None else micro_batch
+        self.process, self.processes = process, processes
+        self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed")
+        self.ahead: Future[Step] | None = None
+
+    def build(self) -> Step:
+        rows = self.feed.rows.take(self.batch)
+        position = self.feed.rows.position._asdict()
+        mine = share(rows, self.process, self.processes, self.micro_batch)
+        return Step([self.feed.collate(part, self.micro_batch) for part in mine], position)
+
+    def take(self, last: bool) -> Step:
+        """The next step's micro-batches.
+
+        Args:
+            last: whether no step follows, so that nothing is built ahead.
+        """
+        step = self.build() if self.ahead is None else self.ahead.result()
+        self.ahead = None if last else self.worker.submit(self.build)
+        return step
+
+    def __enter__(self) -> "Steps":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.worker.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,144 @@
+"""A model being trained, with all that changes beside its weights: the optimizer's state, averages, the loss scale."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from zoo.config import Tree
+from zoo.models.parts import Part
+from zoo.runs.checkpoint import Checkpoint
+from zoo.runs.tensors import load_tensors, unique_tensors
+from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.optimizers import trained
+from zoo.training.processes import forward_dtype
+from zoo.training.settings import Training
+
+
+class Learner:
+    """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
+
+    def __init__(self, model: nn.Module, settings: Training, accelerator: Accelerator) -> None:
+        self.model, self.settings, self.accelerator = model, settings, accelerator
+        self.dtype = forward_dtype(settings.precision, accelerator.device)
+        for module in model.modules():
+            if isinstance(module, Part):
+                module.checkpoint_layers(settings.checkpointing)
+        model.to(accelerator.device).train()
+        self.wrapped = accelerator.prepare_model(torch.compile(model) if settings.compile else model)
+        self.optimizer = settings.optimizer.build(model, settings.learning_rate)
+        assert settings.steps is not None, "fix_training comes first"
+        self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
+        self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=self.dtype is torch.float16)
+        self.moving = None if settings.ema is None else MovingAverage(model, settings.ema)
+        self.mean: Weights | None = None
+
+    def autocast(self) -> Any:
+        """The precision of the forward pass."""
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.accelerator.device.type, self.dtype)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a loss that is divided by counts of all processes."""
+        # DDP averages the gradients over processes, so their number gives the sum back
+        self.accelerator.backward(self.scaler.scale(loss * self.accelerator.num_processes))
+
+    def clip(self) -> Tensor:
+        """Clip the gradients; the norm that they had."""
+        self.scaler.unscale_(self.optimizer)
+        limit = torch.inf if self.settings.clip is None else self.settings.clip
+        return nn.utils.clip_grad_norm_(trained(self.model), limit)
+
+    def update(self, step: int, finite: bool) -> float:
+        """Change the weights, unless a gradient is not finite; the learning rate.
+
+        Args:
+            step: how many steps were done before.
+        """
+        rate = self.schedule.rate(step + 1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if finite:
+            self.scaler.step(self.optimizer)
+            if self.moving is not None:
+                self.moving.update(self.model, step + 1)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return rate
+
+    @property
+    def published(self) -> Weights | None:
+        """The averaged weights that a user of the run will get; None: the model's own."""
+        return self.mean if self.moving is None else self.moving.weights
+
+    @contextmanager
+    def showing(self) -> Iterator[nn.Module]:
+        """The model as a user of the run will get it, for validation."""
+        self.model.eval()
+        try:
+            with shown(self.model, self.published), torch.no_grad(), self.autocast():
+                yield self.model
+        finally:
+            self.model.train()
+
+    def take_mean(self, checkpoints: list[Checkpoint]) -> None:
+        """Publish the mean of the weights and those of earlier checkpoints."""
+        self.mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
+
+    def names(self) -> list[str]:
+        """The names of the optimizer's parameters, in its own order."""
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """All tensors of a checkpoint, by the file that holds them."""
+        weights = unique_tensors(self.model)
+        state = self.optimizer.state_dict()["state"]
+        optimizer = {
+            f"{key}/{name}": tensor for i, name in enumerate(self.names()) for key, tensor in state.get(i, {}).items()
+        }
+        kinds = {"weights": weights, "optimizer": optimizer}
+        if self.published is not None:
+            kinds["average" if self.moving is None else "ema"] = {**weights, **self.published}
+        return kinds
+
+    def scale(self) -> Tree:
+        """The loss scale of float16; nothing in other precisions."""
+        return dict(self.scaler.state_dict())
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint of the same model and settings.
+
+        Raises:
+            ValueError: its tensors do not fit.
+        """
+        load_tensors(self.model, checkpoint.tensors("weights"))
+        if self.moving is not None:
+            ema = checkpoint.tensors("ema")
+            self.moving.weights = {name: ema[name].to(tensor) for name, tensor in self.moving.weights.items()}
+        saved, names = checkpoint.tensors("optimizer"), self.names()
+        state: dict[int, dict[str, Tensor]] = {}
+        for place, tensor in saved.items():
+            key, name = place.split("/", 1)
+            state.setdefault(names.index(name), {})[key] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(checkpoint.state["scale"])
+
+
+def reseed_dropout(seed: int, step: int, process: int) -> None:
+    """Make a step's dropout depend on the seed, the step and the process alone."""
+    words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
+    torch.manual_seed(int(words[0]))
+
+
+@contextmanager
+def hold_gradients(accelerator: Accelerator, model: nn.Module, hold: bool) -> Iterator[None]:
+    """Keep gradients in this process: they are exchanged once a step, with the last micro-batch."""
+    with accelerator.no_sync(model) if hold else nullcontext():
+        yield

@@ -1,0 +1,115 @@
+"""What a step's log line says: losses and counts over all processes, speed, and how much of the machine was used."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from zoo.data.batch import Part
+from zoo.objectives.objective import Term
+from zoo.training.processes import add_up
+
+Line = dict[str, Any]
+SHOWN = 20
+
+
+class Tally:
+    """Sums of one step: this process's while it computes, then those of all.
+
+    Args:
+        counts: by term, the scored places of all processes.
+    """
+
+    def __init__(self, counts: Mapping[str, float]) -> None:
+        self.counts = counts
+        self.parts: list[Part] = []
+        self.sums: list[Tensor] = []
+        self.measured: list[Tensor] = []
+        self.weights: dict[str, float] = {}
+        self.metrics: list[str] = []
+        self.bad = False
+        self.signals: list[float] = []
+        self.line: Line = {}
+        self.tokens = 0.0
+
+    def add(self, part: Part, terms: Mapping[str, Term], measured: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+        """Take in a micro-batch; nothing waits for the device."""
+        self.parts.append(part)
+        self.weights = {name: term.weight for name, term in terms.items()}
+        self.metrics = list(measured)
+        self.sums.append(torch.stack([term.sum.detach().float() for term in terms.values()]))
+        pairs = [number.detach().float() for pair in measured.values() for number in pair]
+        self.measured.append(torch.stack(pairs) if pairs else self.sums[-1].new_zeros(0))
+
+    def agree(self, accelerator: Accelerator, norm: Tensor, flags: list[float]) -> None:
+        """Add up over all processes, and wait for the device.
+
+        Args:
+            norm: of the gradients, the same in every process.
+            flags: the signals that this process was sent.
+        """
+        sums, measured = (torch.stack(rows).cpu().double().sum(0).tolist() for rows in (self.sums, self.measured))
+        norm_value = norm.item()
+        finite = math.isfinite(norm_value) and all(map(math.isfinite, sums))
+        tokens, filled = sum(part.tokens for part in self.parts), sum(part.filled for part in self.parts)
+        rest = [tokens, filled, len(self.parts), float(not finite), *flags]
+        total = add_up(accelerator, [*sums, *measured, *rest])
+        self.signals = total[len(total) - len(flags) :]
+        self.tokens, filled, parts, bad = total[len(sums) + len(measured) : len(total) - len(flags)]
+        self.bad = bad > 0
+        self.line = {**self.losses(total[: len(sums)]), **self.shares(total[len(sums) : len(sums) + len(measured)])}
+        self.line |= {"gradient_norm": norm_value, "empty": 1 - filled / parts}
+
+    def losses(self, sums: list[float]) -> Line:
+        """The weighted loss and each term; a term that scored nothing is left out."""
+        terms = {name: s / self.counts[name] for name, s in zip(self.weights, sums, strict=True) if self.counts[name]}
+        loss = sum(self.weights[name] * value for name, value in terms.items())
+        return {"loss": loss, **{f"loss/{name}": value for name, value in terms.items()}}
+
+    def shares(self, pairs: list[float]) -> Line:
+        """Each measured sum by its count."""
+        both = zip(self.metrics, pairs[::2], pairs[1::2], strict=True)
+        return {name: total / count for name, total, count in both if count}
+
+    def suspects(self) -> list[tuple[int, int, int]]:
+        """Examples of this process's micro-batches whose loss is not finite, else of all."""
+        faulty = [part for part, row in zip(self.parts, self.sums, strict=True) if not row.isfinite().all()]
+        return [example for part in faulty or self.parts for example in part.examples][:SHOWN]
+
+
+class Speed:
+    """How fast steps are, beside what the device can do.
+
+    Args:
+        flops: floating point operations of one token, forward and backward; None: unknown.
+        peak: FLOP/s of all devices together; None: unknown.
+    """
+
+    def __init__(self, flops: float | None, peak: float | None) -> None:
+        self.flops, self.peak = flops, peak
+        self.began = time.perf_counter()
+
+    def start(self) -> None:
+        self.began = time.perf_counter()
+
+    def line(self, tokens: float) -> Line:
+        """Speed of the step that began with `start`."""
+        seconds = time.perf_counter() - self.began
+        used = None if self.flops is None or self.peak is None else self.flops * tokens / seconds / self.peak
+        return {"tokens_per_second": tokens / seconds, "mfu": used, "seconds": seconds}
+
+
+def measure_peak(device: torch.device, dtype: torch.dtype, repeats: int = 3) -> float:
+    """FLOP/s of one device in large matrix products, the best of a few."""
+    n = 1024 if device.type == "cpu" else 8192
+    left, right = torch.ones(2, n, n, device=device, dtype=dtype)
+    best = math.inf
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        (left @ right)[0, 0].item()
+        best = min(best, time.perf_counter() - began)
+    return 2 * n**3 / best

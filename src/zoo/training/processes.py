@@ -1,0 +1,129 @@
+"""The processes that train together, through Accelerate: how many, on what, and what they agree on."""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+from accelerate.utils import DistributedType
+from torch import Tensor
+
+from zoo.registry import refuse_unknown
+from zoo.runs.environment import describe_environment
+from zoo.runs.run import Run, RunFiles, create_run, join_run
+from zoo.training.memory import keep_large_blocks
+from zoo.training.settings import MAY_CHANGE, Training
+
+WHOLE_MODEL = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+logger = logging.getLogger(__name__)
+
+
+def start_processes(settings: Training, folder: Path) -> Accelerator:
+    """Join the processes that were launched together; the first thing that a training command does.
+
+    Args:
+        folder: the run's; trackers write under it.
+
+    Raises:
+        ValueError: not as many processes as were launched or asked for, or a strategy that is not supported.
+    """
+    for tracker in settings.trackers:
+        refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
+    keep_large_blocks()
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
+    on_cpu = launched > 1 and not torch.accelerator.is_available()
+    accelerator = Accelerator(
+        cpu=on_cpu, mixed_precision="no", log_with=list(settings.trackers) or None, project_dir=str(folder)
+    )
+    check_processes(accelerator, settings, launched)
+    forward_dtype(settings.precision, accelerator.device)
+    return accelerator
+
+
+def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:
+    """Refuse a launch that is not what it seems."""
+    count = accelerator.num_processes
+    if count != launched:
+        raise ValueError(
+            f"WORLD_SIZE is {launched}, but {count} process joined: start with `accelerate launch --multi_gpu "
+            f"--num_processes {launched} -m zoo …`, on CPUs with ACCELERATE_USE_CPU=true before it"
+        )
+    if settings.processes not in (None, count):
+        raise ValueError(
+            f"training.processes: {settings.processes} expected, but {count} started; on CPUs `accelerate launch "
+            "--cpu` starts one: set ACCELERATE_USE_CPU=true and use --multi_gpu"
+        )
+    if accelerator.distributed_type not in WHOLE_MODEL:
+        strategy = accelerator.distributed_type.value
+        raise ValueError(f"accelerate launch: {strategy} is not supported; every process must hold the whole model")
+    if accelerator.gradient_accumulation_steps != 1:
+        raise ValueError("accelerate launch: leave out --gradient_accumulation_steps; set training.micro_batch instead")
+
+
+def stop_processes(accelerator: Accelerator) -> None:
+    """Finish the trackers and leave the group."""
+    accelerator.end_training()
+
+
+def forward_dtype(precision: str, device: torch.device) -> torch.dtype | None:
+    """The dtype that matrix products are computed in; None: float32 throughout.
+
+    Raises:
+        ValueError: float16 on a CPU.
+    """
+    if precision == "float16" and device.type == "cpu":
+        raise ValueError("training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32")
+    if precision == "auto":
+        return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
+    return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def describe_processes(accelerator: Accelerator, settings: Training) -> str:
+    """Processes, devices, strategy and precision in one line."""
+    count = accelerator.num_processes
+    strategy = "one process" if count == 1 else f"{count} processes (DDP, {accelerator.distributed_type.value})"
+    dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
+    precision = str(dtype).removeprefix("torch.")
+    threads = torch.get_num_threads()
+    return f"{strategy} on {device_name(accelerator.device)}, {precision}, {threads} CPU threads each"
+
+
+def begin_run(accelerator: Accelerator, folder: Path, files: RunFiles, resume: bool) -> Run:
+    """Create or resume a run folder in the main process and join it in the others.
+
+    Raises:
+        ValueError: as `create_run`; in every process.
+    """
+    devices = [device_name(accelerator.device)] * accelerator.num_processes
+    environment = describe_environment(sys.argv, accelerator.num_processes, devices)
+    run, refusal = None, None
+    if accelerator.is_main_process:
+        try:
+            run = create_run(folder, replace(files, environment=environment), resume, MAY_CHANGE)
+        except ValueError as error:
+            refusal = error
+    (refused,) = add_up(accelerator, [float(refusal is not None)])
+    if refused:
+        raise refusal or ValueError(f"{folder}: the main process refused it")
+    return run or join_run(folder)
+
+
+def add_up(accelerator: Accelerator, numbers: Sequence[float] | Tensor) -> list[float]:
+    """Numbers added up over all processes."""
+    # Apple's GPUs have no float64
+    dtype = torch.float32 if accelerator.device.type == "mps" else torch.float64
+    local = torch.as_tensor(numbers, dtype=dtype)
+    if accelerator.num_processes == 1:
+        return local.tolist()
+    total: list[float] = accelerator.reduce(local.to(accelerator.device), "sum").tolist()
+    return total

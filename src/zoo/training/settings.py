@@ -1,0 +1,160 @@
+"""Every setting of training, and how the levels of precedence become one: library < model < task < --set."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import nn
+
+from zoo.config import Tree, build, merge
+from zoo.registry import Choice, refuse_unknown
+from zoo.training.optimizers import optimizers
+from zoo.training.schedules import Schedule, schedules
+
+OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
+MAY_CHANGE = (  # what a resumed run may set anew
+    *("steps", "micro_batch", "evaluate_every", "save_every", "keep", "patience", "log_every", "trackers"),
+    *("processes", "compile", "checkpointing", "average", "skip_limit", "peak_flops"),
+)
+AT_LEAST = {
+    **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
+    **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every"), 0),
+    "average": 2,
+}
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings of training.
+
+    Args:
+        steps, epochs: optimizer steps, or passes over the rows of epoch 0; one of the two.
+        batch: rows for each optimizer step, over all processes.
+        micro_batch: rows in one forward of one process; None: its whole share of the batch.
+        learning_rate: the peak of the schedule (`noam`: a factor).
+        optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
+        clip: the largest norm of all gradients together; None: as they are.
+        precision: of the forward pass; weights are float32. auto: bfloat16 on a GPU that has it, else float32.
+        checkpointing: compute activations again in the backward pass instead of keeping them.
+        evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
+        keep: how many of the last checkpoints stay, beside the best one.
+        ema: decay of a moving average of the weights, which is then what is validated and published; None: none.
+        average: publish the mean of this many last checkpoints; None: the last weights.
+        patience: stop after this many validations without a better one; None: never.
+        log_every: steps between lines of the text log and points of the trackers; metrics.jsonl has every step.
+        trackers: of Accelerate, such as tensorboard.
+        processes: how many are expected; None: any number.
+        skip_limit: steps in a row that may be skipped because the loss or a gradient is not finite.
+        peak_flops: FLOP/s of one device, for the share of it that is used (MFU); None: measured at the start.
+    """
+
+    steps: int | None = 1000
+    epochs: float | None = None
+    batch: int = 32
+    micro_batch: int | None = None
+    learning_rate: float = 5e-4
+    schedule: Annotated[Choice[Schedule], schedules] = Choice(schedules, "linear")
+    warmup_steps: int = 0
+    optimizer: Annotated[Choice[torch.optim.Optimizer], optimizers] = Choice(optimizers, "adamw")
+    clip: float | None = 1.0
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    compile: bool = False
+    checkpointing: bool = False
+    seed: int = 0
+    evaluate_every: int | None = None
+    save_every: int | None = None
+    keep: int = 2
+    ema: float | None = None
+    average: int | None = None
+    patience: int | None = None
+    log_every: int = 50
+    trackers: tuple[str, ...] = ()
+    processes: int | None = None
+    skip_limit: int = 10
+    peak_flops: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in AT_LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"training.{name}: must be at least {least}, got {value}")
+        for name in ("epochs", "learning_rate", "clip", "peak_flops"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"training.{name}: must be a finite number above 0, got {value}")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"training.ema: must be above 0 and below 1, got {self.ema}")
+        if self.ema is not None and self.average is not None:
+            raise ValueError("training.average: does not combine with ema; set one of the two to null")
+        if self.patience is not None and self.average is not None:
+            raise ValueError("training.average: does not combine with patience; set one of the two to null")
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("training: name either steps or epochs")
+        # built once for their own refusals, before anything is written
+        self.schedule.inherit(d_model=1).build(self.learning_rate, 1, self.warmup_steps)
+        self.optimizer.build(nn.Linear(1, 1, device="meta"), self.learning_rate)
+
+
+def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
+    """Merge settings, the lowest precedence first; naming steps or epochs at a higher level cancels the other.
+
+    Raises:
+        ValueError: an unknown setting, a wrong type, or values that do not combine.
+    """
+    known = [field.name for field in fields(Training)]
+    # written out, so that a higher level that names another variant drops the options of this one
+    merged: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
+    for level in levels:
+        for key in level:
+            refuse_unknown(str(key), [*known, *OF_OPTIMIZER], "setting", f"training.{key}")
+        lengths = [key for key in ("steps", "epochs") if level.get(key) is not None]
+        if len(lengths) == 2:
+            raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")
+        cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
+        merged = merge(merged, {**gather_optimizer(level), **cancelled})
+    return build(Training, merged, "training")
+
+
+def gather_optimizer(level: Mapping[str, Any]) -> Tree:
+    """A level with the optimizer's options under `optimizer`, wherever they were written."""
+    beside = {key: level[key] for key in OF_OPTIMIZER if key in level}
+    rest = {key: value for key, value in level.items() if key not in beside}
+    if beside:
+        rest["optimizer"] = merge(rest.get("optimizer"), beside)
+    return rest
+
+
+def fix_training(settings: Training, rows: int, d_model: int) -> Training:
+    """The settings with all that depends on data and model filled in: what a run writes down and trains with.
+
+    Args:
+        rows: how many rows epoch 0 has.
+        d_model: the model's width.
+    """
+    steps = settings.steps
+    if steps is None:
+        assert settings.epochs is not None
+        steps = max(1, math.ceil(settings.epochs * rows / settings.batch))
+    tenth = max(1, steps // 10)
+    fixed = replace(
+        settings,
+        steps=steps,
+        epochs=None,
+        evaluate_every=tenth if settings.evaluate_every is None else settings.evaluate_every,
+        save_every=min(1000, tenth) if settings.save_every is None else settings.save_every,
+        schedule=with_defaults(settings.schedule.inherit(d_model=d_model)),
+        optimizer=with_defaults(settings.optimizer),
+    )
+    for name in ("warmup_steps", "evaluate_every", "save_every"):
+        if getattr(fixed, name) > steps:
+            logger.warning("training.%s (%d) is beyond the %d steps of the run", name, getattr(fixed, name), steps)
+    return fixed
+
+
+def with_defaults(choice: Choice[Any]) -> Choice[Any]:
+    """A choice that states all its options."""
+    return choice.inherit(**{name: option.default for name, option in choice.slot.options(choice.name).items()})

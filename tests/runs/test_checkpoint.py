@@ -1,0 +1,155 @@
+"""Claims about checkpoints: whole or not there, damage is found and named, the good ones are never deleted."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from zoo.runs import checkpoint as module
+from zoo.runs.checkpoint import latest, prune, steps, verify, write_checkpoint
+from zoo.runs.files import remove_stray
+
+
+def write(checkpoints: Path, step: int, value: float = 1.0) -> None:
+    tensors = {"weights": {"w": torch.full((5,), value)}, "optimizer": {"m": torch.zeros(3)}}
+    write_checkpoint(checkpoints / str(step), tensors, {"step": step}, 7 * step, {"config.yaml": "00"})
+
+
+def test_what_was_written_is_read(tmp_path: Path):
+    write(tmp_path, 20, 0.1)
+    found = verify(tmp_path / "20")
+    assert (found.step, set(found.kinds)) == (20, {"weights", "optimizer"})
+    assert (found.metrics_bytes, found.state) == (140, {"step": 20})
+    assert torch.equal(found.published["w"], torch.full((5,), 0.1))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["20"]
+
+
+def test_averaged_weights_are_the_ones_to_use(tmp_path: Path):
+    tensors = {"weights": {"w": torch.zeros(1)}, "ema": {"w": torch.ones(1)}}
+    assert write_checkpoint(tmp_path / "1", tensors, {}, 0, {}).published["w"] == 1
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "delete"])
+def test_every_kind_of_damage_is_found_and_named(tmp_path: Path, name: str, harm: str):
+    write(tmp_path, 3)
+    path = tmp_path / "3" / name
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 1
+    path.write_bytes(data if harm == "flip" else data[:-1])
+    if harm == "delete":
+        path.unlink()
+    words = {"flip": "content is not what was written", "cut": "bytes instead of", "delete": "no such file"}
+    with pytest.raises(ValueError, match=f"{name}: .*{words[harm]}"):
+        verify(tmp_path / "3")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": 2}, "written in format 2, this zoo reads up to 1; upgrade zoo"),
+        ({"step": "3"}, "'step' is missing or of another type"),
+        ({"files": {"../w.safetensors": {"size": 1, "sha256": ""}}}, "it lists the file '../w.safetensors'"),
+        ({"files": {}}, "it lists no weights.safetensors"),
+    ],
+)
+def test_a_manifest_that_cannot_be_right_is_refused(tmp_path: Path, change: dict, words: str):
+    write(tmp_path, 3)
+    path = tmp_path / "3" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=f"manifest.json: .*{words}"):
+        verify(tmp_path / "3")
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000])
+def test_a_manifest_that_is_no_map_is_refused(tmp_path: Path, text: str):
+    write(tmp_path, 3)
+    (tmp_path / "3" / "manifest.json").write_text(text)
+    with pytest.raises(ValueError, match="manifest.json: is damaged"):
+        verify(tmp_path / "3")
+
+
+def test_latest_is_the_newest_whole_one_and_says_what_it_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for step in (5, 10, 100):
+        write(tmp_path, step)
+    (tmp_path / "100" / "weights.safetensors").write_bytes(b"")
+    (tmp_path / "007").mkdir()
+    found = latest(tmp_path)
+    assert found is not None and found.step == 10
+    assert "checkpoint 100 is skipped" in caplog.text and "weights.safetensors" in caplog.text
+    assert latest(tmp_path / "absent") is None
+
+
+def test_the_last_ones_and_the_best_are_kept(tmp_path: Path):
+    for step in (1, 2, 3, 10, 20):
+        write(tmp_path, step)
+    prune(tmp_path, keep=2, best=2)
+    assert steps(tmp_path) == [20, 10, 2]
+
+
+def test_nothing_is_deleted_while_the_newest_is_broken(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for step in (1, 2):
+        write(tmp_path, step)
+    (tmp_path / "2" / "weights.safetensors").write_bytes(b"")
+    prune(tmp_path, keep=1, best=None)
+    assert steps(tmp_path) == [2, 1]
+    assert "the newest is broken" in caplog.text
+
+
+def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(tmp_path, 1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "sync", full)
+    words = "2: cannot write the checkpoint: .*No space left on device; the earlier ones are untouched"
+    with pytest.raises(RuntimeError, match=words):
+        write(tmp_path, 2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["1"]
+
+
+CALLS = ("open", "fsync", "rename", "mkdir", "rmdir", "unlink")
+
+
+def save_and_die(checkpoints: Path, call: int) -> bool:
+    """Save step 2 over a broken step 2 in a child that dies at its n-th file call; whether it came to that."""
+    child = os.fork()
+    if child == 0:
+        left = [call]
+
+        def dying(name: str):
+            true = getattr(os, name)
+
+            def counted(*args, **kwargs):
+                left[0] -= 1
+                if left[0] == 0:
+                    os._exit(9)
+                return true(*args, **kwargs)
+
+            return counted
+
+        for name in CALLS:
+            setattr(os, name, dying(name))
+        write(checkpoints, 2, 2.0)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def test_a_kill_at_any_moment_of_a_save_leaves_a_whole_checkpoint(tmp_path: Path):
+    call, died = 0, True
+    while died:
+        call += 1
+        checkpoints = tmp_path / str(call)
+        write(checkpoints, 1)
+        write(checkpoints, 2)
+        (checkpoints / "2" / "weights.safetensors").write_bytes(b"")
+        died = save_and_die(checkpoints, call)
+        found = latest(checkpoints)
+        assert found is not None and (found.step == 1 or found.published["w"][0] == 2.0)
+        remove_stray(checkpoints)
+        write(checkpoints, 2, 3.0)
+        assert sorted(p.name for p in checkpoints.iterdir()) == ["1", "2"]
+    assert call > 10

@@ -1,0 +1,151 @@
+"""Claims about run folders in training: nothing foreign is touched, and a resumed run continues where it was saved."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from zoo.runs.run import RunFiles, create_run, join_run
+from zoo.runs.saved import open_run
+
+TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
+FILES = RunFiles({"d_model": 8}, TASK, TRAINING, {"tokenizer.json": b"{}"}, {"threads": 1})
+TENSORS = {"weights": {"w": torch.ones(2)}}
+
+
+def begin(folder: Path, steps: int = 3) -> None:
+    with create_run(folder, FILES) as run:
+        for step in range(1, steps + 1):
+            run.log({"step": step, "loss": 0.5})
+            run.save(step, TENSORS, {"step": step})
+
+
+def test_a_new_run_explains_itself(tmp_path: Path):
+    begin(tmp_path / "a" / "run")
+    run = tmp_path / "a" / "run"
+    assert (run / "config.yaml").read_text() == "d_model: 8\n"
+    assert (run / "tokenizer.json").read_bytes() == b"{}"
+    assert json.loads((run / "environment.json").read_text()) == {"threads": 1}
+    assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()] == [1, 2, 3]
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path):
+    begin(tmp_path)
+    with pytest.raises(ValueError, match="already holds a run; continue it with --resume, or choose another folder"):
+        create_run(tmp_path, FILES)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path, resume: bool):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(ValueError, match=r"is not empty and no run \(thesis.tex\)"):
+        create_run(tmp_path, FILES, resume)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path):
+    (tmp_path / "run").write_text("x")
+    with pytest.raises(ValueError, match="run: is a file; a run needs a folder"):
+        create_run(tmp_path / "run", FILES)
+    with pytest.raises(ValueError, match="cannot be written: Not a directory"):
+        create_run(tmp_path / "run" / "deeper", FILES)
+
+
+def test_a_resumed_run_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path):
+    begin(tmp_path, steps=2)
+    with create_run(tmp_path, FILES, resume=True) as run:
+        run.log({"step": 3})
+    with create_run(tmp_path, FILES, resume=True) as run:
+        assert run.checkpoint is not None and run.checkpoint.step == 2
+        run.log({"step": 3, "loss": 0.25})
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [0.5, 0.5, 0.25]
+
+
+def test_a_broken_newest_checkpoint_is_set_aside_on_resume(tmp_path: Path):
+    begin(tmp_path)
+    (tmp_path / "checkpoints" / "3" / "state.json").write_text("")
+    (tmp_path / "checkpoints" / ".partial-4").mkdir()
+    with create_run(tmp_path, FILES, resume=True) as run:
+        assert run.checkpoint is not None and run.checkpoint.step == 2
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["1", "2", "3.broken"]
+
+
+def test_a_run_without_a_whole_checkpoint_cannot_be_resumed(tmp_path: Path):
+    begin(tmp_path, steps=1)
+    (tmp_path / "checkpoints" / "1" / "state.json").write_text("")
+    with pytest.raises(ValueError, match="none of its checkpoints is whole"):
+        create_run(tmp_path, FILES, resume=True)
+
+
+def test_resuming_where_nothing_is_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with create_run(tmp_path / "new", FILES, resume=True) as run:
+        assert run.checkpoint is None
+    assert "nothing to resume there, the run begins anew" in caplog.text
+    with create_run(tmp_path / "new", FILES, resume=True) as run:
+        assert run.checkpoint is None
+
+
+def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    begin(tmp_path)
+    other = RunFiles({"d_model": 9}, FILES.task, {"steps": 7, "batch": 2}, {"tokenizer.json": b"[]"}, FILES.environment)
+    words = "config.yaml: d_model: 8 -> 9; training.yaml: steps: 5 -> 7; tokenizer.json is another one"
+    with pytest.raises(ValueError, match=words):
+        create_run(tmp_path, other, resume=True)
+    longer = RunFiles(FILES.config, FILES.task, {"steps": 7, "batch": 2}, FILES.tokenizer, {"threads": 2})
+    create_run(tmp_path, longer, resume=True, may_change=("steps",)).close()
+    assert "continues with another steps: 5 -> 7" in caplog.text
+    assert "may differ in its last bits: threads: 1 -> 2" in caplog.text
+    assert open_run(tmp_path).training["steps"] == 7
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
+    code = (
+        "import sys; from pathlib import Path; from zoo.runs.run import RunFiles, create_run\n"
+        "run = create_run(Path(sys.argv[1]), RunFiles({})); print('locked', flush=True); sys.stdin.read()"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout is not None and owner.stdout.readline() == b"locked\n"
+        with pytest.raises(ValueError, match=f"process {owner.pid} trains in it"):
+            create_run(tmp_path, FILES, resume=True)
+    finally:
+        owner.kill()
+        owner.communicate()
+    create_run(tmp_path, RunFiles({}), resume=True).close()
+
+
+def test_a_kill_while_the_run_begins_does_not_block_the_next_start(tmp_path: Path):
+    (tmp_path / ".partial-config.yaml").write_text("half")
+    (tmp_path / ".lock").write_text("")
+    create_run(tmp_path, FILES).close()
+    assert not list(tmp_path.glob(".partial-*"))
+
+
+def test_what_is_not_finite_is_logged_as_null(tmp_path: Path):
+    with create_run(tmp_path, FILES) as run:
+        run.log({"loss": float("nan"), "gradient_norm": float("inf")})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"loss": None, "gradient_norm": None}
+
+
+def test_other_processes_read_the_run_and_never_write(tmp_path: Path):
+    begin(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with join_run(tmp_path) as run:
+        run.log({"step": 4})
+        run.save(4, TENSORS, {})
+        run.prune(1, None)
+        assert run.checkpoint is not None and run.checkpoint.step == 3
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_values_that_occur_twice_are_written_without_aliases(tmp_path: Path):
+    widths = [3, 5]
+    with create_run(tmp_path, RunFiles({"a": widths, "b": widths})) as run:
+        run.save(1, TENSORS, {})
+    assert open_run(tmp_path).config == {"a": [3, 5], "b": [3, 5]}
+    assert os.path.getsize(tmp_path / "task.yaml")

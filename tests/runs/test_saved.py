@@ -1,0 +1,82 @@
+"""Claims about reading runs: RUN is its best validated checkpoint, and a file that was changed is named."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from zoo.runs.run import RunFiles, create_run
+from zoo.runs.saved import is_run, open_run
+
+TOKENIZER = {"tokenizer.json": b"{}", "roles.json": b"[]"}
+FILES = RunFiles({"d_model": 8}, {"objective": "causal_lm"}, {"steps": 5}, TOKENIZER)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with create_run(tmp_path, FILES) as run:
+        for step in (1, 2, 3):
+            weights = {"w": torch.full((2,), float(step))}
+            run.save(step, {"weights": weights}, {"step": step, "best": {"step": 2, "metric": "loss", "value": 0.5}})
+    return tmp_path
+
+
+def test_a_run_means_its_best_checkpoint(folder: Path):
+    run = open_run(folder)
+    assert (run.step, run.config, run.task, run.training) == (2, FILES.config, FILES.task, FILES.training)
+    assert run.tokenizer == TOKENIZER
+    assert run.weights["w"].tolist() == [2.0, 2.0]
+
+
+def test_a_checkpoint_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    assert open_run(folder / "checkpoints" / "3").step == 3
+    monkeypatch.chdir(folder)
+    assert open_run(Path("checkpoints/1")).step == 1
+    assert open_run(Path(".")).step == 2
+
+
+def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCaptureFixture):
+    (folder / "checkpoints" / "2" / "weights.safetensors").unlink()
+    assert open_run(folder).step == 3
+    assert "the best checkpoint is skipped for the last one, 3" in caplog.text
+
+
+def test_a_run_that_never_validated_means_its_last_checkpoint(tmp_path: Path):
+    with create_run(tmp_path, RunFiles({})) as run:
+        run.save(0, {"weights": {"w": torch.zeros(1)}}, {})
+    assert open_run(tmp_path).step == 0
+
+
+def test_only_runs_and_their_checkpoints_are_runs(folder: Path):
+    assert is_run(folder) and is_run(folder / "checkpoints" / "1")
+    assert not is_run(folder / "checkpoints") and not is_run(folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("absent", "absent: no such folder"),
+        ("checkpoints", "checkpoints: is not a run: it has no config.yaml"),
+        ("checkpoints/7", "7: no such folder"),
+        ("checkpoints/draft", "draft: is no checkpoint; the run has 3, 2, 1"),
+    ],
+)
+def test_what_is_no_run_is_refused(folder: Path, name: str, words: str):
+    (folder / "checkpoints" / "draft").mkdir()
+    with pytest.raises(ValueError, match=words):
+        open_run(folder / name)
+
+
+def test_a_tokenizer_that_was_changed_is_named(folder: Path):
+    (folder / "tokenizer.json").write_text("{ }")
+    with pytest.raises(ValueError, match="tokenizer.json: is not the file that checkpoint 2 was trained with"):
+        open_run(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="tokenizer.json: no such file, but checkpoint 2 was trained with one"):
+        open_run(folder)
+
+
+def test_a_run_without_checkpoints_is_refused(tmp_path: Path):
+    create_run(tmp_path, FILES).close()
+    with pytest.raises(ValueError, match="has no whole checkpoint"):
+        open_run(tmp_path)

@@ -1,0 +1,65 @@
+"""Claims about validation: it decides which checkpoint is the run, and judges what is published."""
+
+from pathlib import Path
+
+import torch
+from tiny import lines, settings, train_tiny
+from torch import nn
+
+from zoo.runs.saved import open_run
+from zoo.training.loop import Validation, Watch
+
+
+def judged(*values: float, higher: bool = False) -> Watch:
+    """A validation that says these values one after the other."""
+    left = list(values)
+
+    def measure(model: nn.Module) -> dict[str, float]:
+        assert not model.training and not torch.is_grad_enabled()
+        return {"score": left.pop(0), "other": 7.0}
+
+    return Watch(Validation(measure, "score", higher))
+
+
+def test_validation_stands_on_its_step_and_the_best_checkpoint_is_the_run(tmp_path: Path):
+    training = settings(steps=6, evaluate_every=2, save_every=0, keep=1)
+    model, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.2, float("nan")))
+    assert [line.get("validation/score") for line in lines(tmp_path)] == [None, 0.5, None, 0.2, None, None]
+    assert lines(tmp_path)[3]["validation/other"] == 7.0
+    assert state.best == {"step": 4, "metric": "score", "value": 0.2} and model.training
+    assert open_run(tmp_path).step == 4
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["4", "6"]
+
+
+def test_more_can_be_better(tmp_path: Path):
+    _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), watch=judged(0.2, 0.5, higher=True))
+    assert state.best is not None and state.best["step"] == 2
+
+
+def test_training_stops_early_when_nothing_gets_better(tmp_path: Path):
+    training = settings(steps=9, evaluate_every=1, patience=2)
+    _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))
+    assert (state.step, state.stale, open_run(tmp_path).step) == (4, 2, 2)
+
+
+def test_what_is_validated_is_what_is_published(tmp_path: Path):
+    seen = {}
+
+    def measure(model: nn.Module) -> dict[str, float]:
+        seen["weights"] = {name: p.detach().clone() for name, p in model.named_parameters()}
+        return {"loss": 1.0}
+
+    for name, values in {"ema": {"ema": 0.5}, "average": {"average": 3, "save_every": 2}}.items():
+        training = settings(steps=6, evaluate_every=0, **values)
+        model, _ = train_tiny(tmp_path / name, training, watch=Watch(Validation(measure, "loss")))
+        assert name in open_run(tmp_path / name).checkpoint.kinds
+        published = open_run(tmp_path / name).weights
+        assert all(torch.equal(tensor, seen["weights"][key]) for key, tensor in published.items())
+        assert not torch.equal(published["hidden.weight"], model.hidden.weight)
+
+
+def test_the_average_is_over_the_last_checkpoints(tmp_path: Path):
+    train_tiny(tmp_path, settings(steps=6, average=3, save_every=2, keep=1))
+    saved = [open_run(tmp_path / "checkpoints" / step).checkpoint.tensors("weights") for step in ("2", "4", "6")]
+    mean = torch.stack([weights["hidden.bias"] for weights in saved]).mean(0)
+    torch.testing.assert_close(open_run(tmp_path).weights["hidden.bias"], mean)

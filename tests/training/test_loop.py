@@ -1,0 +1,161 @@
+"""Claims about the loop: exact for any split, exact after a stop, and never fooled by a number that is none."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import GOAL, TinyModel, TinyRows, accelerator, begin, collate, lines, losses, settings, train_tiny
+from torch.nn import functional
+
+from zoo.objectives.objective import Term
+from zoo.runs.saved import open_run
+from zoo.training import loop
+from zoo.training.feed import Feed
+from zoo.training.loop import Watch, train
+
+
+def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):
+    _, state = train_tiny(tmp_path, settings(), watch=Watch(flops_per_token=100.0))
+    found = lines(tmp_path)
+    assert [line["step"] for line in found] == list(range(1, 11)) and state.step == 10
+    keys = {"step", "loss", "loss/causal_lm", "learning_rate", "gradient_norm", "tokens_per_second", "empty", "seconds"}
+    assert keys <= found[0].keys() and found[0]["mfu"] > 0
+    assert found[-1]["loss"] < 0.7 * found[0]["loss"]
+
+
+def test_a_step_is_the_gradient_of_the_mean_over_all_tokens_of_the_batch(tmp_path: Path):
+    trained, _ = train_tiny(tmp_path, settings(steps=1, micro_batch=2, learning_rate=0.01, clip=None))
+    model = TinyModel()
+    part = collate(TinyRows().take(5), 5)
+    logits = model(**part.inputs).heads["language"]
+    functional.cross_entropy(logits.flatten(0, 1), part.targets["causal_lm"].flatten(), ignore_index=-1).backward()
+    norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
+    assert lines(tmp_path)[0]["gradient_norm"] == pytest.approx(norm.item(), rel=1e-5)
+    torch.testing.assert_close(trained.hidden.bias, model.hidden.bias - 0.01 * model.hidden.bias.grad.sign())
+
+
+def test_micro_batches_change_no_loss(tmp_path: Path):
+    for micro_batch in (None, 1, 2, 3):
+        train_tiny(tmp_path / str(micro_batch), settings(micro_batch=micro_batch))
+    for micro_batch in (1, 2, 3):
+        assert losses(tmp_path / str(micro_batch)) == pytest.approx(losses(tmp_path / "None"), abs=1e-5)
+
+
+def test_empty_slots_are_counted_with_the_rows_that_fill_up(tmp_path: Path):
+    train_tiny(tmp_path, settings(steps=1, micro_batch=3))
+    used = collate(TinyRows().take(5), 5).tokens
+    assert lines(tmp_path)[0]["empty"] == pytest.approx(1 - used / (6 * 6))
+
+
+class InOrder(loop.Steps):
+    """Nothing is built ahead, so that what counts calls sees them in the order of the steps."""
+
+    def take(self, last: bool) -> Any:
+        return super().take(last=True)
+
+
+class TwoTerms:
+    """The first term as it is, and one that scores a place every other step."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def counts(self, targets: Any) -> dict[str, torch.Tensor]:
+        self.calls += 1
+        return {**GOAL.counts(targets), "rare": torch.tensor(2 * (self.calls % 2))}
+
+    def terms(self, heads: Any, targets: Any) -> dict[str, Term]:
+        rare = heads["language"][0, 0, 0] * (self.calls % 2)
+        return {**GOAL.terms(heads, targets), "rare": Term(rare, torch.tensor(0), 0.5)}
+
+    def measure(self, heads: Any, targets: Any) -> dict[str, Any]:
+        return {"rare/right": (torch.tensor(1.0), torch.tensor(4 * (self.calls % 2)))}
+
+
+def test_a_term_without_places_adds_nothing_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loop, "Steps", InOrder)
+    with begin(tmp_path) as run:
+        train(TinyModel(), Feed(TinyRows(), collate), TwoTerms(), settings(steps=2), run, accelerator())
+    first, second = lines(tmp_path)
+    assert first["loss"] == pytest.approx(first["loss/causal_lm"] + 0.5 * first["loss/rare"])
+    assert first["rare/right"] == 0.25
+    assert second["loss"] == second["loss/causal_lm"] and not {"loss/rare", "rare/right"} & second.keys()
+
+
+def test_settings_that_allow_it_clip_the_gradient(tmp_path: Path):
+    clipped, _ = train_tiny(tmp_path / "a", settings(steps=1, clip=1e-3, eps=1.0))
+    free, _ = train_tiny(tmp_path / "b", settings(steps=1, clip=None, eps=1.0))
+    assert lines(tmp_path / "a")[0]["gradient_norm"] == lines(tmp_path / "b")[0]["gradient_norm"] > 0.1
+    before = TinyModel().hidden.weight
+    assert (clipped.hidden.weight - before).norm() < 0.1 * (free.hidden.weight - before).norm()
+
+
+class Spoiled(TinyModel):
+    """Says NaN, in the loss or in a gradient alone, from the step that begins at a given row on."""
+
+    def __init__(self, where: str, times: int) -> None:
+        super().__init__()
+        self.where, self.times = where, times
+
+    def forward(self, tokens: torch.Tensor, documents: torch.Tensor) -> Any:
+        said = super().forward(tokens, documents)
+        self.times -= 1
+        if self.times >= 0 and self.where == "loss":
+            said.heads["language"] = said.heads["language"] * torch.nan
+        if self.times >= 0 and self.where == "gradient":
+            said.heads["language"].register_hook(lambda gradient: gradient * torch.inf)
+        return said
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_changes_nothing_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
+):
+    model, state = train_tiny(tmp_path, settings(steps=1, ema=0.5), Spoiled(where, 1))
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), TinyModel().parameters(), strict=True))
+    assert lines(tmp_path)[0]["loss" if where == "loss" else "gradient_norm"] is None
+    assert "nothing is updated; examples (epoch, document, number): [(0, 0, 0), (0, 1, 0)" in caplog.text
+    assert state.skipped == 1
+
+
+def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: Path):
+    _, state = train_tiny(tmp_path / "one", settings(steps=4, skip_limit=2), Spoiled("loss", 1))
+    assert state.skipped == 0
+    with pytest.raises(RuntimeError, match="step 2: the loss or a gradient was not finite in 2 steps in a row"):
+        train_tiny(tmp_path / "two", settings(steps=4, skip_limit=2, save_every=0), Spoiled("loss", 2))
+    assert not list((tmp_path / "two").glob("checkpoints/*"))
+
+
+def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda model: compile_(model, backend="eager"))
+    train_tiny(tmp_path / "a", settings(compile=True, steps=3))
+    train_tiny(tmp_path / "b", settings(steps=3))
+    assert open_run(tmp_path / "a").weights.keys() == TinyModel().state_dict().keys() - {"output.weight"}
+    assert losses(tmp_path / "a") == pytest.approx(losses(tmp_path / "b"), abs=1e-6)
+
+
+def test_bfloat16_computes_forward_and_keeps_weights_in_float32(tmp_path: Path):
+    model, _ = train_tiny(tmp_path, settings(precision="bfloat16"))
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert losses(tmp_path)[-1] < 0.8 * losses(tmp_path)[0]
+
+
+def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
+    training = settings(steps=2, trackers=["tensorboard"])
+    processes = loop.Accelerator(cpu=True, mixed_precision="no", log_with=["tensorboard"], project_dir=str(tmp_path))
+    with begin(tmp_path, training=training) as run:
+        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, processes)
+    for tracker in processes.trackers:
+        tracker.finish()
+    assert list((tmp_path / "trackers").glob("events*"))
+    with begin(tmp_path, resume=True, training=training) as run:
+        assert run.checkpoint is not None
+
+
+def test_the_first_line_says_what_trains_on_what(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    train_tiny(tmp_path, settings(steps=1))
+    assert "training on one process on cpu, float32" in caplog.text

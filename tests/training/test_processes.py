@@ -1,0 +1,82 @@
+"""Claims about processes: two train as one does, and a launch that is not what it seems is refused."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import TinyModel, settings, train_tiny
+
+from zoo.runs.saved import open_run
+from zoo.training.learner import reseed_dropout
+from zoo.training.processes import check_processes, forward_dtype, start_processes
+
+HERE = Path(__file__).parent
+
+
+def launch(folder: Path, steps: int, *more: str) -> None:
+    """Train in two processes on the CPU."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    begin = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [*begin, str(HERE / "two_processes.py"), str(folder), str(steps), *more]
+    subprocess.run(command, check=True, env=environment, timeout=120)
+
+
+def test_two_processes_train_as_one_does_and_resume(tmp_path: Path):
+    training = settings(steps=8, micro_batch=2, save_every=0, evaluate_every=0)
+    model, _ = train_tiny(tmp_path / "one", training)
+    launch(tmp_path / "two", 5)
+    launch(tmp_path / "two", 8, "resume")
+    one, two = ([json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()] for name in ("one", "two"))
+    assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], abs=1e-5)
+    assert [line["gradient_norm"] for line in two] == pytest.approx([line["gradient_norm"] for line in one], abs=1e-5)
+    torch.testing.assert_close(open_run(tmp_path / "two").weights["hidden.weight"], model.hidden.weight.detach())
+    assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
+
+
+def test_a_launch_of_which_one_process_joined_is_refused(tmp_path: Path):
+    accelerator = start_processes(settings(), tmp_path)
+    with pytest.raises(ValueError, match="WORLD_SIZE is 2, but 1 process joined: .*ACCELERATE_USE_CPU=true"):
+        check_processes(accelerator, settings(), launched=2)
+
+
+def test_another_number_of_processes_than_expected_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="training.processes: 2 expected, but 1 started"):
+        start_processes(settings(processes=2), tmp_path)
+
+
+def test_an_unknown_tracker_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"trackers: unknown tracker 'tensorbord' \(did you mean 'tensorboard'"):
+        start_processes(settings(trackers=["tensorbord"]), tmp_path)
+
+
+def test_float16_is_refused_on_a_cpu():
+    with pytest.raises(ValueError, match="training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32"):
+        forward_dtype("float16", torch.device("cpu"))
+
+
+def test_auto_is_float32_on_a_cpu():
+    assert forward_dtype("auto", torch.device("cpu")) is None
+
+
+def test_dropout_depends_on_seed_step_and_process_alone():
+    drawn = {}
+    for key in [(1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4), (1, 2, 3)]:
+        torch.rand(7)
+        reseed_dropout(*key)
+        drawn.setdefault(key, []).append(torch.rand(4).tolist())
+    assert drawn[(1, 2, 3)][0] == drawn[(1, 2, 3)][1]
+    assert len({str(values[0]) for values in drawn.values()}) == 4
+
+
+def test_the_tiny_model_is_tied():
+    model = TinyModel()
+    assert model.output.weight is model.embedding.weight

@@ -1,0 +1,102 @@
+"""Claims about stopping and resuming: the run goes on as if nothing had happened, to the last bit."""
+
+import logging
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, train_tiny
+
+from zoo.runs.saved import open_run
+from zoo.training import learner, loop
+from zoo.training.loop import Watch
+from zoo.training.stopping import Stopped
+
+
+class Crash(Exception):
+    """Stands for a process that dies."""
+
+
+def crash_after(step: int) -> Watch:
+    def report(line: dict[str, Any]) -> None:
+        if line["step"] == step:
+            raise Crash
+
+    return Watch(report=report)
+
+
+SIX = {"steps": 6, "save_every": 3, "ema": 0.9, "micro_batch": 2, "schedule": "cosine", "warmup_steps": 2}
+
+
+def straight_and_resumed(folder: Path) -> tuple[Path, Path]:
+    """Six steps at once, and six that crashed after the fourth, with dropout."""
+    training = settings(**SIX)
+    train_tiny(folder / "straight", training, TinyModel(dropout=0.5))
+    with pytest.raises(Crash):
+        train_tiny(folder / "resumed", training, TinyModel(dropout=0.5), watch=crash_after(4))
+    train_tiny(folder / "resumed", training, TinyModel(dropout=0.5, seed=1), resume=True)
+    return folder / "straight", folder / "resumed"
+
+
+def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
+    straight, resumed = straight_and_resumed(tmp_path)
+    assert equal(tensors(straight), tensors(resumed))
+    assert losses(straight) == losses(resumed)
+    assert open_run(straight).checkpoint.state == open_run(resumed).checkpoint.state
+
+
+@pytest.mark.parametrize("forgotten", ["optimizer", "position", "average", "dropout"])
+def test_forgetting_any_part_of_the_state_would_be_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
+):
+    if forgotten == "optimizer":
+        monkeypatch.setattr(torch.optim.AdamW, "load_state_dict", lambda self, state: None)
+    if forgotten == "position":
+        monkeypatch.setattr(TinyRows, "seek", lambda self, position: None)
+    if forgotten == "average":
+        fixed = property(own_weights, lambda self, weights: None)
+        monkeypatch.setattr(learner.MovingAverage, "weights", fixed, raising=False)
+    if forgotten == "dropout":
+        monkeypatch.setattr(loop, "reseed_dropout", lambda *_: None)
+    straight, resumed = straight_and_resumed(tmp_path)
+    assert not equal(tensors(straight), tensors(resumed))
+
+
+def own_weights(average: Any) -> dict[str, torch.Tensor]:
+    """A moving average that cannot be set: it always begins at the weights of seed 0."""
+    if "kept" not in average.__dict__:
+        average.__dict__["kept"] = {name: p.detach().clone() for name, p in TinyModel().named_parameters()}
+    return average.__dict__["kept"]
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    train_tiny(tmp_path, settings(steps=2))
+    before = tensors(tmp_path)
+    train_tiny(tmp_path, settings(steps=2), resume=True)
+    assert "already complete: 2 of 2 steps" in caplog.text and equal(before, tensors(tmp_path))
+
+
+def test_a_run_can_be_made_longer(tmp_path: Path):
+    train_tiny(tmp_path, settings(steps=2))
+    _, state = train_tiny(tmp_path, settings(steps=5), resume=True)
+    assert state.step == 5 and [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_the_step_and_saves(tmp_path: Path, number: signal.Signals):
+    training = settings(**SIX)
+    train_tiny(tmp_path / "straight", training, TinyModel(dropout=0.5))
+
+    def report(line: dict[str, Any]) -> None:
+        if line["step"] == 3:
+            signal.raise_signal(number)
+
+    with pytest.raises(Stopped) as stopped:
+        train_tiny(tmp_path / "stopped", training, TinyModel(dropout=0.5), watch=Watch(report=report))
+    assert stopped.value.status == 128 + number
+    assert open_run(tmp_path / "stopped").step == 4
+    train_tiny(tmp_path / "stopped", training, TinyModel(dropout=0.5), resume=True)
+    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "stopped"))

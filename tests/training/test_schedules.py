@@ -1,0 +1,72 @@
+"""Claims about schedules: each is its formula, and all rise to the peak and end where they say."""
+
+import math
+
+import pytest
+
+from zoo.training.schedules import schedules
+
+STEPS, WARMUP = 50, 10
+SHAPES = [name for name in schedules.names() if name != "noam"]
+
+
+def rates(choice: object, peak: float = 2.0, warmup: int = WARMUP) -> list[float]:
+    schedule = schedules.build(choice, peak, STEPS, warmup)
+    return [schedule.rate(update) for update in range(1, STEPS + 1)]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_warmup_is_a_straight_line_to_the_peak(name: str):
+    assert rates(name)[:WARMUP] == pytest.approx([2.0 * u / WARMUP for u in range(1, WARMUP + 1)])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_warmup_begins_near_the_peak(name: str):
+    found = rates(name, warmup=0)
+    assert max(found) <= 2.0 and found[0] == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_warmup_beyond_the_run_only_rises(name: str):
+    assert rates(name, warmup=100) == pytest.approx([2.0 * u / 100 for u in range(1, STEPS + 1)])
+
+
+@pytest.mark.parametrize(("name", "end"), [("linear", 0.0), ("cosine", 0.2), ("wsd", 0.0), ("constant", 2.0)])
+def test_the_last_update_is_at_the_floor(name: str, end: float):
+    assert rates(name)[-1] == pytest.approx(end)
+
+
+def test_cosine_is_half_a_wave():
+    expected = [0.2 + 1.8 * (1 + math.cos(math.pi * (u - WARMUP) / (STEPS - WARMUP))) / 2 for u in range(11, 51)]
+    assert rates("cosine")[WARMUP:] == pytest.approx(expected)
+
+
+def test_linear_goes_down_by_the_same_amount():
+    falls = [a - b for a, b in zip(rates("linear")[WARMUP:], rates("linear")[WARMUP + 1 :], strict=False)]
+    assert falls == pytest.approx([2.0 / (STEPS - WARMUP)] * len(falls))
+
+
+def test_wsd_stays_at_the_peak_until_its_last_part():
+    found = rates({"name": "wsd", "decay": 0.2})
+    assert found[WARMUP - 1 : 40] == [2.0] * 31
+    assert found[40:] == pytest.approx([2.0 * (50 - u) / 10 for u in range(41, 51)])
+
+
+def test_noam_is_the_formula_of_the_paper():
+    expected = [3.0 * 16**-0.5 * min(u**-0.5, u * WARMUP**-1.5) for u in range(1, STEPS + 1)]
+    assert rates({"name": "noam", "d_model": 16}, peak=3.0) == pytest.approx(expected)
+
+
+def test_inverse_sqrt_is_noam_said_by_its_peak():
+    peak = 16**-0.5 * WARMUP**-0.5
+    assert rates("inverse_sqrt", peak) == pytest.approx(rates({"name": "noam", "d_model": 16}, peak=1.0))
+
+
+def test_noam_without_a_width_is_refused():
+    with pytest.raises(ValueError, match="schedule.d_model: noam needs the model's width, got None"):
+        schedules.build("noam", 1.0, STEPS, WARMUP)
+
+
+def test_a_share_above_one_is_refused():
+    with pytest.raises(ValueError, match="schedule.decay: must be from 0 to 1, got 1.5"):
+        schedules.build({"name": "wsd", "decay": 1.5}, 1.0, STEPS, WARMUP)

@@ -1,0 +1,93 @@
+"""Claims about training settings: strict, merged by precedence, and filled in from data and model."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from zoo import config
+from zoo.training.settings import MAY_CHANGE, Training, fix_training, resolve_training
+
+
+def test_the_defaults_are_valid():
+    assert resolve_training([]) == Training()
+
+
+def test_a_higher_level_wins_key_by_key():
+    found = resolve_training([{"batch": 8, "learning_rate": 1}, {"batch": 16}, {"seed": 3}])
+    assert (found.batch, found.learning_rate, found.seed) == (16, 1.0, 3)
+
+
+@pytest.mark.parametrize(("lower", "higher"), [({"steps": 7}, {"epochs": 3}), ({"epochs": 3}, {"steps": 7})])
+def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
+    found = resolve_training([lower, higher, {"batch": 2}])
+    assert {key: value for key in ("steps", "epochs") if (value := getattr(found, key))} == higher
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ({"stepz": 3}, r"training.stepz: unknown setting 'stepz' \(did you mean 'steps'\?\)"),
+        ({"steps": 3, "epochs": 1}, r"training: name either steps \(3\) or epochs \(1\), not both"),
+        ({"steps": "many"}, "training.steps: expected a whole number or null, got 'many'"),
+        ({"steps": None}, "training: name either steps or epochs"),
+        ({"batch": 0}, "training.batch: must be at least 1, got 0"),
+        ({"batch": True}, "training.batch: expected a whole number, got True"),
+        ({"learning_rate": 0}, "training.learning_rate: must be a finite number above 0, got 0"),
+        ({"clip": -1.0}, "training.clip: must be a finite number above 0"),
+        ({"ema": 1}, "training.ema: must be above 0 and below 1"),
+        ({"ema": 0.9, "average": 3}, "training.average: does not combine with ema"),
+        ({"patience": 2, "average": 3}, "training.average: does not combine with patience"),
+        ({"precision": "bfloat"}, r"training.precision: unknown value 'bfloat' \(did you mean 'bfloat16'\?\)"),
+        ({"schedule": "cosin"}, r"training.schedule: unknown schedule 'cosin' \(did you mean 'cosine'\?\)"),
+        ({"schedule": {"name": "cosine", "floor": 2}}, "schedule.floor: must be from 0 to 1, got 2"),
+        ({"optimizer": "adam", "weight_decay": 0.1}, "training.optimizer: unknown option of optimizer 'adam'"),
+        ({"weight_decay": -0.1}, "training.weight_decay: must be at least 0, got -0.1"),
+        ({"betas": [0.9, 1]}, r"training.betas: each must be at least 0 and below 1, got \[0.9, 1.0\]"),
+        ({"eps": -1}, "training.eps: must be at least 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_place(level: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        resolve_training([level])
+
+
+def test_options_of_the_optimizer_may_stand_beside_it():
+    beside = resolve_training([{"weight_decay": 0.1, "betas": [0.8, 0.95]}])
+    within = resolve_training([{"optimizer": {"weight_decay": 0.1, "betas": [0.8, 0.95]}}])
+    assert beside == within and beside.optimizer.option("betas") == (0.8, 0.95)
+
+
+def test_an_option_beside_reaches_the_optimizer_of_a_lower_level():
+    found = resolve_training([{"optimizer": {"name": "adam", "betas": [0.9, 0.98]}}, {"betas": [0.9, 0.5]}])
+    assert found.optimizer.plain() == {"name": "adam", "betas": [0.9, 0.5]}
+
+
+@pytest.mark.parametrize("higher", ["adam", {"name": "adam"}])
+def test_another_optimizer_drops_the_options_of_the_one_below(higher: Any):
+    assert resolve_training([{"weight_decay": 0.1}, {"optimizer": higher}]).optimizer.name == "adam"
+
+
+def test_epochs_become_steps_rounded_up():
+    fixed = fix_training(resolve_training([{"epochs": 3, "batch": 8}]), rows=21, d_model=4)
+    assert (fixed.steps, fixed.epochs) == (8, None)
+
+
+def test_fixed_settings_state_everything_and_are_read_back():
+    fixed = fix_training(resolve_training([{"schedule": "noam", "steps": 50}]), rows=1, d_model=16)
+    written = config.to_yaml(config.dump(fixed))
+    assert fixed.schedule.option("d_model") == 16
+    assert (fixed.evaluate_every, fixed.save_every) == (5, 5)
+    assert "weight_decay: 0.01" in written
+    assert resolve_training([config.parse_yaml(written, "training.yaml")]) == fixed
+
+
+def test_what_lies_beyond_the_run_is_reported_and_not_refused(caplog: pytest.LogCaptureFixture):
+    fix_training(resolve_training([{"steps": 5, "warmup_steps": 9, "save_every": 7}]), rows=1, d_model=1)
+    assert "training.warmup_steps (9) is beyond the 5 steps" in caplog.text
+    assert "training.save_every (7) is beyond the 5 steps" in caplog.text
+    assert "evaluate_every" not in caplog.text
+
+
+def test_what_may_change_on_resume_are_settings():
+    assert set(MAY_CHANGE) <= {field.name for field in dataclasses.fields(Training)}
