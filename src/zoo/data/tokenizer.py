@@ -144,6 +144,14 @@ class Tokenizer:
         """A token as the vocabulary spells it; `<8001>` for an id beyond it, since a model may have more rows."""
         return self.backend.id_to_token(int(token_id)) or f"<{token_id}>"
 
+    def words(self) -> list[str | None]:
+        """By id, the word that a token is; None for roles and for tokens that continue a word."""
+        continues = self.roles.continues
+        texts = set(self.roles.text.tolist())
+        if continues is not None:
+            texts -= set(np.flatnonzero(continues).tolist())
+        return [self.backend.decode([i]).strip() if i in texts else None for i in range(self.vocab_size)]
+
     def add_roles(self, names: Iterable[str]) -> list[str]:
         """Give roles that have no token one, and name those whose token is new (a new row of the embedding)."""
         wanted = list(names)

@@ -1,0 +1,18 @@
+"""zoo export."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zoo.hub.api import export as run_export
+
+
+def export(
+    checkpoint: Annotated[str, typer.Argument(help="A run, or a checkpoint folder inside one.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty.")],
+    to: Annotated[str | None, typer.Option("--to", metavar="TARGET", help="The first that fits, unless given.")] = None,
+) -> None:
+    """Write a checkpoint as a folder that plain transformers loads."""
+    for line in run_export(checkpoint, folder, to).lines():
+        typer.echo(line)

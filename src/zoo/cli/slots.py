@@ -1,0 +1,20 @@
+"""Every slot of the registry, in the order in which a model is read."""
+
+from typing import Any
+
+from zoo.blocks.activation import activations
+from zoo.blocks.attention import attentions
+from zoo.blocks.block import blocks
+from zoo.blocks.feed_forward import feed_forwards
+from zoo.blocks.mixer import mixers
+from zoo.blocks.norm import norms
+from zoo.blocks.position import positions
+from zoo.models.heads import heads
+from zoo.models.initialize import initializers
+from zoo.objectives.mixture import objectives
+from zoo.registry import Slot
+
+EVERY: tuple[Slot[Any], ...] = (
+    norms, activations, feed_forwards, positions, attentions, mixers, blocks, heads, initializers, objectives,
+)  # fmt: skip
+SLOTS = {slot.name: slot for slot in EVERY}

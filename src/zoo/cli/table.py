@@ -1,0 +1,21 @@
+"""What is imported only when it is asked for, so that `zoo --help` and `zoo list` need no torch."""
+
+import importlib
+from typing import Any
+
+COMMANDS = {
+    "list": ("zoo.cli.listing:list_command", "Models and tasks that come with zoo, or its block registry."),
+    "show": ("zoo.cli.show:show", "A model's parts, size, cost, and where it can be exported to."),
+    "pretrain": ("zoo.cli.train:pretrain", "Train a model from scratch on a task."),
+    "finetune": ("zoo.cli.train:finetune", "Train a checkpoint further, on another task."),
+    "evaluate": ("zoo.cli.evaluate:evaluate", "Measure a checkpoint on a split of a task."),
+    "predict": ("zoo.cli.predict:predict", "Generate, fill masks, classify or translate: what the checkpoint does."),
+    "export": ("zoo.cli.export:export", "Write a checkpoint as a folder that plain transformers loads."),
+}
+BLOCKS = "zoo.cli.slots:SLOTS"  # every slot of the registry, for `zoo list blocks`
+
+
+def load(place: str) -> Any:
+    """Import `module:name`."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)

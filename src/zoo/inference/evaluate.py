@@ -1,0 +1,160 @@
+"""How good a model is on a split: losses by term, and the metrics that a task asks for."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.data.batch import Part, collate
+from zoo.data.order import Examples, Row
+from zoo.data.split import Split
+from zoo.inference.loaded import Loaded
+from zoo.inference.predict import predict
+from zoo.metrics.choose import ChosenMetric, parse_metrics
+from zoo.metrics.compute import compute, metrics
+from zoo.models.search import GenerateSettings
+
+Gather = Callable[[Any], list[Any]]
+
+
+@dataclass
+class Sums:
+    """What one process found, to be added to what the others did.
+
+    Args:
+        loss, likelihood, count, right, asked: by objective (or measure).
+        classes: by objective, (document, predicted, true) of each example.
+        bytes: UTF-8 bytes of the documents that were read whole.
+    """
+
+    loss: dict[str, float] = field(default_factory=dict)
+    likelihood: dict[str, float] = field(default_factory=dict)
+    count: dict[str, int] = field(default_factory=dict)
+    right: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    examples: int = 0
+
+    def add(self, other: "Sums") -> None:
+        for name in ("loss", "likelihood", "count", "right", "asked"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            for key, value in theirs.items():
+                mine[key] = mine[key] + value if key in mine else value
+        for key, pairs in other.classes.items():
+            self.classes.setdefault(key, []).extend(pairs)
+        self.examples += other.examples
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a split is evaluated.
+
+    Args:
+        examples: every example of the split.
+        split: its cache and its rows, for references.
+        batch: rows in one pass.
+        generate: how text is generated, where a metric compares texts.
+        limit: texts to generate at the most; None: all.
+        process, processes, gather: which share of the batches this process does, and how results come together.
+    """
+
+    examples: Examples
+    split: Split
+    batch: int = 32
+    generate: GenerateSettings = GenerateSettings()
+    limit: int | None = None
+    process: int = 0
+    processes: int = 1
+    gather: Gather = lambda mine: [mine]
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
+        """`examples`, `loss`, `loss/<term>` and each metric, by name.
+
+        Raises:
+            ValueError: a metric that no objective offers.
+        """
+        chosen = parse_metrics(list(wanted), loaded.mixture.metrics)
+        by_class = {m.objective for m in chosen if metrics[m.metric].needs == "classes"}
+        total = Sums()
+        for sums in self.gather(self.losses(loaded, by_class)):
+            total.add(sums)
+        found: dict[str, float] = {"examples": total.examples}
+        terms = {name: total.loss[name] / total.count[name] for name in total.loss if total.count[name]}
+        weights = {name: member.weight for name, member in loaded.mixture.members.items()}
+        found["loss"] = sum(weights[name] * value for name, value in terms.items())
+        found |= {f"loss/{name}": value for name, value in terms.items()}
+        found |= {name: total.right[name] / total.asked[name] for name in total.right if total.asked[name]}
+        texts = self.texts(loaded) if any(metrics[m.metric].needs == "texts" for m in chosen) else None
+        return found | {m.name: self.measure(m, total, texts) for m in chosen if m.name not in found}
+
+    @torch.no_grad()
+    def losses(self, loaded: Loaded, by_class: Collection[str]) -> Sums:
+        """One pass over this process's share of the rows; `by_class`: objectives whose single answers are wanted."""
+        loaded.model.eval()
+        sums = Sums()
+        for number, rows in enumerate(chunks(self.examples.once(), self.batch)):
+            if number % self.processes == self.process:
+                part = collate(rows, self.examples, self.batch).to(loaded.model.device)
+                sums.add(self.score(loaded, part, by_class))
+        return sums
+
+    def score(self, loaded: Loaded, part: Part, by_class: Collection[str]) -> Sums:
+        mixture = loaded.mixture
+        with self.autocast():
+            heads = loaded.model(**part.inputs).heads
+        terms = mixture.terms(heads, part.targets)
+        measured = mixture.measure(heads, part.targets)
+        return Sums(
+            loss={name: term.sum.item() for name, term in terms.items()},
+            likelihood={name: value.item() for name, value in mixture.likelihoods(heads, part.targets).items()},
+            count={name: int(term.count) for name, term in terms.items()},
+            right={name: float(right) for name, (right, _) in measured.items()},
+            asked={name: int(asked) for name, (_, asked) in measured.items()},
+            classes={
+                name: answers(heads[member.head], part.targets[name])
+                for name, member in mixture.members.items()
+                if name in by_class
+            },
+            examples=len(part.examples),
+        )
+
+    def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
+        """What the model writes for each source of the split, and the references."""
+        rows = self.split.rows if self.limit is None else self.split.rows.select(range(min(self.limit, len(self.split.rows))))
+        mine = rows.select(range(self.process, len(rows), self.processes))
+        room = loaded.model.encoder.max_length - 1 if loaded.model.encoder is not None else None
+        sources = [loaded.tokenizer.decode(ids[:room]) if room and len(ids) > room else text for text, ids in zip(mine["source"], loaded.tokenizer.encode(mine["source"]), strict=True)]
+        with self.autocast():
+            written = [p.output for p in predict(loaded, sources, None, self.generate)] if len(mine) else []
+        references = [[t] if isinstance(t, str) else list(t) for t in mine["target"]]
+        gathered = self.gather((written, references))
+        return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
+
+    def measure(self, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None) -> float:
+        """One metric from what was gathered."""
+        needs = metrics[chosen.metric].needs
+        if needs == "texts" and texts is not None:
+            return compute(chosen.metric, predictions=texts[0], references=texts[1])
+        if needs == "classes":
+            pairs = total.classes[chosen.objective]
+            return compute(chosen.metric, predictions=[p for p, _ in pairs], references=[t for _, t in pairs])
+        loss, count = [total.likelihood[chosen.objective]], [total.count[chosen.objective]]
+        inputs = {"loss": loss, "count": count, "bytes": [int(self.split.bytes.sum())]}
+        return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})
+
+
+def answers(logits: Tensor, targets: Tensor) -> list[tuple[int, int]]:
+    """(predicted, true) of each scored place."""
+    scored = targets >= 0
+    return list(zip(logits[scored].argmax(-1).tolist(), targets[scored].tolist(), strict=True))
+
+
+def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+    """Lists of `size` rows; the last may be shorter."""
+    while chunk := list(islice(rows, size)):
+        yield chunk

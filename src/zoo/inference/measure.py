@@ -1,0 +1,54 @@
+"""Evaluate a loaded run on a split of its own task, or of another one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from zoo.data.cache import open_cache
+from zoo.data.order import Examples
+from zoo.data.packing import Shape
+from zoo.data.sources import load_rows
+from zoo.data.task import Task
+from zoo.inference.evaluate import Evaluation
+from zoo.inference.loaded import Loaded
+from zoo.models.model import Model
+from zoo.models.search import GenerateSettings
+from zoo.objectives.mixture import Mixture, form_of
+
+
+def row_shape(task: Task, model: Model) -> Shape:
+    """What a row of the task holds; an example is never longer than the model reads."""
+    row, example = task.row_length, task.example_length
+    longest = min(example.target, model.stream.max_length)
+    if model.encoder is None or model.decoder is None:
+        return Shape(row.target, longest=longest, pack=task.pack)
+    return Shape(row.target, row.source, longest, min(example.source, model.encoder.max_length), task.pack)
+
+
+def on_task(loaded: Loaded, task: Task) -> Loaded:
+    """The same model, asked for what another task asks; classes keep the checkpoint's names.
+
+    Raises:
+        ValueError: the task needs a head that the checkpoint does not have.
+    """
+    mixture = Mixture.parse(task.objective)
+    lacking = [head for head in mixture.heads if head not in loaded.model.heads]
+    if lacking:
+        has = ", ".join(loaded.model.heads)
+        raise ValueError(f"the task needs the head '{lacking[0]}', which the checkpoint does not have; it has: {has}")
+    return replace(loaded, task=replace(task, labels=loaded.task.labels or task.labels), mixture=mixture)
+
+
+def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSettings) -> dict[str, float]:
+    """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
+
+    Raises:
+        ValueError: the split, a file or a column is missing, or a label that the checkpoint does not know.
+    """
+    task = loaded.task
+    rows = load_rows(task, data, [split])
+    columns = rows[split].data.column_names
+    form = loaded.mixture.form(columns, loaded.stream)
+    cached = open_cache(rows, form_of(loaded.mixture.members, columns), loaded.tokenizer)[split]
+    shape = row_shape(task, loaded.model)
+    examples = Examples(form, loaded.mixture, cached.lengths, cached.read, loaded.tokenizer.roles, shape)
+    return Evaluation(examples, cached, generate=generate).run(loaded, task.metrics)

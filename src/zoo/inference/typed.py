@@ -1,0 +1,69 @@
+"""Texts that someone typed, as the examples that the model was trained on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.data.batch import lay_rows
+from zoo.inference.loaded import Loaded
+from zoo.objectives.example import Example, Ids, Lengths, Piece
+from zoo.objectives.form import Form, Limits
+from zoo.objectives.forms import forms
+
+CHUNK = 32  # texts in one pass of the model
+
+
+def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | None) -> list[Example]:
+    """Each text, or pair of texts, in the template of the model's training, uncut.
+
+    Raises:
+        ValueError: a text is too long for the model, or there are not as many pairs as texts.
+    """
+    fields = {"text": texts} if pairs is None else {"text": texts, "pair": pairs}
+    if pairs is not None and len(pairs) != len(texts):
+        raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
+    form: Form = forms.build("text" if pairs is None else "pair", loaded.stream, True)
+    flat = {name: np.concatenate([*ids, np.empty(0, dtype=np.int64)]) for name, ids in fields.items()}
+    lengths = Lengths({name: np.cumsum([0, *map(len, ids)]) for name, ids in fields.items()})
+    limits = Limits(loaded.model.stream.max_length)
+
+    def read(piece: Piece) -> Ids:
+        return flat[piece.field][piece.start : piece.stop]
+
+    built = []
+    for number in range(len(texts)):
+        (plan,) = form.plan(lengths, number, 0, 0, limits)
+        if plan.truncated:
+            raise ValueError(f"text {number + 1} is {plan.truncated} tokens too long: the model reads at most {limits.longest}, special tokens included")
+        built.append(form.build(plan, read, loaded.tokenizer.roles))
+    return built
+
+
+def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor]:
+    """Examples as the model's keyword arguments, one a row, as long as the longest."""
+    longest = max(len(example.tokens) for example in examples)
+    tokens, documents = lay_rows([[e.tokens] for e in examples], (len(examples), longest), loaded.tokenizer.roles.pad)
+    arrays = {"tokens": tokens, "documents": documents}
+    if loaded.stream.segments:
+        segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]
+        arrays["segments"] = lay_rows(segments, tokens.shape, 0)[0]
+    return {name: torch.from_numpy(array).to(loaded.model.device) for name, array in arrays.items()}
+
+
+def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+    """Source rows `x… </s>` and their documents, padded on the right.
+
+    Raises:
+        ValueError: a source is too long for the model.
+    """
+    encoder = loaded.model.encoder
+    assert encoder is not None
+    ended = [np.append(ids, loaded.tokenizer.roles.id("end")) for ids in sources]
+    longest = max(map(len, ended))
+    if longest > encoder.max_length:
+        number = [len(ids) for ids in ended].index(longest)
+        raise ValueError(f"text {number + 1} has {longest} tokens with its end: the model reads at most {encoder.max_length}")
+    tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
+    return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)

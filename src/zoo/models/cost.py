@@ -1,0 +1,50 @@
+"""What a model costs before anything runs: parameters, arithmetic and memory."""
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings
+
+BACKWARD = 2  # a backward pass multiplies twice as many matrices as a forward pass
+ADAM_MOMENTS = 2
+
+
+def on_meta(settings: ModelSettings) -> Model:
+    """The model without memory for its parameters.
+
+    Raises:
+        ValueError: settings that do not combine.
+    """
+    with torch.device("meta"):
+        return Model(settings)
+
+
+def parameters(model: Model) -> int:
+    """Number of parameters, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def flops_per_token(model: Model, length: int | None = None) -> float:
+    """Floating-point operations of one training step (forward and backward) for each token of the stream.
+
+    Counted by torch on one document that fills the model, in every matrix product; a head that scores every place is
+    counted at every place. With an encoder beside the decoder the source is as long, and both tokens count as one.
+
+    Args:
+        length: tokens in the document; None: the model's `max_length`.
+    """
+    length = length or model.stream.max_length
+    tokens = torch.zeros(1, length, dtype=torch.long, device="meta")
+    source = tokens if model.encoder is not None and model.decoder is not None else None
+    places = {name: tokens[0, :1] for name, head in model.heads.items() if head.scores_documents}
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        model(tokens, source, places=places)
+    return counter.get_total_flops() * (1 + BACKWARD) / length
+
+
+def memory(model: Model) -> dict[str, int]:
+    """Bytes of a training state in float32 with Adam's two moments; activations depend on the batch and are left out."""
+    one = 4 * parameters(model)
+    return {"weights": one, "gradients": one, "optimizer": ADAM_MOMENTS * one, "total": (2 + ADAM_MOMENTS) * one}

@@ -1,0 +1,65 @@
+"""Token vectors from a word2vec, GloVe or fastText text file."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from zoo.models.model import Model
+
+
+def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
+    """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps with a line `words width` first.
+
+    Raises:
+        ValueError: no such file, not UTF-8, a line that is no vector, or vectors of another width than the model's.
+    """
+    if not path.is_file():
+        raise ValueError(f"embeddings.vectors: {path}: no such file")
+    found: dict[str, Tensor] = {}
+    for number, word, values in lines(path):
+        if len(values) != width:
+            raise ValueError(f"embeddings.vectors: {path}:{number}: vectors are {len(values)} wide, the model {width}: --set d_model={len(values)}")
+        if word in wanted and word not in found:
+            try:
+                found[word] = torch.tensor([float(value) for value in values])
+            except ValueError:
+                raise ValueError(f"embeddings.vectors: {path}:{number}: '{word}' is not followed by numbers alone") from None
+    return found
+
+
+def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Line number, word and the texts of its numbers; a first line of two numbers is a header."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                word, *values = line.rstrip("\n").rstrip(" ").split(" ")
+                if number == 1 and len(values) == 1 and word.isdecimal():
+                    continue
+                yield number, word, values
+    except UnicodeDecodeError as error:
+        raise ValueError(f"embeddings.vectors: {path}: not UTF-8 ({error.reason})") from None
+
+
+def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) -> tuple[int, int]:
+    """Put the file's vectors into the token vectors; how many tokens were found, and how many words there are.
+
+    A word is also looked for in lower case. The others keep their first values.
+
+    Args:
+        words: by token id, its word; None where a token is none.
+    """
+    embeddings = model.stream.embeddings
+    assert embeddings is not None, "a stream of tokens has embeddings"
+    table = embeddings.tokens.weight
+    known = [word for word in words if word]
+    vectors = read_vectors(path, table.shape[1], {form for word in known for form in (word, word.lower())})
+    count = 0
+    with torch.no_grad():
+        for token, word in enumerate(words):
+            vector = vectors.get(word, vectors.get(word.lower())) if word else None
+            if vector is not None:
+                table[token] = vector
+                count += 1
+    return count, len(known)

@@ -1,0 +1,96 @@
+"""zoo finetune: a trained model on another task; what it has too many is dropped, what it lacks begins anew."""
+
+import logging
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from zoo.data.rows import Rows
+from zoo.data.tokenizer import Tokenizer
+from zoo.inference.loaded import stream_of
+from zoo.models.cost import on_meta
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings, dump_settings, parse_settings, with_heads
+from zoo.runs.saved import SavedRun
+from zoo.training.loop import State
+from zoo.training.plan import Plan, Request, make_plan
+from zoo.training.pretrain import task_heads
+from zoo.training.session import Start, Watcher, run_session
+
+logger = logging.getLogger(__name__)
+
+
+def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
+    """Train a checkpoint on another task, with its own tokenizer.
+
+    Raises:
+        ValueError: the request cannot be met, or changes the architecture; nothing is written then.
+    """
+    for path, _ in request.model_sets:
+        refuse_architecture(path)
+    place = str(saved.folder / "config.yaml")
+    plan = make_plan(request, {})
+    head_sets = [(path, value) for path, value in request.model_sets if path[0] == "heads"]
+    other_sets = [(path, value) for path, value in request.model_sets if path[0] != "heads"]
+    first = parse_settings(saved.config, other_sets, place)
+
+    def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
+        tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
+        columns = rows["train"].data.column_names
+        form = plan.mixture.form(columns, stream_of(on_meta(first)))
+        lacking = [role for role in plan.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
+        if lacking:
+            new = tokenizer.add_roles(lacking)
+            logger.info("tokenizer: new roles %s, of which %d need a new row of the embedding", ", ".join(lacking), len(new))
+        return tokenizer
+
+    def settle(plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
+        grown = [(("vocab_size",), max(first.vocab_size, tokenizer.vocab_size))]
+        own = parse_settings(saved.config, [*other_sets, *grown], place)
+        settled = with_heads(own, task_heads(plan.mixture, labels))
+        return parse_settings(dump_settings(settled), head_sets, place)
+
+    def fill(model: Model, plan: Plan, tokenizer: Tokenizer) -> None:
+        carry_over(model, saved.weights)
+
+    return run_session(request, plan, Start(keep_tokenizer, settle, fill), watcher)
+
+
+def refuse_architecture(path: tuple[str, ...]) -> None:
+    """Refuse a `--set` that would make another model of the checkpoint."""
+    if path[-1] != "dropout" and path[0] != "heads" and path != ("embeddings", "frozen"):
+        raise ValueError(
+            f"--set {'.'.join(path)}: finetune keeps the checkpoint's architecture; it may change dropout, heads.…, "
+            "embeddings.frozen, task.…, training.… and generate.…"
+        )
+
+
+def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
+    """Fill a model with a checkpoint's weights; report what is left out and what begins anew.
+
+    Raises:
+        ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
+    """
+    own = model.state_dict()
+    taken = {name for name in tensors if name in own}
+    with torch.no_grad():
+        for name in taken:
+            theirs, mine = tensors[name], own[name]
+            rows = min(len(theirs), len(mine)) if theirs.dim() else 0
+            if theirs.shape != mine.shape and (theirs.shape[1:] != mine.shape[1:] or len(theirs) > len(mine)):
+                raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
+            (mine[:rows] if theirs.dim() else mine).copy_(theirs)
+    storages = {own[name].data_ptr() for name in taken}
+    fresh = sorted({part_of(name) for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages})
+    dropped = sorted({part_of(name) for name in tensors if name not in own})
+    if dropped:
+        logger.info("left out of the checkpoint, since the task does not train it: %s", ", ".join(dropped))
+    if fresh:
+        logger.info("begins anew, since the checkpoint does not have it: %s", ", ".join(fresh))
+
+
+def part_of(name: str) -> str:
+    """The part of a model that a weight belongs to, as a user knows it: `heads.classification`, `pooler`, `encoder`."""
+    words = name.split(".")
+    return ".".join(words[:2]) if words[0] == "heads" else words[0]

@@ -1,0 +1,106 @@
+"""zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from zoo.data.rows import Rows, each, text_columns
+from zoo.data.task import Task
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_training import tokenizers
+from zoo.models.heads import Head, heads
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings, load_settings, with_heads
+from zoo.models.vectors import start_from_vectors
+from zoo.objectives.mixture import Mixture
+from zoo.registry import Choice, refuse_unknown
+from zoo.runs.run import TOKENIZER
+from zoo.runs.saved import open_run
+from zoo.training.loop import State
+from zoo.training.plan import Plan, Request, make_plan, names_key
+from zoo.training.session import Start, Watcher, run_session
+
+logger = logging.getLogger(__name__)
+
+
+def pretrain(model: str, request: Request, watcher: Watcher) -> State:
+    """Train a model from scratch.
+
+    Args:
+        model: a name, or a path to a YAML file.
+
+    Raises:
+        ValueError: the request cannot be met; nothing is written then.
+    """
+    first = load_settings(model, request.model_sets)
+    plan = make_plan(request, first.training)
+    check_tokenizer(plan.task)
+
+    def make_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
+        stored = {name: request.folder / name for name in TOKENIZER}
+        if request.resume and all(path.is_file() for path in stored.values()):
+            return Tokenizer.from_files({name: path.read_bytes() for name, path in stored.items()}, str(request.folder))
+        return train_tokenizer(plan.task, rows["train"])
+
+    def settle(plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
+        return settle_model(model, request, plan, tokenizer, labels)
+
+    def fill(built: Model, plan: Plan, tokenizer: Tokenizer) -> None:
+        path = built.settings.embeddings.vectors
+        if path is not None:
+            found, size = start_from_vectors(built, Path(path), tokenizer.words())
+            logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, path)
+
+    return run_session(request, plan, Start(make_tokenizer, settle, fill), watcher)
+
+
+def check_tokenizer(task: Task) -> None:
+    """Refuse a task whose tokenizer cannot be made, before any data is read."""
+    if task.tokenizer is None:
+        raise ValueError(
+            "task.tokenizer: the task names none, and a model from scratch needs one: "
+            f"--set task.tokenizer.name=NAME with one of {', '.join(tokenizers.names())}"
+        )
+    if "from" in task.tokenizer:
+        refuse_unknown(next(iter(set(task.tokenizer) - {"from"}), "from"), ["from"], "key beside 'from'", "task.tokenizer")
+        open_run(Path(str(task.tokenizer["from"])))
+    else:
+        tokenizers.parse(task.tokenizer, "task.tokenizer").build()
+
+
+def train_tokenizer(task: Task, rows: Rows) -> Tokenizer:
+    """The tokenizer that a task asks for: another run's, or one trained on its own text."""
+    assert task.tokenizer is not None
+    if "from" in task.tokenizer:
+        return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
+    choice = tokenizers.parse(task.tokenizer, "task.tokenizer")
+
+    def texts() -> Iterator[str]:
+        for column in text_columns(rows.data):
+            yield from each(rows.data, column)
+
+    tokenizer = Tokenizer.train(choice, texts())
+    logger.info("tokenizer: %s with %d tokens, trained on the task's text", choice.name, tokenizer.vocab_size)
+    return tokenizer
+
+
+def settle_model(model: str, request: Request, plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
+    """The model for this tokenizer and task: real vocabulary, no more positions than examples have, the task's heads.
+
+    Raises:
+        ValueError: `--set vocab_size` is below what the tokenizer needs.
+    """
+    sets = list(request.model_sets)
+    settings = load_settings(model, sets)
+    if not names_key(sets, "vocab_size"):
+        sets.append((("vocab_size",), tokenizer.vocab_size))
+    elif settings.vocab_size < tokenizer.vocab_size:
+        raise ValueError(f"vocab_size: {settings.vocab_size} is too small for the tokenizer's {tokenizer.vocab_size} tokens")
+    if not names_key(sets, "max_length"):
+        sets.append((("max_length",), min(settings.max_length, max(plan.task.example_length))))
+    return with_heads(load_settings(model, sets), task_heads(plan.mixture, labels))
+
+
+def task_heads(mixture: Mixture, labels: int) -> list[Choice[Head]]:
+    """The heads that the objectives train; a classifier has as many labels as the data."""
+    return [heads.parse({"name": name, "labels": labels} if "labels" in heads.options(name) else name) for name in mixture.heads]

@@ -1,0 +1,179 @@
+"""One training command from its request to its last checkpoint: pretrain and finetune."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list, gather_object
+from torch import nn
+
+from zoo import config
+from zoo.config import Tree
+from zoo.data.cache import Progress, open_cache
+from zoo.data.order import Examples, RowStream
+from zoo.data.rows import Rows
+from zoo.data.sources import load_rows
+from zoo.data.split import Split
+from zoo.data.task import Task
+from zoo.data.tokenizer import Tokenizer
+from zoo.inference.evaluate import Evaluation
+from zoo.inference.loaded import Loaded, stream_of
+from zoo.inference.measure import row_shape
+from zoo.models.cost import flops_per_token, on_meta
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings, dump_settings
+from zoo.objectives.mixture import form_of
+from zoo.registry import plain
+from zoo.runs.run import RunFiles, check_folder
+from zoo.training.feed import Feed
+from zoo.training.loop import State, Validation, Watch, train
+from zoo.training.meter import Line
+from zoo.training.plan import Plan, Request
+from zoo.training.processes import begin_run, start_processes, stop_processes
+from zoo.training.settings import fix_training
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who looks on: called with what is being tokenised, and with each step's line."""
+
+    tokenising: Progress
+    step: Callable[[Line], None]
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a run's model begins: its settings for a tokenizer and task, and its first weights."""
+
+    tokenizer: Callable[[Plan, Mapping[str, Rows]], Tokenizer]
+    settings: Callable[[Plan, Tokenizer, int], ModelSettings]
+    fill: Callable[[Model, Plan, Tokenizer], None]
+
+
+def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) -> State:
+    """Prepare the data and the model, then train.
+
+    Raises:
+        ValueError: anything about the request that cannot be, before the run's folder is written.
+    """
+    check_folder(request.folder, request.resume)
+    accelerator = start_processes(plan.training, request.folder)
+    try:
+        rows = load_rows(plan.task, request.data)
+        if "train" not in rows:
+            raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
+        tokenizer = agree_on(accelerator, lambda: start.tokenizer(plan, rows))
+        plan = replace(plan, task=name_labels(plan.task, rows["train"], plan))
+        settings = start.settings(plan, tokenizer, len(plan.task.labels or ()))
+        on_meta(settings)  # refuses what does not combine before hours of tokenising
+        data = Data.read(plan, settings, rows, tokenizer, accelerator, watcher.tokenising)
+        model = Model(settings).initialize(plan.training.seed)
+        start.fill(model, plan, tokenizer)
+        return begin(request, plan, data, model, tokenizer, accelerator, watcher)
+    finally:
+        stop_processes(accelerator)
+
+
+def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer]) -> Tokenizer:
+    """A tokenizer made by the main process, the same in every one."""
+    files = [make().files() if accelerator.is_main_process else None]
+    if accelerator.num_processes > 1:
+        broadcast_object_list(files)
+    assert files[0] is not None
+    return Tokenizer.from_files(files[0])
+
+
+def name_labels(task: Task, rows: Rows, plan: Plan) -> Task:
+    """The task with its classes by name, as the data has them."""
+    if "classification" not in plan.mixture.heads:
+        return task
+    if len(rows.labels) < 2:
+        raise ValueError(f"labels: classification needs at least two classes, the data has {len(rows.labels)}: {', '.join(rows.labels)}")
+    return replace(task, labels=list(rows.labels))
+
+
+@dataclass(frozen=True)
+class Data:
+    """A task's examples, ready to be packed into rows."""
+
+    train: Examples
+    validation: Examples | None
+    splits: Mapping[str, Split]
+
+    @staticmethod
+    def read(
+        plan: Plan,
+        settings: ModelSettings,
+        rows: Mapping[str, Rows],
+        tokenizer: Tokenizer,
+        accelerator: Accelerator,
+        progress: Progress,
+    ) -> "Data":
+        """Tokenise what is not cached yet, and report what had to be cut off."""
+        wanted = {name: split for name, split in rows.items() if name != "test"}
+        model = on_meta(settings)
+        columns = rows["train"].data.column_names
+        form = plan.mixture.form(columns, stream_of(model))
+        with accelerator.main_process_first():
+            splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
+        shape = row_shape(plan.task, model)
+        made = {
+            name: Examples(form, plan.mixture, s.lengths, s.read, tokenizer.roles, shape, plan.training.seed if name == "train" else 0)
+            for name, s in splits.items()
+        }
+        if accelerator.is_main_process and (plan.mixture.whole or form.source):
+            report_truncated(made)
+        return Data(made["train"], made.get("validation"), splits)
+
+
+def report_truncated(made: Mapping[str, Examples]) -> None:
+    for name, examples in made.items():
+        count, tokens = examples.truncated()
+        if count:
+            total = examples.lengths.documents
+            logger.warning("%s: %d of %d rows are longer than the model reads: %d tokens are left out", name, count, total, tokens)
+
+
+def begin(
+    request: Request,
+    plan: Plan,
+    data: Data,
+    model: Model,
+    tokenizer: Tokenizer,
+    accelerator: Accelerator,
+    watcher: Watcher,
+) -> State:
+    """Write the run's files and train."""
+    rows = RowStream(data.train).rows_of_epoch() if plan.training.steps is None else 0
+    training = fix_training(plan.training, rows, model.settings.d_model)
+    task: Tree = plain(plan.task.plain())
+    files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files())
+    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops_per_token(on_meta(model.settings), data.train.shape.limits.longest))
+    with begin_run(accelerator, request.folder, files, request.resume) as run:
+        return train(model, Feed.of(data.train), plan.mixture, training, run, accelerator, watch)
+
+
+def validation(plan: Plan, data: Data, tokenizer: Tokenizer, accelerator: Accelerator) -> Validation | None:
+    """How the run judges its model: by the task's first metric, else by the loss."""
+    if data.validation is None:
+        return None
+    evaluation = Evaluation(
+        data.validation,
+        data.splits["validation"],
+        plan.training.micro_batch or min(plan.training.batch, 64),
+        plan.generate,
+        process=accelerator.process_index,
+        processes=accelerator.num_processes,
+        gather=lambda mine: list(gather_object([mine])),
+    )
+
+    def measure(model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Model)
+        return evaluation.run(Loaded(model, tokenizer, plan.task, plan.mixture), plan.task.metrics)
+
+    if not plan.metrics:
+        return Validation(measure, "loss", higher_is_better=False)
+    return Validation(measure, plan.metrics[0].name, plan.metrics[0].higher_is_better)
