@@ -1,0 +1,87 @@
+"""Claims about training the models themselves on packed rows: exact for any split, with all their terms logged."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import accelerator, begin, equal, lines, losses, settings, tensors
+
+from zoo.data.order import Examples
+from zoo.data.packing import Shape
+from zoo.models.create import create_model
+from zoo.objectives.example import Lengths, Roles
+from zoo.objectives.form import Stream
+from zoo.objectives.mixture import Mixture
+from zoo.training.feed import Feed
+from zoo.training.loop import Watch, train
+
+ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+NANO = {"gpt2-nano": "causal_lm", "bert-nano": {"masked_lm": {}, "next_sentence": {}}}
+
+
+def examples(name: str) -> Examples:
+    """Twenty documents of a few sentences each."""
+    generator = np.random.default_rng(5)
+    counts = generator.integers(2, 5, size=20)
+    sizes = generator.integers(2, 6, size=counts.sum())
+    units, sentences = np.cumsum([0, *sizes]), np.cumsum([0, *counts])
+    ids = generator.integers(7, 50, size=units[-1])
+    bert = name == "bert-nano"
+    lengths = Lengths({"text": units}, sentences) if bert else Lengths({"text": units[sentences]})
+    mixture = Mixture.parse(NANO[name])
+    form = mixture.form(["text"], Stream(causal=not bert, segments=bert))
+    return Examples(form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, Shape(32, longest=20))
+
+
+def train_nano(
+    folder: Path, name: str, dropout: float = 0.0, resume: bool = False, watch: Watch | None = None, **values: Any
+) -> None:
+    given = examples(name)
+    training = settings(**{"steps": 4, "batch": 3, "learning_rate": 1e-2, "save_every": 2, **values})
+    model = create_model(name, vocab_size=50, dropout=dropout)
+    with begin(folder, resume, training) as run:
+        train(model, Feed.of(given), given.mixture, training, run, accelerator(), watch or Watch())
+
+
+@pytest.mark.parametrize("name", NANO)
+def test_the_split_into_micro_batches_changes_no_term(tmp_path: Path, name: str):
+    train_nano(tmp_path / "whole", name)
+    train_nano(tmp_path / "split", name, micro_batch=1)
+    for whole, split in zip(lines(tmp_path / "whole"), lines(tmp_path / "split"), strict=True):
+        for key in ("loss", "gradient_norm", *(key for key in whole if key.startswith("loss/"))):
+            assert split[key] == pytest.approx(whole[key], abs=1e-4)
+
+
+def test_both_losses_and_the_accuracy_of_next_sentence_are_logged_apart(tmp_path: Path):
+    train_nano(tmp_path, "bert-nano")
+    for line in lines(tmp_path):
+        assert line["loss"] == pytest.approx(line["loss/masked_lm"] + line["loss/next_sentence"])
+        assert 0 <= line["next_sentence/accuracy"] <= 1
+
+
+@pytest.mark.parametrize("name", NANO)
+def test_checkpointed_activations_change_no_loss(tmp_path: Path, name: str):
+    train_nano(tmp_path / "kept", name, checkpointing=False)
+    train_nano(tmp_path / "again", name, checkpointing=True)
+    assert losses(tmp_path / "again") == losses(tmp_path / "kept")
+
+
+class Crash(Exception):
+    """Stands for a process that dies."""
+
+
+@pytest.mark.parametrize("name", NANO)
+def test_a_resumed_model_is_the_same_to_the_last_bit(tmp_path: Path, name: str):
+    def report(line: dict[str, Any]) -> None:
+        if line["step"] == 3:
+            raise Crash
+
+    train_nano(tmp_path / "straight", name, 0.2)
+    with pytest.raises(Crash):
+        train_nano(tmp_path / "resumed", name, 0.2, watch=Watch(report=report))
+    torch.rand(3)
+    train_nano(tmp_path / "resumed", name, 0.2, resume=True)
+    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
+    assert losses(tmp_path / "straight") == losses(tmp_path / "resumed")
