@@ -270,7 +270,8 @@ def check_union(value: Any, annotation: Any, place: str) -> Any:
         try:
             return check(value, member, place)
         except ValueError as refusal:
-            if len(members) == 1 and get_origin(member) is not None:  # the member's own message says more
+            chosen = get_origin(member) is Annotated and isinstance(value, str | Mapping)
+            if chosen or (len(members) == 1 and get_origin(member) is not None):  # the member's own message says more
                 raise refusal
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
 
@@ -282,7 +283,7 @@ def describe(annotation: Any) -> str:
     if annotation in words:
         return words[annotation]
     if origin is Annotated:
-        return describe(arguments[0])
+        return f"the name of a {arguments[1].name}" if isinstance(arguments[1], Slot) else describe(arguments[0])
     if origin in UNIONS:
         return " or ".join(describe(a) for a in arguments)
     if origin is typing.Literal:

@@ -1,12 +1,15 @@
 """Slot `activation`: the elementwise nonlinearity. Supplied: nothing."""
 
+from typing import Annotated
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.registry import Slot
+from zoo.registry import Choice, Slot
 
 activations: Slot[nn.Module] = Slot("activation")
+ActivationOption = Annotated[str | Choice[nn.Module], activations]
 
 
 @activations.register("relu")

@@ -1,6 +1,6 @@
 """Slot `attention`: how queries read a memory. Supplied: d_model, n_heads, d_memory."""
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from zoo.blocks.documents import View
-from zoo.blocks.norm import norms
+from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
@@ -29,7 +29,7 @@ class Attention(nn.Module):
     Args:
         n_kv_heads: heads of keys and values, each shared by n_heads / n_kv_heads heads of queries.
         window: a query sees keys at distances below it (tokens); None: all.
-        d_key, d_value: width of a head; None: d_model / n_heads.
+        d_key, d_value: width of a head; None: d_model / n_heads (d_value: d_key, where that is no whole number).
         bias: whether the four maps have biases.
         qk_norm: normalize queries and keys of each head (Dehghani et al. 2023, arXiv:2302.05442): a registered norm,
             or true for rmsnorm.
@@ -49,20 +49,27 @@ class Attention(nn.Module):
         d_key: int | None,
         d_value: int | None,
         bias: bool,
-        qk_norm: bool | str,
+        qk_norm: bool | NormOption,
         sinks: bool | int,
         dropout: float,
     ) -> None:
         super().__init__()
         if d_key is None and d_model % n_heads:
-            near = ", ".join(str(n) for n in range(1, d_model + 1) if d_model % n == 0 and n <= 2 * n_heads)
-            raise ValueError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given; n_heads that fit: {near}")
+            fitting = ", ".join(str(n) for n in range(1, 2 * n_heads + 1) if d_model % n == 0)
+            problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given"
+            raise ValueError(f"{problem}; n_heads that fit: {fitting}")
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
         if window is not None and window < 1:
             raise ValueError(f"window ({window}) must be at least 1: a place sees itself")
+        for name, value, least in (("d_key", d_key, 1), ("d_value", d_value, 1), ("sinks", int(sinks), 0)):
+            if value is not None and value < least:
+                raise ValueError(f"{name} ({value}) must be at least {least}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
+        even = None if d_model % n_heads else d_model // n_heads
         self.d_key = d_key or d_model // n_heads
-        self.d_value = d_value or d_key or d_model // n_heads
+        self.d_value = d_value or even or self.d_key
         self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
         d_memory = d_memory or d_model
         self.query = nn.Linear(d_model, n_heads * self.d_key, bias)
@@ -74,7 +81,12 @@ class Attention(nn.Module):
         self.key_norm = norms.build(kind, self.d_key) if kind else None
         self.sinks = nn.Parameter(torch.zeros(n_heads, int(sinks))) if sinks else None
 
-    def read(self, memory: Float[Tensor, "batch memory d_memory"], at: Int[Tensor, "batch memory"] | None, position: Position | None) -> Reading:
+    def read(
+        self,
+        memory: Float[Tensor, "batch memory d_memory"],
+        at: Int[Tensor, "batch memory"] | None,
+        position: Position | None,
+    ) -> Reading:
         """Keys and values of a memory; `at` are its positions."""
         keys = self.key(memory).unflatten(-1, (self.n_kv_heads, self.d_key)).transpose(1, 2)
         values = self.value(memory).unflatten(-1, (self.n_kv_heads, self.d_value)).transpose(1, 2)
@@ -85,7 +97,11 @@ class Attention(nn.Module):
         return Reading(keys, values)
 
     def forward(
-        self, x: Float[Tensor, "batch queries d_model"], reading: Reading, view: View, record: list[Tensor | None] | None = None
+        self,
+        x: Float[Tensor, "batch queries d_model"],
+        reading: Reading,
+        view: View,
+        record: list[Tensor | None] | None = None,
     ) -> Float[Tensor, "batch queries d_model"]:
         """Read a memory; with a `record`, its weights (batch, heads, queries, memory) are appended to it."""
         queries = self.query(x).unflatten(-1, (self.n_heads, self.d_key)).transpose(1, 2)
@@ -94,7 +110,8 @@ class Attention(nn.Module):
         if view.position is not None:
             queries = view.position.rotate(queries, view.positions)
         heads = self.fused(queries, reading, view) if record is None else self.eager(queries, reading, view, record)
-        return self.output(heads.transpose(1, 2).flatten(2))
+        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return out
 
     def fused(self, queries: Tensor, reading: Reading, view: View) -> Float[Tensor, "batch heads queries d_value"]:
         """torch's kernels; a query that sees no key gets 0."""
@@ -115,7 +132,9 @@ class Attention(nn.Module):
             enable_gqa=self.n_kv_heads != self.n_heads,
         )
 
-    def with_sinks(self, mask: Tensor | None, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def with_sinks(
+        self, mask: Tensor | None, keys: Tensor, values: Tensor, queries: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Sinks as keys of zeros, whose scores are their logits, with values of zeros."""
         assert self.sinks is not None
         n_sinks, shape = self.sinks.shape[1], (len(keys), self.n_heads, queries.shape[2])
@@ -126,7 +145,9 @@ class Attention(nn.Module):
         keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
         return torch.cat([seen, logits], dim=-1), keys, values
 
-    def eager(self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None]) -> Float[Tensor, "batch heads queries d_value"]:
+    def eager(
+        self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None]
+    ) -> Float[Tensor, "batch heads queries d_value"]:
         """The formula itself, with weights to show."""
         shared = self.n_heads // self.n_kv_heads
         keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in reading)
@@ -136,7 +157,9 @@ class Attention(nn.Module):
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
         n_keys = scores.shape[-1]
         if self.sinks is not None:
-            scores = torch.cat([scores, self.sinks[None, :, None].expand(*scores.shape[:3], -1).to(scores.dtype)], dim=-1)
+            scores = torch.cat(
+                [scores, self.sinks[None, :, None].expand(*scores.shape[:3], -1).to(scores.dtype)], dim=-1
+            )
         # softmax over nothing is 0/0: a query without keys has weights 0, as in the fused kernels.
         unseen = scores.isneginf().all(-1, keepdim=True)
         wide = scores.masked_fill(unseen, 0.0).to(torch.promote_types(scores.dtype, torch.float32))
@@ -165,7 +188,7 @@ class FullAttention(Attention):
         d_key: int | None = None,
         d_value: int | None = None,
         bias: bool = True,
-        qk_norm: bool | Annotated[str, norms] = False,
+        qk_norm: bool | NormOption = False,
         sinks: bool | int = False,
         dropout: float = 0.0,
     ) -> None:
@@ -205,7 +228,7 @@ class GroupedAttention(Attention):
         d_key: int | None = None,
         d_value: int | None = None,
         bias: bool = True,
-        qk_norm: bool | Annotated[str, norms] = False,
+        qk_norm: bool | NormOption = False,
         sinks: bool | int = False,
         dropout: float = 0.0,
     ) -> None:

@@ -1,4 +1,7 @@
-"""Slot `block`: how sublayers, norms and the residual stream connect. Supplied: norm maker, mixer, cross, feed_forward, dropout."""
+"""Slot `block`: how sublayers, norms and the residual stream connect.
+
+Supplied: a maker of norms, mixer, cross (attention to a memory), feed_forward, dropout.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -50,7 +53,12 @@ class Block(nn.Module, ABC):
     final_norm: ClassVar[bool] = False
 
     def __init__(
-        self, norm: Callable[[], nn.Module], mixer: Mixer, cross: Attention | None, feed_forward: nn.Module, dropout: float
+        self,
+        norm: Callable[[], nn.Module],
+        mixer: Mixer,
+        cross: Attention | None,
+        feed_forward: nn.Module,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.mixer, self.cross, self.feed_forward = mixer, cross, feed_forward
@@ -61,6 +69,14 @@ class Block(nn.Module, ABC):
     def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
         """One norm for each sublayer."""
         return {name: norm() for name in sublayers}
+
+    def skip_first_norm(self) -> None:
+        """Let the mixer read the stream as it is.
+
+        Raises:
+            ValueError: this block does more than normalize what the mixer reads.
+        """
+        raise ValueError("first_norm: false fits block pre_norm only: the others' first norm does more than that")
 
     @abstractmethod
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
@@ -115,7 +131,8 @@ class PostNorm(Block):
     """
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
-        return norm(x + sublayer(x))
+        normalized: Tensor = norm(x + sublayer(x))
+        return normalized
 
 
 @blocks.register("pre_norm")
@@ -126,6 +143,9 @@ class PreNorm(Block):
     """
 
     final_norm = True  # the stream grows with depth, so the stack must end with a norm
+
+    def skip_first_norm(self) -> None:
+        self.norms["mixer"] = nn.Identity()
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         return x + sublayer(norm(x))
@@ -145,7 +165,8 @@ class Sandwich(Block):
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         assert isinstance(norm, nn.ModuleDict)
-        return x + norm["after"](sublayer(norm["before"](x)))
+        change: Tensor = norm["after"](sublayer(norm["before"](x)))
+        return x + change
 
 
 @blocks.register("parallel")

@@ -49,6 +49,10 @@ class View:
         """The same view for layers with another position; masks stay shared."""
         return replace(self, position=position)
 
+    def afresh(self) -> "View":
+        """The same view with nothing computed yet."""
+        return replace(self, cache={})
+
     def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
         """Places of the queries and of the keys in the row."""
         device = self.documents.device
@@ -92,6 +96,8 @@ class View:
         if key not in self.cache:
             allowed = self.mask(window)
             bias = None if position is None else position.bias(*self.places())
-            both = bias is not None and allowed is not None
-            self.cache[key] = bias[None].masked_fill(~allowed, -torch.inf) if both else (allowed if bias is None else bias[None])
+            if bias is None:
+                self.cache[key] = allowed
+            else:
+                self.cache[key] = bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
         return self.cache[key]

@@ -1,11 +1,9 @@
 """Slot `feed_forward`: what is done to each place alone. Supplied: d_model, d_ff."""
 
-from typing import Annotated
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.blocks.activation import activations
+from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
 
@@ -29,7 +27,7 @@ class MLP(nn.Module):
         d_model: int,
         d_ff: int,
         *,
-        activation: Annotated[str, activations] = "relu",
+        activation: ActivationOption = "relu",
         bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
@@ -40,7 +38,9 @@ class MLP(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return self.down(self.dropout(self.activation(self.up(x))))
+        inner = self.activation(self.up(x))
+        out: Tensor = self.down(self.dropout(inner))
+        return out
 
 
 @feed_forwards.register("gated")
@@ -60,7 +60,7 @@ class GatedMLP(nn.Module):
         d_model: int,
         d_ff: int,
         *,
-        activation: Annotated[str, activations] = "silu",
+        activation: ActivationOption = "silu",
         bias: bool = False,
         dropout: float = 0.0,
     ) -> None:
@@ -72,4 +72,6 @@ class GatedMLP(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))
+        inner = self.activation(self.gate(x)) * self.up(x)
+        out: Tensor = self.down(self.dropout(inner))
+        return out

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.blocks.attention import Attention
+from zoo.blocks.attention import Attention, Reading
 from zoo.blocks.documents import View
 from zoo.registry import Slot
 
@@ -65,17 +65,21 @@ class AttentionMixer(Mixer):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], view: View, record: list[Tensor | None] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        return self.attention(x, self.attention.read(x, view.positions, view.position), view, record)
+        mixed: Tensor = self.attention(x, self.attention.read(x, view.positions, view.position), view, record)
+        return mixed
 
     def start_state(self, batch: int) -> AttentionState:
         return AttentionState()
 
-    def step(self, x: Float[Tensor, "batch new d_model"], view: View, state: AttentionState) -> Float[Tensor, "batch new d_model"]:
+    def step(
+        self, x: Float[Tensor, "batch new d_model"], view: View, state: AttentionState
+    ) -> Float[Tensor, "batch new d_model"]:
         new = self.attention.read(x, view.positions, view.position)
         state.keys = new.keys if state.keys is None else torch.cat([state.keys, new.keys], dim=2)
         state.values = new.values if state.values is None else torch.cat([state.values, new.values], dim=2)
-        return self.attention(x, type(new)(state.keys, state.values), view)
+        mixed: Tensor = self.attention(x, Reading(state.keys, state.values), view)
+        return mixed
 
     def reorder(self, state: AttentionState, rows: Int[Tensor, " chosen"]) -> None:
-        assert state.keys is not None and state.values is not None
-        state.keys, state.values = state.keys[rows], state.values[rows]
+        if state.keys is not None and state.values is not None:
+            state.keys, state.values = state.keys[rows], state.values[rows]

@@ -1,13 +1,16 @@
 """Slot `norm`: how the size of a vector is kept in bounds. Supplied: d_model."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.registry import Slot
+from zoo.registry import Choice, Slot
 
 norms: Slot[nn.Module] = Slot("norm")
+NormOption = Annotated[str | Choice[nn.Module], norms]
 
 
 @norms.register("layernorm")
@@ -73,4 +76,5 @@ class ScaleNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return (wide * (self.scale / wide.norm(dim=-1, keepdim=True).clamp_min(self.eps))).to(x.dtype)
+        scaled: Tensor = wide * (self.scale / wide.norm(dim=-1, keepdim=True).clamp_min(self.eps))
+        return scaled.to(x.dtype)

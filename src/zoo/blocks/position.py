@@ -18,15 +18,21 @@ class Position(nn.Module):
 
     embeds = False
 
-    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """Add to the token vectors; `at` counts from 0 at each document's first token."""
+    def embed(
+        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Add to the token vectors; `at` counts from 0 at each document's first token, and stays below `reach`."""
         return x
 
-    def rotate(self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch heads length d_key"]:
+    def rotate(
+        self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch heads length d_key"]:
         """Turn queries or keys."""
         return heads
 
-    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"] | None:
+    def bias(
+        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
+    ) -> Float[Tensor, "heads queries keys"] | None:
         """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
         return None
 
@@ -67,13 +73,17 @@ class Sinusoidal(Position):
 
     def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(max_length, d_model).float(), persistent=False)
+        self.max_length = max_length
+        # No buffer: its dtype would follow the model's, and it would not survive being made on the meta device.
+        self.table: Tensor | None = None
 
-    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        table = self.get_buffer("table")
-        if x.shape[1] > len(table):  # the formula has no end
-            table = sinusoids(x.shape[1], x.shape[2]).to(x.device)
-        return x + F.embedding(at, table).to(x.dtype)
+    def embed(
+        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
+    ) -> Float[Tensor, "batch length d_model"]:
+        if self.table is None or self.table.device != x.device or len(self.table) < reach:
+            size = max(self.max_length, reach)  # the formula has no end
+            self.table = sinusoids(size, x.shape[2]).float().to(x.device)
+        return x + F.embedding(at, self.table).to(x.dtype)
 
 
 @positions.register("learned")
@@ -89,8 +99,15 @@ class Learned(Position):
         super().__init__()
         self.table = nn.Embedding(max_length, d_model)
 
-    def embed(self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        return x + self.table(at).to(x.dtype)
+    def embed(
+        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
+    ) -> Float[Tensor, "batch length d_model"]:
+        known = self.table.num_embeddings
+        # The rows of several short texts may be longer than any text: only then the positions themselves are looked at.
+        if reach > known and int(at.max()) >= known:
+            raise ValueError(f"a text has {int(at.max()) + 1} tokens, but this model learned positions up to {known}")
+        learned: Tensor = self.table(at)
+        return x + learned.to(x.dtype)
 
 
 @positions.register("rotary")
@@ -103,18 +120,23 @@ class Rotary(Position):
         base: the slowest pair turns once in about 2 pi base positions.
     """
 
-    def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, base: float = 10000.0) -> None:
+    def __init__(
+        self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, base: float = 10000.0
+    ) -> None:
         super().__init__()
         if d_key % 2:
             raise ValueError(f"position rotary needs an even d_key, got {d_key}")
-        rates = 1.0 / base ** (torch.arange(0, d_key, 2, dtype=torch.float32) / d_key)
-        self.register_buffer("rates", rates, persistent=False)
+        if base <= 1:
+            raise ValueError(f"position rotary needs a base above 1, got {base}")
+        self.base = base
 
-    def rotate(self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]) -> Float[Tensor, "batch heads length d_key"]:
+    def rotate(
+        self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch heads length d_key"]:
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
-        rates = self.get_buffer("rates")
-        rates = rates.to(torch.promote_types(heads.dtype, torch.float32))
-        angles = (at[..., None].to(rates.dtype) * rates)[:, None]
+        wide, d_key = torch.promote_types(heads.dtype, torch.float32), heads.shape[-1]
+        rates = 1.0 / self.base ** (torch.arange(0, d_key, 2, device=heads.device).to(wide) / d_key)
+        angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
@@ -130,11 +152,14 @@ class ALiBi(Position):
 
     def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
         super().__init__()
-        self.register_buffer("slopes", torch.tensor(alibi_slopes(n_heads)), persistent=False)
+        self.slopes = alibi_slopes(n_heads)
 
-    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"]:
+    def bias(
+        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
+    ) -> Float[Tensor, "heads queries keys"]:
         distance = (query_at[:, None] - key_at[None, :]).abs()
-        return -self.get_buffer("slopes")[:, None, None] * distance
+        slopes = torch.tensor(self.slopes, dtype=torch.float32, device=distance.device)
+        return -slopes[:, None, None] * distance
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
@@ -158,17 +183,31 @@ class Relative(Position):
     """
 
     def __init__(
-        self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, buckets: int = 32, max_distance: int = 128
+        self,
+        d_model: int,
+        n_heads: int,
+        d_key: int,
+        max_length: int,
+        causal: bool,
+        *,
+        buckets: int = 32,
+        max_distance: int = 128,
     ) -> None:
         super().__init__()
         if buckets < 4 or max_distance <= buckets // 2:
-            raise ValueError(f"position relative needs buckets (got {buckets}) of at least 4 and max_distance (got {max_distance}) above buckets / 2")
+            given = f"got buckets {buckets} and max_distance {max_distance}"
+            raise ValueError(
+                f"position relative needs 4 buckets or more and a max_distance above half of them, {given}"
+            )
         self.table = nn.Embedding(buckets, n_heads)
         self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
 
-    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Float[Tensor, "heads queries keys"]:
+    def bias(
+        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
+    ) -> Float[Tensor, "heads queries keys"]:
         offset = key_at[None, :] - query_at[:, None]
-        return self.table(self.bucket(offset)).permute(2, 0, 1)
+        by_pair: Tensor = self.table(self.bucket(offset))
+        return by_pair.permute(2, 0, 1)
 
     def bucket(self, offset: Int[Tensor, "queries keys"]) -> Int[Tensor, "queries keys"]:
         """The class of each offset (key minus query, in tokens)."""

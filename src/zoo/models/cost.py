@@ -45,6 +45,6 @@ def flops_per_token(model: Model, length: int | None = None) -> float:
 
 
 def memory(model: Model) -> dict[str, int]:
-    """Bytes of a training state in float32 with Adam's two moments; activations depend on the batch and are left out."""
+    """Bytes of a training state in float32 with Adam's two moments, without activations (they depend on the batch)."""
     one = 4 * parameters(model)
     return {"weights": one, "gradients": one, "optimizer": ADAM_MOMENTS * one, "total": (2 + ADAM_MOMENTS) * one}

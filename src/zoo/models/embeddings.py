@@ -53,6 +53,7 @@ class Embeddings(nn.Module):
         segments: Int[Tensor, "batch length"] | None,
         at: Int[Tensor, "batch length"],
         positions: list[Position],
+        reach: int,
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.tokens(tokens)
         if self.factor != 1.0:
@@ -61,5 +62,6 @@ class Embeddings(nn.Module):
             # Without segments given, all is the first sentence, as in BERT.
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         for position in positions:
-            x = position.embed(x, at)
-        return self.dropout(x if self.norm is None else self.norm(x))
+            x = position.embed(x, at, reach)
+        out: Tensor = self.dropout(x if self.norm is None else self.norm(x))
+        return out

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from zoo.models.model import Model
-from zoo.models.parts import Memory
 from zoo.models.search import BeamSearch, Generated, GenerateSettings, Sampler, Search
 
 
@@ -54,7 +53,9 @@ def generate(
             return search.results()
         if parents is not None:
             decoder.reorder(state, parents)
-        logits = next_logits(model, decoder.step(chosen[:, None], None if documents is None else torch.ones_like(chosen[:, None]), state))
+        logits = next_logits(
+            model, decoder.step(chosen[:, None], None if documents is None else torch.ones_like(chosen[:, None]), state)
+        )
 
 
 def begin(rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device) -> Search:

@@ -1,15 +1,15 @@
 """Slot `head`: what scores the states. Supplied: d_model, vocab_size, pooled."""
 
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.blocks.activation import activations
-from zoo.blocks.norm import norms
+from zoo.blocks.activation import ActivationOption, activations
+from zoo.blocks.norm import NormOption, norms
 from zoo.registry import Slot
 
 
@@ -23,7 +23,9 @@ class Head(nn.Module, ABC):
     scores_documents: ClassVar[bool]
 
     @abstractmethod
-    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
         """Logits; `table` is the matrix of token vectors, for heads that are tied to it."""
 
 
@@ -62,7 +64,9 @@ class Language(Head):
         self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
-    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
         return F.linear(states, table if self.output is None else self.output.weight, self.bias)
 
 
@@ -86,8 +90,8 @@ class MaskedLM(Head):
         vocab_size: int,
         pooled: bool,
         *,
-        activation: Annotated[str, activations] = "gelu",
-        norm: Annotated[str, norms] = "layernorm",
+        activation: ActivationOption = "gelu",
+        norm: NormOption = "layernorm",
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -96,7 +100,9 @@ class MaskedLM(Head):
         self.norm = norms.build(norm, d_model)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
-    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
         return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)
 
 
@@ -113,8 +119,11 @@ class NextSentence(Head):
         super().__init__()
         self.output = nn.Linear(d_model, 2)
 
-    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
-        return self.output(states)
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        logits: Tensor = self.output(states)
+        return logits
 
 
 @heads.register("classification")
@@ -125,17 +134,20 @@ class Classification(Head):
 
     Args:
         labels: number of classes.
-        dropout: share of the vector dropped in training; None: the model's dropout.
+        dropout: share of the vector dropped in training; the model's, where it is not set.
     """
 
     scores_documents = True
 
-    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float | None = None) -> None:
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
         if labels < 2:
             raise ValueError(f"classification needs at least 2 labels, got {labels}")
-        self.dropout = nn.Dropout(dropout or 0.0)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
-    def forward(self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]) -> Float[Tensor, "*places n"]:
-        return self.output(self.dropout(states))
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        logits: Tensor = self.output(self.dropout(states))
+        return logits

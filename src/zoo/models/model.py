@@ -1,6 +1,7 @@
 """A model: encoder, decoder or both, and the heads that score what they say."""
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -8,9 +9,11 @@ from torch import Tensor, nn
 
 from zoo.models.heads import Head, Pooler
 from zoo.models.initialize import initialize
-from zoo.models.parts import Decoder, Encoder, Memory, Part, Pass, Weights, decoders, encoders
+from zoo.models.parts import Decoder, Encoder, Memory, Part, PartChoice, Pass, Weights, decoders, encoders
 from zoo.models.settings import ModelSettings
-from zoo.registry import Choice
+from zoo.registry import Choice, Slot
+
+P = TypeVar("P", bound=Part)
 
 
 @dataclass
@@ -39,14 +42,13 @@ class Model(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings
-        given = settings.encoder, settings.decoder
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
-        if given[0] is not None:
-            self.encoder = encoders[given[0].kind](given[0].settings, settings.embeddings)
-        if given[1] is not None:
+        if settings.encoder is not None:
+            self.encoder = build_part("encoder", encoders, settings.encoder, settings.embeddings)
+        if settings.decoder is not None:
             d_memory = None if self.encoder is None else self.encoder.d_model
-            self.decoder = decoders[given[1].kind](given[1].settings, settings.embeddings, d_memory)
+            self.decoder = build_part("decoder", decoders, settings.decoder, settings.embeddings, d_memory)
         if settings.embeddings.shared:
             share_tokens(self.encoder, self.decoder)
         part = self.stream
@@ -148,6 +150,18 @@ class Model(nn.Module):
             states = states.flatten(0, 1)[places.clamp_min(0)]
         logits: Tensor = head(states, table)
         return logits
+
+
+def build_part(side: str, slot: Slot[P], part: PartChoice, *supplied: Any) -> P:
+    """An encoder or a decoder of a kind.
+
+    Raises:
+        ValueError: settings that do not combine; the message names the side.
+    """
+    try:
+        return slot[part.kind](part.settings, *supplied)
+    except ValueError as error:
+        raise ValueError(f"{side}: {error}") from None
 
 
 def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:

@@ -69,7 +69,9 @@ class Part(nn.Module, ABC):
     def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
         """The flat place (row * length + place) that stands for each document, in reading order."""
 
-    def summarize(self, states: States, documents: Documents, places: Int[Tensor, " places"]) -> Float[Tensor, "places d_model"]:
+    def summarize(
+        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+    ) -> Float[Tensor, "places d_model"]:
         """One vector for each document that `places` stand for (-1: any vector)."""
         return states.flatten(0, 1)[places.clamp_min(0)]
 
@@ -107,7 +109,9 @@ class Decoder(Part):
         """A state before the first token."""
 
     @abstractmethod
-    def step(self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: Any) -> Float[Tensor, "batch new d_model"]:
+    def step(
+        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: Any
+    ) -> Float[Tensor, "batch new d_model"]:
         """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
 
     @abstractmethod

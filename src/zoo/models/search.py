@@ -49,7 +49,8 @@ class GenerateSettings:
             if not holds:
                 raise ValueError(f"generate.{name}: expected a number {allowed}, got {getattr(self, name)}")
         if self.samples and self.beams > 1:
-            raise ValueError("generate: beams and sampling (temperature, top_k, top_p) do not combine; set beams to 1 or temperature to 0")
+            advice = "set beams to 1 or temperature to 0"
+            raise ValueError(f"generate: beams and sampling (temperature, top_k, top_p) do not combine; {advice}")
         if self.temperature == 0 and (self.top_k or self.top_p):
             raise ValueError("generate: top_k and top_p need a temperature above 0")
 
@@ -82,7 +83,9 @@ class Search(ABC):
     width: int
 
     @abstractmethod
-    def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"] | None]:
+    def choose(
+        self, logits: Float[Tensor, "sequences vocab_size"]
+    ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"] | None]:
         """The next token of each sequence, and which sequences they continue (None: each its own)."""
 
     @abstractmethod
@@ -142,17 +145,21 @@ class Sampler(Search):
     def results(self) -> list[Generated]:
         penalty = self.settings.length_penalty
         pairs = zip(self.tokens, self.scores, strict=True)
-        return [Generated([t for t in tokens if t != self.end], score / len(tokens) ** penalty) for tokens, score in pairs]
+        return [
+            Generated([t for t in tokens if t != self.end], score / len(tokens) ** penalty) for tokens, score in pairs
+        ]
 
 
 class BeamSearch(Search):
     """Carry on the likeliest `beams` sequences; keep the best finished ones.
 
-    Source: Wu et al. 2016, arXiv:1609.08144, section 7, with the length penalty, the candidates (2 beams' worth) and the
+    Source: Wu et al. 2016, arXiv:1609.08144, section 7, with the length penalty, the candidates (2 beams) and the
     stopping rule of transformers (early_stopping=False), so that an exported model generates the same.
     """
 
-    def __init__(self, rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device) -> None:
+    def __init__(
+        self, rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device
+    ) -> None:
         self.width, self.limit, self.end, self.penalty = settings.beams, limit, end, settings.length_penalty
         self.running = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
         self.scores = torch.full((rows, self.width), UNREACHABLE, device=device)
@@ -163,9 +170,11 @@ class BeamSearch(Search):
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
         self.exhausted = False
 
-    def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"]]:
+    def choose(
+        self, logits: Float[Tensor, "sequences vocab_size"]
+    ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"]]:
         rows, length = len(self.scores), self.running.shape[2] + 1
-        totals = self.scores[..., None] + logits.float().log_softmax(-1).unflatten(0, (rows, self.width))
+        totals = self.scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
         parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
         sequences = torch.cat([pick(self.running, parents), tokens[..., None]], dim=2)
@@ -182,7 +191,9 @@ class BeamSearch(Search):
         offsets = torch.arange(rows, device=flat.device)[:, None] * self.width
         return self.running[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
 
-    def finish(self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor) -> None:
+    def finish(
+        self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor
+    ) -> None:
         """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable) * UNREACHABLE

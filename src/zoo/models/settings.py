@@ -12,7 +12,7 @@ from zoo.models.heads import Head, heads
 from zoo.models.initialize import Initializer, initializers
 from zoo.models.kinds import PARTS
 from zoo.models.parts import PartChoice
-from zoo.registry import Choice, nearest
+from zoo.registry import Choice, plain, refuse_unknown
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
 Sets = Iterable[tuple[tuple[str, ...], Any]]
@@ -74,15 +74,29 @@ def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSe
 def head_map(value: Any, place: str) -> dict[str, Any]:
     """Heads as a map of name to options, whichever way they are written."""
     if isinstance(value, Mapping):
-        return {str(name): dict(options or {}) for name, options in value.items()}
+        return {str(name): head_options(options, f"{place}.{name}") for name, options in value.items()}
     if not isinstance(value, list):
         raise ValueError(f"{place}: expected a list of heads, got {value!r}")
     choices = [heads.parse(head, f"{place}[{i}]") for i, head in enumerate(value)]
-    return {choice.name: dict(choice.options) for choice in choices}
+    names = [choice.name for choice in choices]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{place}: a head is named twice: {', '.join(names)}")
+    return {choice.name: plain(choice.options) for choice in choices}
+
+
+def head_options(options: Any, place: str) -> Tree:
+    """One head's options as written in a map of heads; null: none."""
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"{place}: expected a map of options, got {options!r}")
+    return dict(options or {})
 
 
 def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
-    """One `--set`: a key of the model, else of its one stack; an inherited key also replaces what stacks set."""
+    """One `--set`: a key of the model, else of its one stack; an inherited key also replaces what stacks set.
+
+    Raises:
+        ValueError: nothing reads that key, or more than one stack does.
+    """
     known = [f.name for f in dataclasses.fields(ModelSettings)]
     if path[0] not in known:
         path = (side_of(tree, path, known), *path)
@@ -90,21 +104,29 @@ def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
         value = {name: tree["heads"].get(name, {}) | options for name, options in head_map(value, "heads").items()}
         return {**tree, "heads": value}
     if path[0] == "heads" and path[1] not in tree["heads"]:
-        raise ValueError(f"--set {'.'.join(path)}: the model has no head '{path[1]}'; it has: {', '.join(tree['heads'])}")
+        raise ValueError(
+            f"--set {'.'.join(path)}: the model has no head '{path[1]}'; it has: {', '.join(tree['heads'])}"
+        )
     if path[0] in PARTS and len(path) > 1 and not isinstance(tree.get(path[0]), Mapping):
         raise ValueError(f"--set {'.'.join(path)}: the model has no {path[0]}")
     if len(path) == 1 and path[0] in INHERITED:
-        tree = {key: forget(v, path[0]) if key in (*PARTS, "heads") else v for key, v in tree.items()}
+        tree = {key: forget(v, path[0], value) if key in (*PARTS, "heads") else v for key, v in tree.items()}
     merged = config.merge(tree, config.nest(path, value))
     assert isinstance(merged, dict)
     return merged
 
 
-def forget(tree: Any, key: str) -> Any:
-    """A stack's or the heads' map without an inherited key, also inside attention and each head."""
+def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
+    """A stack's or the heads' map without an inherited key, also inside attention and each head.
+
+    A feed-forward inherits nothing: the value takes the place of one that it sets.
+    """
+    if isinstance(tree, list):
+        return [forget(item, key, value, inherits) for item in tree]
     if not isinstance(tree, Mapping):
         return tree
-    return {k: forget(v, key) if k == "attention" or k in heads.variants else v for k, v in tree.items() if k != key}
+    kept = {k: forget(v, key, value, k != "feed_forward") for k, v in tree.items() if k != key}
+    return kept if inherits or key not in tree else {**kept, key: value}
 
 
 def side_of(tree: Tree, path: tuple[str, ...], known: list[str]) -> str:
@@ -116,50 +138,55 @@ def side_of(tree: Tree, path: tuple[str, ...], known: list[str]) -> str:
     keys = {side: stack_keys(tree, side) for side in PARTS if isinstance(tree.get(side), Mapping)}
     sides = [side for side, names in keys.items() if path[0] in names]
     written = ".".join(path)
-    if len(sides) == 1:
-        return sides[0]
-    if sides:
+    allowed = dict.fromkeys(known + [name for names in keys.values() for name in names])
+    refuse_unknown(path[0], allowed, "key", f"--set {written}")
+    if len(sides) > 1:
         raise ValueError(f"--set {written}: say which: {' or '.join(f'{side}.{written}' for side in sides)}")
-    allowed = known + [name for names in keys.values() for name in names]
-    raise ValueError(f"--set {written}: unknown key '{path[0]}'{nearest(path[0], allowed)}; allowed: {', '.join(dict.fromkeys(allowed))}")
+    return sides[0]
 
 
 def stack_keys(tree: Tree, side: str) -> list[str]:
-    kind = tree[side].get("kind", "transformer")
-    return [f.name for f in dataclasses.fields(PARTS[side][kind].Settings)]
+    return [f.name for f in dataclasses.fields(PARTS[side][kind_of(tree[side], side)].Settings)]
+
+
+def kind_of(part: Mapping[str, Any], place: str) -> str:
+    """Which kind of encoder or decoder a part's map speaks about."""
+    kind = str(part.get("kind", "transformer"))
+    side = place.rpartition(".")[2]
+    refuse_unknown(kind, PARTS[side].names(), side, f"{place}.kind")
+    return kind
 
 
 def read(tree: Tree, place: str) -> ModelSettings:
     """Build the settings; stacks inherit from the model what they do not set."""
     if not tree["heads"]:
         raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
-    plain = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
-    plain["heads"] = [heads.parse({"name": n, **options}, f"{place}.heads.{n}") for n, options in tree["heads"].items()]
-    settings = config.build(ModelSettings, plain, place)
+    own = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
+    written = head_map(tree["heads"], f"{place}.heads").items()
+    own["heads"] = [heads.parse({**options, "name": name}, f"{place}.heads.{name}") for name, options in written]
+    settings = config.build(ModelSettings, own, place)
     given = {key: getattr(settings, key) for key in INHERITED}
     parts = {side: read_part(side, tree[side], given, place) for side in PARTS if tree.get(side) is not None}
     if not parts:
         raise ValueError(f"{place}: a model needs an encoder, a decoder or both")
-    return dataclasses.replace(settings, **parts)
+    return dataclasses.replace(settings, encoder=parts.get("encoder"), decoder=parts.get("decoder"))
 
 
 def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
     """One stack's settings."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
-    kind = tree.get("kind", "transformer")
-    slot = PARTS[side]
-    choice = slot.variants.get(kind)
-    if choice is None:
-        raise ValueError(f"{place}.{side}.kind: unknown {side} '{kind}'{nearest(str(kind), slot.names())}; allowed: {', '.join(slot.names())}")
-    keys = {f.name for f in dataclasses.fields(choice.Settings)}
+    kind = kind_of(tree, f"{place}.{side}")
+    cls = PARTS[side][kind].Settings
+    keys = {f.name for f in dataclasses.fields(cls)}
     filled = {k: v for k, v in inherited.items() if k in keys} | {k: v for k, v in tree.items() if k != "kind"}
-    return PartChoice(kind, config.build(choice.Settings, filled, f"{place}.{side}"))
+    return PartChoice(kind, config.build(cls, filled, f"{place}.{side}"))
 
 
 def dump_settings(settings: ModelSettings) -> Tree:
     """The settings as the map that `parse_settings` reads back; stacks say only where they differ from the model."""
-    tree = {k: v for k, v in config.dump(dataclasses.replace(settings, encoder=None, decoder=None)).items() if k not in PARTS}
+    tree = config.dump(dataclasses.replace(settings, encoder=None, decoder=None))
+    tree = {key: value for key, value in tree.items() if key not in PARTS}
     for side, part in settings.parts.items():
         stack = config.dump(part.settings)
         own = {k: v for k, v in stack.items() if k not in INHERITED or v != tree[k]}
@@ -170,8 +197,5 @@ def dump_settings(settings: ModelSettings) -> Tree:
 def with_heads(settings: ModelSettings, wanted: Iterable[Choice[Head]]) -> ModelSettings:
     """The settings with exactly these heads; options that the model's file gives to a head of that name stay."""
     written = {choice.name: choice for choice in settings.heads}
-    merged = [
-        Choice(heads, choice.name, {**(written[choice.name].options if choice.name in written else {}), **choice.options})
-        for choice in wanted
-    ]
-    return dataclasses.replace(settings, heads=tuple(merged))
+    merged = tuple(choice.inherit(**written.get(choice.name, choice).options) for choice in wanted)
+    return dataclasses.replace(settings, heads=merged)

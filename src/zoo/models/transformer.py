@@ -1,127 +1,80 @@
 """Kind `transformer` of encoder and decoder: a stack of blocks, each of its parts a choice."""
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from zoo.blocks.attention import Attention, attentions
-from zoo.blocks.block import Block, BlockState, Crossing, Record, blocks
+from zoo.blocks.block import Block, BlockState, Crossing, Record
 from zoo.blocks.documents import View, positions_of
-from zoo.blocks.feed_forward import feed_forwards
-from zoo.blocks.mixer import Mixer, mixers
-from zoo.blocks.norm import norms
-from zoo.blocks.position import Position, positions
+from zoo.blocks.position import Position
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
+from zoo.models.layer import TransformerSettings, build_block, build_positions
 from zoo.models.parts import Decoder, Documents, Encoder, Memory, Pass, States, decoders, encoders
-from zoo.registry import Choice, PerLayer, plain
-
-CYCLED = {"per_layer": True}
-
-
-@dataclass(frozen=True)
-class TransformerSettings:
-    """Settings of a stack; every one but the first five may be a list that is cycled over the layers.
-
-    Args:
-        n_layers: number of blocks.
-        d_model, vocab_size, max_length, dropout: inherited from the model where a stack does not set them.
-        first_norm: whether the first block normalizes its mixer's input; not, where embeddings have just been (ModernBERT).
-        final_norm: a norm at the end of the stack; None: where the blocks leave the stream unnormalized.
-    """
-
-    n_layers: int
-    d_model: int
-    vocab_size: int
-    max_length: int
-    first_norm: bool = True
-    final_norm: bool | None = None
-    n_heads: int = field(default=8, metadata=CYCLED)
-    d_ff: int = field(default=2048, metadata=CYCLED)
-    dropout: float = field(default=0.1, metadata=CYCLED)
-    norm: Annotated[Choice[nn.Module], norms] = field(default=norms.parse("layernorm"), metadata=CYCLED)
-    position: Annotated[Choice[Position], positions] = field(default=positions.parse("sinusoidal"), metadata=CYCLED)
-    mixer: Annotated[Choice[Mixer], mixers] = field(default=mixers.parse("attention"), metadata=CYCLED)
-    attention: Annotated[Choice[Attention], attentions] = field(default=attentions.parse("full"), metadata=CYCLED)
-    feed_forward: Annotated[Choice[nn.Module], feed_forwards] = field(default=feed_forwards.parse("mlp"), metadata=CYCLED)
-    block: Annotated[Choice[Block], blocks] = field(default=blocks.parse("post_norm"), metadata=CYCLED)
-
-    def __post_init__(self) -> None:
-        for name in ("n_layers", "d_model", "vocab_size", "max_length", "n_heads", "d_ff"):
-            value = getattr(self, name)
-            if any(v < 1 for v in (value.values if isinstance(value, PerLayer) else (value,))):
-                raise ValueError(f"{name} must be at least 1, got {plain(value)}")
-
-    def layer(self, number: int) -> "TransformerSettings":
-        """The settings of one layer: lists are cycled, options that are lists too."""
-        values: dict[str, Any] = {}
-        for name in (f.name for f in fields(self)):
-            value = getattr(self, name)
-            value = value.at(number) if isinstance(value, PerLayer) else value
-            values[name] = value.at(number) if isinstance(value, Choice) else value
-        settings = replace(self, **values)
-        return replace(settings, attention=settings.attention.inherit(dropout=settings.dropout))
-
-
-def build_attention(layer: TransformerSettings, d_memory: int | None = None) -> Attention:
-    return layer.attention.build(layer.d_model, layer.n_heads, d_memory)
-
-
-def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) -> Block:
-    """One block; with attention to a memory where `d_memory`, its width, is given."""
-    return layer.block.build(
-        lambda: layer.norm.build(layer.d_model),
-        layer.mixer.build(layer.d_model, causal, lambda: build_attention(layer)),
-        None if d_memory is None else build_attention(layer, d_memory),
-        layer.feed_forward.build(layer.d_model, layer.d_ff),
-        layer.dropout,
-    )
 
 
 class Stack(nn.Module):
     """Embeddings, blocks, and a norm at the end where the blocks need one."""
 
-    def __init__(self, settings: TransformerSettings, embeddings: EmbeddingSettings, causal: bool, d_memory: int | None) -> None:
+    def __init__(
+        self, settings: TransformerSettings, embeddings: EmbeddingSettings, causal: bool, d_memory: int | None
+    ) -> None:
         super().__init__()
         layers = [settings.layer(i) for i in range(settings.n_layers)]
         self.causal = causal
         self.embeddings = Embeddings(settings.vocab_size, settings.d_model, layers[0].dropout, embeddings)
-        self.positions, self.position_of = build_positions(layers, causal)
-        self.blocks = nn.ModuleList(build_block(layer, causal, d_memory) for layer in layers)
+        blocks = [build_block(layer, causal, d_memory) for layer in layers]
         if not settings.first_norm:
-            self.blocks[0].norms["mixer"] = nn.Identity()
-        ends = self.blocks[-1].final_norm if settings.final_norm is None else settings.final_norm
+            blocks[0].skip_first_norm()
+        self.positions, self.position_of = build_positions(layers, causal)
+        self.blocks = nn.ModuleList(blocks)
+        ends = blocks[-1].final_norm if settings.final_norm is None else settings.final_norm
         self.norm = layers[-1].norm.build(settings.d_model) if ends else None
         self.checkpointing = False
 
-    def embedded(self) -> list[Position]:
-        """The positions that act on the input."""
-        return [p for p in self.positions if p.embeds]
+    def layers(self) -> Iterator[tuple[Block, Position]]:
+        """Every block with the position of its layer."""
+        for block, number in zip(self.blocks, self.position_of, strict=True):
+            position = self.positions[number]
+            assert isinstance(block, Block) and isinstance(position, Position)
+            yield block, position
+
+    def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
+        """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
+        acting = [p for p in self.positions if isinstance(p, Position) and p.embeds]
+        x: Tensor = self.embeddings(tokens, segments, at, acting, reach)
+        return x
+
+    def end(self, x: States) -> States:
+        """The norm at the end of the stack, where there is one."""
+        out: Tensor = x if self.norm is None else self.norm(x)
+        return out
 
     def forward(self, given: Pass, crossing: Crossing | None = None, record: Record | None = None) -> States:
         documents = given.explicit_documents()
         at = positions_of(documents)
         view = View(documents, at, documents, causal=self.causal, plain=given.documents is None)
-        x = self.embeddings(given.tokens, given.segments, at, self.embedded())
-        for block, number in zip(self.blocks, self.position_of, strict=True):
-            layer_view = view.under(self.positions[number])
-            if self.checkpointing and self.training:
-                x = checkpoint(block, x, layer_view, crossing, record, use_reentrant=False)
-            else:
-                x = block(x, layer_view, crossing, record)
-        return x if self.norm is None else self.norm(x)
+        x = self.embed(given.tokens, given.segments, at, given.tokens.shape[1])
+        recompute = self.checkpointing and self.training and record is None
+        for block, position in self.layers():
+            layer_view = view.under(position)
+            x = recomputed(block, x, layer_view, crossing) if recompute else block(x, layer_view, crossing, record)
+        return self.end(x)
 
     def start(self, batch: int, crossing: Crossing | None) -> "TransformerState":
-        states = [block.start_state(batch, crossing) for block in self.blocks]
+        states = [block.start_state(batch, crossing) for block, _ in self.layers()]
         device = self.embeddings.tokens.weight.device
         nothing = torch.zeros(batch, 0, dtype=torch.long, device=device)
         memory_documents = None if crossing is None else crossing.view.key_documents
-        return TransformerState(nothing, states, memory_documents, plain=True, plain_memory=crossing is None or crossing.view.plain)
+        plain_memory = crossing is None or crossing.view.plain
+        return TransformerState(nothing, states, memory_documents, plain=True, plain_memory=plain_memory)
 
-    def step(self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: "TransformerState") -> States:
+    def step(
+        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: "TransformerState"
+    ) -> States:
         past = state.documents
         state.plain = state.plain and documents is None
         new = torch.ones_like(tokens) if documents is None else documents
@@ -131,34 +84,28 @@ class Stack(nn.Module):
         memory_view = None
         if state.memory_documents is not None:
             memory_view = View(new, at, state.memory_documents, plain=state.plain and state.plain_memory)
-        x = self.embeddings(tokens, None, at, self.embedded())
-        for block, number, block_state in zip(self.blocks, self.position_of, state.blocks, strict=True):
-            x = block.step(x, view.under(self.positions[number]), memory_view, block_state)
-        return x if self.norm is None else self.norm(x)
+        x = self.embed(tokens, None, at, state.documents.shape[1])
+        for (block, position), block_state in zip(self.layers(), state.blocks, strict=True):
+            x = block.step(x, view.under(position), memory_view, block_state)
+        return self.end(x)
+
+    def reorder(self, state: "TransformerState", rows: Int[Tensor, " chosen"]) -> None:
+        state.documents = state.documents[rows]
+        if state.memory_documents is not None:
+            state.memory_documents = state.memory_documents[rows]
+        for (block, _), block_state in zip(self.layers(), state.blocks, strict=True):
+            block.reorder(block_state, rows)
 
 
-def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[nn.ModuleList, list[int]]:
-    """One position module for each different choice, and which one each layer uses.
+def recomputed(block: Block, x: States, view: View, crossing: Crossing | None) -> States:
+    """A block whose activations are computed again in the backward pass, and so is what its view computes."""
 
-    Layers with the same choice share it, as T5's layers share one table.
-    """
-    kinds: list[tuple[Any, ...]] = []
-    modules = nn.ModuleList()
-    numbers = []
-    for layer in layers:
-        d_key = layer.attention.option("d_key") or layer.d_model // layer.n_heads
-        kind = (layer.position, layer.n_heads, d_key)
-        if kind not in kinds:
-            kinds.append(kind)
-            modules.append(layer.position.build(layer.d_model, layer.n_heads, d_key, layer.max_length, causal))
-        numbers.append(kinds.index(kind))
-    if len({layer.position.name for layer in layers}) > 1 and any(p.embeds for p in modules):
-        acting = next(layer.position.name for layer, n in zip(layers, numbers, strict=True) if modules[n].embeds)
-        raise ValueError(f"position '{acting}' acts on the input, so it cannot differ from layer to layer")
-    embedding = [i for i, p in enumerate(modules) if p.embeds]
-    if len(embedding) > 1:  # the same choice, for layers with other heads: the input is the same
-        return nn.ModuleList([modules[0]]), [0] * len(layers)
-    return modules, numbers
+    def run(x: Tensor) -> Tensor:
+        out: Tensor = block(x, view.afresh(), crossing)
+        return out
+
+    out: Tensor = checkpoint(run, x, use_reentrant=False)
+    return out
 
 
 @dataclass
@@ -203,7 +150,9 @@ class TransformerEncoder(Encoder):
     def forward(self, given: Pass) -> Memory:
         return Memory(self.stack(given, None, record_of(given, "encoder", False)), given.documents)
 
-    def summarize(self, states: States, documents: Documents, places: Int[Tensor, " places"]) -> Float[Tensor, "places d_model"]:
+    def summarize(
+        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+    ) -> Float[Tensor, "places d_model"]:
         """The document's first place ([CLS]), whichever of its places is given."""
         known = places.clamp_min(0)
         return states.flatten(0, 1)[known - positions_of(documents).flatten()[known]]
@@ -232,7 +181,8 @@ class TransformerDecoder(Decoder):
 
     def forward(self, given: Pass, memory: Memory | None = None) -> States:
         crossing = None if memory is None else cross(given.explicit_documents(), given.documents is None, memory)
-        return self.stack(given, crossing, record_of(given, "decoder", memory is not None))
+        states: Tensor = self.stack(given, crossing, record_of(given, "decoder", memory is not None))
+        return states
 
     def start(self, batch: int, memory: Memory | None = None) -> TransformerState:
         if memory is None:
@@ -246,11 +196,7 @@ class TransformerDecoder(Decoder):
         return self.stack.step(tokens, documents, state)
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " chosen"]) -> None:
-        state.documents = state.documents[rows]
-        if state.memory_documents is not None:
-            state.memory_documents = state.memory_documents[rows]
-        for block, block_state in zip(self.stack.blocks, state.blocks, strict=True):
-            block.reorder(block_state, rows)
+        self.stack.reorder(state, rows)
 
     def checkpoint_layers(self, on: bool) -> None:
         self.stack.checkpointing = on
@@ -259,6 +205,10 @@ class TransformerDecoder(Decoder):
 def cross(documents: Documents, plain: bool, memory: Memory) -> Crossing:
     """What a decoder's places may see of a memory: their own document's source."""
     size = memory.states.shape[:2]
-    keys = torch.ones(size, dtype=torch.long, device=memory.states.device) if memory.documents is None else memory.documents
+    keys = (
+        torch.ones(size, dtype=torch.long, device=memory.states.device)
+        if memory.documents is None
+        else memory.documents
+    )
     view = View(documents, torch.zeros_like(documents), keys, plain=plain and memory.documents is None)
     return Crossing(memory.states, view)

@@ -10,7 +10,7 @@ from zoo.models.model import Model
 
 
 def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
-    """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps with a line `words width` first.
+    """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps a line `words width` first.
 
     Raises:
         ValueError: no such file, not UTF-8, a line that is no vector, or vectors of another width than the model's.
@@ -20,12 +20,14 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for number, word, values in lines(path):
         if len(values) != width:
-            raise ValueError(f"embeddings.vectors: {path}:{number}: vectors are {len(values)} wide, the model {width}: --set d_model={len(values)}")
+            problem = f"vectors are {len(values)} wide, the model {width}: --set d_model={len(values)}"
+            raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
         if word in wanted and word not in found:
             try:
                 found[word] = torch.tensor([float(value) for value in values])
             except ValueError:
-                raise ValueError(f"embeddings.vectors: {path}:{number}: '{word}' is not followed by numbers alone") from None
+                problem = f"'{word}' is not followed by numbers alone"
+                raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}") from None
     return found
 
 

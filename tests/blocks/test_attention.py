@@ -1,0 +1,230 @@
+"""Attention against torch's, against the formula in float64, and against itself by two ways."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo.blocks.attention import Attention, FullAttention, GroupedAttention
+from zoo.blocks.documents import View, positions_of
+from zoo.blocks.norm import norms
+from zoo.blocks.position import positions
+
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2], [1, 1, 2, 2, 0]])
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"bias": False},
+    {"window": 2},
+    {"d_key": 3},
+    {"d_value": 5},
+    {"d_key": 4, "d_value": 2},
+    {"qk_norm": True},
+    {"qk_norm": "layernorm"},
+    {"sinks": True},
+    {"sinks": 3, "window": 2, "d_key": 3, "qk_norm": "rmsnorm"},
+]
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def filled(attention: Attention) -> Attention:
+    """In float64, with parameters that are all different, biases, gains and sinks too."""
+    for seed, parameter in enumerate(attention.double().parameters()):
+        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
+    return attention
+
+
+def build(d_model: int, n_heads: int, n_kv_heads: int | None = None, **options: Any) -> Attention:
+    if n_kv_heads is None:
+        return filled(FullAttention(d_model, n_heads, **options))
+    return filled(GroupedAttention(d_model, n_heads, n_kv_heads=n_kv_heads, **options))
+
+
+def self_view(documents: Tensor = DOCUMENTS, causal: bool = True, position: str = "none", n_heads: int = 4) -> View:
+    module = positions.build(position, 12, n_heads, 4, 16, causal).double()
+    return View(documents, positions_of(documents), documents, causal=causal, position=module)
+
+
+def attend(attention: Attention, x: Tensor, view: View, record: list[Tensor | None] | None = None) -> Tensor:
+    return attention(x, attention.read(x, view.positions, view.position), view, record)
+
+
+def formula(attention: Attention, x: Tensor, view: View) -> Tensor:
+    """softmax(Q K' / sqrt(d_key)) V, head by head and query by query, over the keys that a query may see."""
+    queries, keys, values = attention.query(x), attention.key(x), attention.value(x)
+    shared = attention.n_heads // attention.n_kv_heads
+    bias = view.position.bias(*view.places())
+    allowed = view.mask(attention.window)
+    out = torch.zeros(*x.shape[:2], attention.n_heads, attention.d_value, dtype=x.dtype)
+    for row in range(len(x)):
+        for head in range(attention.n_heads):
+            q = queries[row].unflatten(-1, (-1, attention.d_key))[:, head]
+            k = keys[row].unflatten(-1, (-1, attention.d_key))[:, head // shared]
+            v = values[row].unflatten(-1, (-1, attention.d_value))[:, head // shared]
+            if attention.query_norm is not None:
+                q, k = attention.query_norm(q), attention.key_norm(k)
+            for i in range(x.shape[1]):
+                seen = allowed.expand(len(x), 1, -1, -1)[row, 0, i].nonzero()[:, 0].tolist()
+                if not seen:
+                    continue
+                scores = torch.stack([q[i] @ k[j] / attention.d_key**0.5 for j in seen])
+                scores = scores if bias is None else scores + bias[head, i, seen]
+                sinks = scores.new_zeros(0) if attention.sinks is None else attention.sinks[head]
+                weights = torch.cat([scores, sinks]).exp()
+                out[row, i, head] = (weights / weights.sum())[: len(seen)] @ v[seen]
+    return attention.output(out.flatten(2))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("position", ["none", "alibi", "relative"])
+@pytest.mark.parametrize("n_kv_heads", [None, 2, 1])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_attention_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, position: str, causal: bool):
+    attention, x, view = (
+        build(12, 4, n_kv_heads, **options),
+        randn(2, 5, 12),
+        self_view(causal=causal, position=position),
+    )
+    torch.testing.assert_close(attend(attention, x, view), formula(attention, x, view), **EXACT)
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize("n_kv_heads", [None, 2])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_eager_result_and_its_weights_are_the_fused_ones(
+    options: dict[str, Any], n_kv_heads: int | None, position: str
+):
+    if position == "rotary":
+        options = {**options, "d_key": 4}
+    attention, x, view = build(12, 4, n_kv_heads, **options), randn(2, 5, 12), self_view(position=position)
+    record: list[Tensor | None] = []
+    eager = attend(attention, x, view, record)
+    torch.testing.assert_close(eager, attend(attention, x, view), **EXACT)
+    reading = attention.read(x, view.positions, view.position)
+    read = record[0] @ reading.values.repeat_interleave(4 // attention.n_kv_heads, dim=1)
+    torch.testing.assert_close(attention.output(read.transpose(1, 2).flatten(2)), eager, **EXACT)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_self_attention_is_torchs(bias: bool, causal: bool):
+    ours, theirs = build(12, 4, bias=bias), nn.MultiheadAttention(12, 4, bias=bias, batch_first=True).double()
+    maps = [ours.query, ours.key, ours.value]
+    state = {"in_proj_weight": torch.cat([m.weight for m in maps]), "out_proj.weight": ours.output.weight}
+    if bias:
+        state |= {"in_proj_bias": torch.cat([m.bias for m in maps]), "out_proj.bias": ours.output.bias}
+    theirs.load_state_dict(state)
+    x, ones = randn(2, 5, 12), torch.ones(2, 5, dtype=torch.long)
+    hidden = torch.ones(5, 5).triu(1).bool() if causal else None
+    expected, weights = theirs(x, x, x, attn_mask=hidden, average_attn_weights=False)
+    record: list[Tensor | None] = []
+    for view in (self_view(ones, causal), View(ones, ones, ones, causal=causal, plain=True)):
+        torch.testing.assert_close(attend(ours, x, view), expected, **EXACT)
+    attend(ours, x, view, record)
+    torch.testing.assert_close(record[0], weights, **EXACT)
+
+
+def test_attention_to_a_memory_of_another_width_is_torchs():
+    ours = filled(FullAttention(12, 4, 7))
+    theirs = nn.MultiheadAttention(12, 4, kdim=7, vdim=7, batch_first=True).double()
+    maps = {"q": ours.query, "k": ours.key, "v": ours.value}
+    state = {f"{name}_proj_weight": m.weight for name, m in maps.items()}
+    state |= {"in_proj_bias": torch.cat([m.bias for m in maps.values()])}
+    theirs.load_state_dict(state | {f"out_proj.{n}": p for n, p in ours.output.named_parameters()})
+    x, memory = randn(2, 3, 12), randn(2, 5, 7, seed=1)
+    memory_documents = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    view = View(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), memory_documents)
+    expected, _ = theirs(x, memory, memory, key_padding_mask=memory_documents == 0)
+    torch.testing.assert_close(ours(x, ours.read(memory, None, None), view), expected, **EXACT)
+
+
+def test_grouped_with_a_group_for_each_head_is_full():
+    full, grouped = build(12, 4), build(12, 4, 4)
+    grouped.load_state_dict(full.state_dict())
+    x = randn(2, 5, 12)
+    assert torch.equal(attend(grouped, x, self_view()), attend(full, x, self_view()))
+
+
+def test_one_group_is_full_attention_with_repeated_keys_and_values():
+    one, full = build(12, 4, 1), FullAttention(12, 4).double()
+    copies = {
+        name: p.repeat(4, *[1] * (p.ndim - 1)) for name, p in one.named_parameters() if name[:3] in ("key", "val")
+    }
+    full.load_state_dict({**one.state_dict(), **copies})
+    x = randn(2, 5, 12)
+    torch.testing.assert_close(attend(one, x, self_view()), attend(full, x, self_view()), **EXACT)
+
+
+@pytest.mark.parametrize("weights", [False, True], ids=["fused", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize("options", [{}, {"window": 2}, {"sinks": 2}, {"dropout": 0.5}], ids=str)
+def test_a_query_without_a_key_gives_0_and_finite_gradients(
+    options: dict[str, Any], position: str, dtype: torch.dtype, weights: bool
+):
+    attention = build(16, 4, 2, **options, bias=False).to(dtype)
+    view = self_view(position=position)
+    view.position.to(dtype)
+    x = randn(2, 5, 16).to(dtype).requires_grad_()
+    out = attend(attention, x, view, [] if weights else None)
+    out.float().square().sum().backward()
+    assert out.dtype == dtype
+    assert torch.equal(out[DOCUMENTS == 0], torch.zeros(2, 16, dtype=dtype))
+    assert x.grad.isfinite().all() and not x.grad[DOCUMENTS == 0].any()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in attention.parameters())
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in view.position.parameters())
+
+
+def test_eager_weights_of_a_row_sum_to_1_without_sinks_and_to_less_with_them():
+    view = self_view()
+    for sinks, low, high in ((False, 1 - 1e-12, 1 + 1e-12), (2, 0.0, 1.0)):
+        record: list[Tensor | None] = []
+        attend(build(12, 4, sinks=sinks), randn(2, 5, 12), view, record)
+        sums = record[0].sum(-1).transpose(1, 2)
+        assert (low < sums[DOCUMENTS > 0]).all() and (sums[DOCUMENTS > 0] < high).all()
+        assert not sums[DOCUMENTS == 0].any()
+
+
+def test_a_dropped_weight_is_dropped_in_training_only():
+    attention, x, view = build(12, 4, dropout=0.9), randn(2, 5, 12), self_view()
+    assert not torch.equal(attend(attention.train(), x, view), attend(attention.eval(), x, view))
+    torch.testing.assert_close(attend(attention, x, view), attend(build(12, 4), x, view), **EXACT)
+
+
+def test_qk_norm_takes_a_registered_norm_with_its_options():
+    attention = FullAttention(12, 4, qk_norm=norms.parse({"name": "layernorm", "bias": False}))
+    assert [n for n, _ in attention.named_parameters() if "norm" in n] == ["query_norm.weight", "key_norm.weight"]
+
+
+@pytest.mark.parametrize(("options", "width"), [({}, (3, 3)), ({"d_key": 5}, (5, 3)), ({"d_value": 5}, (3, 5))])
+def test_a_heads_width_is_d_model_over_n_heads_where_it_is_not_given(options: dict[str, Any], width: tuple[int, int]):
+    attention = FullAttention(12, 4, **options)
+    assert (attention.d_key, attention.d_value) == width
+
+
+def test_values_are_as_wide_as_keys_where_heads_do_not_divide():
+    attention = FullAttention(12, 5, d_key=2)
+    assert (attention.d_key, attention.d_value) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_heads": 5}, r"d_model \(12\) must be a multiple of n_heads \(5\), or d_key be given; .* 1, 2, 3, 4, 6$"),
+        ({"n_kv_heads": 3}, r"n_heads \(4\) must be a multiple of n_kv_heads \(3\)"),
+        ({"n_kv_heads": 0}, r"n_heads \(4\) must be a multiple of n_kv_heads \(0\)"),
+        ({"window": 0}, r"window \(0\) must be at least 1: a place sees itself"),
+        ({"d_key": 0}, r"d_key \(0\) must be at least 1"),
+        ({"d_value": -1}, r"d_value \(-1\) must be at least 1"),
+        ({"sinks": -1}, r"sinks \(-1\) must be at least 0"),
+        ({"dropout": 1.0}, r"attention dropout \(1.0\) must be at least 0 and below 1"),
+    ],
+)
+def test_attention_refuses_what_does_not_fit(options: dict[str, Any], message: str):
+    n_heads = options.pop("n_heads", 4)
+    with pytest.raises(ValueError, match=message):
+        GroupedAttention(12, n_heads, **{"n_kv_heads": 1, **options})

@@ -1,0 +1,36 @@
+"""Mixers: state and order of rows between steps."""
+
+import torch
+
+from zoo.blocks.attention import GroupedAttention
+from zoo.blocks.documents import View
+from zoo.blocks.mixer import AttentionMixer
+from zoo.blocks.position import Rotary
+
+
+def test_attention_remembers_keys_and_values_of_its_own_heads_only():
+    mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 4, n_kv_heads=2))
+    state, ones = mixer.start_state(3), torch.ones(3, 2, dtype=torch.long)
+    mixer.step(torch.randn(3, 2, 8), View(ones, ones, ones, causal=True), state)
+    assert state.keys.shape == state.values.shape == (3, 2, 2, 2)
+
+
+def test_reordered_rows_go_on_where_their_parents_were():
+    torch.manual_seed(0)
+    rotary = Rotary(8, 2, 4, 16, True)
+    mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1)).double()
+    x, ones = torch.randn(3, 4, 8).double(), torch.ones(3, 4, dtype=torch.long)
+    rows, at = torch.tensor([2, 2, 0]), torch.arange(4).expand(3, 4)
+    state = mixer.start_state(3)
+    mixer.step(x[:, :3], View(ones[:, :3], at[:, :3], ones[:, :3], causal=True, position=rotary), state)
+    mixer.reorder(state, rows)
+    last = mixer.step(x[:, 3:], View(ones[:, 3:], at[:, 3:], ones, 3, causal=True, position=rotary), state)
+    expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(ones, at, ones, causal=True, position=rotary))
+    torch.testing.assert_close(last, expected[:, 3:], rtol=1e-12, atol=1e-12)
+
+
+def test_a_state_that_has_seen_nothing_can_be_reordered():
+    mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1))
+    state = mixer.start_state(2)
+    mixer.reorder(state, torch.tensor([0, 0, 1]))
+    assert state.keys is None and state.values is None

@@ -1,0 +1,66 @@
+"""Norms against torch's own and against their formulas in float64."""
+
+import pytest
+import torch
+from torch import nn
+
+from zoo.blocks.norm import LayerNorm, RMSNorm, ScaleNorm
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return 3 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype) + 1
+
+
+def fill(module: nn.Module) -> None:
+    """Weights that differ from what constructors give."""
+    generator = torch.Generator().manual_seed(1)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, generator=generator)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_layernorm_is_torchs(bias: bool, dtype: torch.dtype):
+    ours, theirs = LayerNorm(7, eps=1e-3, bias=bias).to(dtype), nn.LayerNorm(7, eps=1e-3, bias=bias, dtype=dtype)
+    fill(ours)
+    theirs.load_state_dict(ours.state_dict())
+    x = numbers(2, 3, 7, dtype=dtype)
+    torch.testing.assert_close(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rmsnorm_is_torchs(dtype: torch.dtype):
+    ours, theirs = RMSNorm(7, eps=1e-3).to(dtype), nn.RMSNorm(7, eps=1e-3, dtype=dtype)
+    fill(ours)
+    theirs.load_state_dict(ours.state_dict())
+    x = numbers(2, 3, 7, dtype=dtype)
+    torch.testing.assert_close(ours(x), theirs(x))
+
+
+def test_layernorm_is_the_formula():
+    norm = LayerNorm(7, eps=1e-3).double()
+    fill(norm)
+    x = numbers(5, 7)
+    centred = x - x.mean(-1, keepdim=True)
+    expected = centred / (centred.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight + norm.bias
+    torch.testing.assert_close(norm(x), expected, **EXACT)
+
+
+def test_scalenorm_gives_every_vector_the_length_of_its_scale():
+    norm = ScaleNorm(16).double()
+    torch.testing.assert_close(norm(numbers(2, 3, 16)).norm(dim=-1), torch.full((2, 3), 4.0).double(), **EXACT)
+
+
+def test_scalenorm_is_the_formula():
+    norm = ScaleNorm(7).double()
+    fill(norm)
+    x = numbers(2, 3, 7)
+    torch.testing.assert_close(norm(x), norm.scale * x / x.square().sum(-1, keepdim=True).sqrt(), **EXACT)
+
+
+@pytest.mark.parametrize("norm", [LayerNorm(64), RMSNorm(64), ScaleNorm(64)], ids=lambda n: type(n).__name__)
+def test_statistics_of_bfloat16_are_taken_in_float32(norm: nn.Module):
+    x = numbers(5, 64, dtype=torch.bfloat16)
+    torch.testing.assert_close(norm(x).double(), norm.double()(x.double()), rtol=2**-8, atol=1e-6)
