@@ -1,0 +1,190 @@
+"""A task: which objectives, on what data, in rows of what length, measured how."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from zoo import config
+from zoo.data.columns import INPUTS
+from zoo.data.embedded import EMBEDDED
+from zoo.data.origin import SPLITS
+from zoo.data.readers import Reading
+from zoo.registry import check, refuse_unknown
+
+SIDES = ("source", "target")
+
+
+class Sides(NamedTuple):
+    """A number of tokens on each side; a model with one stream reads `target`."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a task's rows come from, and how they are read.
+
+    Args:
+        files: split -> a data file, or a map of columns to text files that go line by line together.
+        format: of the files; None: by their extension.
+        quoting: whether double quotes hold a field together (csv) or are text (none); None: csv for csv, none for tsv.
+        header: the columns' names where the files do not hold them; one list, or split -> list.
+        documents: what is one row of a text file.
+        validation: share of train that is held out, where there is no validation split.
+        hub: `org/name` or `org/name:configuration`, read where the files are not there.
+        builtin: the name of a source that needs no file.
+    """
+
+    files: dict[str, str | dict[str, str]] | None = None
+    format: Literal["text", "csv", "tsv", "jsonl", "parquet"] | None = None
+    quoting: Literal["none", "csv"] | None = None
+    header: list[str] | dict[str, list[str]] | None = None
+    documents: Literal["line", "blank_line", "file"] = "line"
+    validation: float = 0.05
+    hub: str | None = None
+    builtin: str | None = None
+
+    def reading(self, split: str) -> Reading:
+        """How the files of a split are read."""
+        header = self.header.get(split) if isinstance(self.header, dict) else self.header
+        return Reading(self.format, self.quoting, tuple(header) if header else None, self.documents)
+
+    def verify(self, place: str) -> None:
+        """Raise a ValueError where the settings contradict each other."""
+        if self.builtin is not None and (self.files or self.hub):
+            raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
+        if not (self.files or self.hub or self.builtin):
+            raise ValueError(f"{place}: one of 'files', 'hub' and 'builtin' is needed")
+        if self.builtin is not None:
+            refuse_unknown(self.builtin, EMBEDDED, "built-in source", f"{place}.builtin")
+        for split in self.files or {}:
+            refuse_unknown(split, SPLITS, "split", f"{place}.files")
+        for split in self.header if isinstance(self.header, dict) else ():
+            refuse_unknown(split, SPLITS, "split", f"{place}.header")
+        if not 0 < self.validation < 1:
+            raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task file says; other layers own and check `tokenizer`, `metrics`, `generate` and `training`.
+
+    Args:
+        objective: name -> options.
+        columns: the objective's inputs <- the data's columns; empty: columns that are named like inputs.
+        labels: the classes by name; None: the sorted distinct values of train.
+        length: tokens in a row; where source and target have rows of their own, one number for both or a map.
+        longest: tokens in one example, special tokens included; None: `length`.
+        pack: whether a row may hold several examples.
+    """
+
+    objective: dict[str, dict[str, Any]]
+    source: Source
+    columns: dict[str, str] = field(default_factory=dict)
+    labels: list[str] | None = None
+    tokenizer: dict[str, Any] | None = None
+    length: int | dict[str, int] = 128
+    longest: int | dict[str, int] | None = None
+    pack: bool = True
+    metrics: list[str] = field(default_factory=list)
+    generate: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def row_length(self) -> Sides:
+        """Tokens in a row, by side."""
+        return sides(self.length)
+
+    @property
+    def example_length(self) -> Sides:
+        """The most tokens in one example, by side."""
+        return self.row_length if self.longest is None else sides(self.longest)
+
+    def plain(self) -> dict[str, Any]:
+        """The map that `read_task` reads back, without what is left at its default."""
+        default = config.dump(Task({}, Source()))
+        tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
+        tree["source"] = {key: value for key, value in tree["source"].items() if value != default["source"][key]}
+        return tree
+
+    def verify(self, place: str) -> None:
+        """Raise a ValueError where the settings contradict each other."""
+        self.source.verify(f"{place}.source")
+        for name in self.columns:
+            refuse_unknown(name, INPUTS, "input", f"{place}.columns")
+        if len(set(self.columns.values())) < len(self.columns):
+            raise ValueError(f"{place}.columns: two inputs cannot read the same column")
+        if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
+            got = ", ".join(self.labels) or "none"
+            raise ValueError(f"{place}.labels: at least two names are needed and none twice, got {got}")
+        for key, value in (("length", self.length), ("longest", self.longest)):
+            verify_length(value, f"{place}.{key}")
+        for side, row, example in zip(SIDES, self.row_length, self.example_length, strict=True):
+            if example > row:
+                raise ValueError(f"{place}.longest: {example} tokens ({side}) do not fit into a row of 'length' {row}")
+
+
+def sides(value: int | dict[str, int]) -> Sides:
+    return Sides(**value) if isinstance(value, dict) else Sides(value, value)
+
+
+def verify_length(value: int | dict[str, int] | None, place: str) -> None:
+    """Raise a ValueError unless it is a positive number, or one for each side."""
+    if isinstance(value, dict):
+        for side in value:
+            refuse_unknown(side, SIDES, "side", place)
+        if len(value) < len(SIDES):
+            raise ValueError(f"{place}: a map needs both 'source' and 'target'")
+    if value is not None and min(sides(value)) < 1:
+        raise ValueError(f"{place}: must be at least 1, got {value}")
+
+
+def load_task(name_or_path: str | Path, sets: Mapping[str, Any] | None = None) -> Task:
+    """Read a task file by its name or path, with `sets` laid over it.
+
+    Raises:
+        ValueError: there is no such file, or what it says is wrong; the message names the place.
+    """
+    path = config.find(str(name_or_path), "tasks", "task")
+    tree = config.read_with_base(path, "tasks", "task")
+    return read_task(config.merge(tree, sets or {}), str(name_or_path))
+
+
+def read_task(tree: Mapping[str, Any], place: str) -> Task:
+    """A task from its map.
+
+    Raises:
+        ValueError: an unknown key, a wrong type or settings that contradict each other.
+    """
+    tree = dict(tree)
+    if "objective" in tree:
+        tree["objective"] = read_objectives(tree["objective"], f"{place}.objective")
+    if tree.get("labels") is not None:
+        tree["labels"] = [str(name) for name in check(tree["labels"], list[str | int], f"{place}.labels")]
+    if isinstance(tree.get("tokenizer"), str):
+        tree["tokenizer"] = {"name": tree["tokenizer"]}
+    task = config.build(Task, tree, place)
+    task.verify(place)
+    return task
+
+
+def read_objectives(value: Any, place: str) -> dict[str, dict[str, Any]]:
+    """Name -> options, from a name, a map with `name`, or a map of names.
+
+    In a map with `name`, an entry that is itself a map is one more objective: that is how `--set` adds to a bare name.
+    """
+    if isinstance(value, str):
+        return {value: {}}
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"{place}: expected the name of an objective or a map of names to options, got {value!r}")
+    if "name" in value:
+        first = str(value["name"])
+        own = {k: v for k, v in value.items() if k != "name" and not isinstance(v, Mapping)}
+        others = {k: dict(v) for k, v in value.items() if isinstance(v, Mapping)}
+        return {first: {**own, **others.pop(first, {})}, **others}
+    for name, options in value.items():
+        if options is not None and not isinstance(options, Mapping):
+            raise ValueError(f"{place}.{name}: expected a map of options, got {options!r}")
+    return {str(name): dict(options or {}) for name, options in value.items()}

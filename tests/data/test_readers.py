@@ -1,0 +1,178 @@
+"""Data files of each format, and each way in which one can be broken."""
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+
+from zoo.data import readers
+from zoo.data.columns import Columns
+from zoo.data.readers import Reading, read_table
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path, **options: Any) -> list[dict[str, Any]]:
+    columns = Columns(options.pop("columns", {}))
+    return list(read_table(path, Reading(**options), columns))
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(ValueError) as refused:
+        read(path, **options)
+    assert str(path) in str(refused.value)
+    return str(refused.value)
+
+
+def test_a_text_file_has_one_row_a_line_blank_ones_included(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "a.txt", "one\r\n\n three ")) == [{"text": "one"}, {"text": ""}, {"text": " three "}]
+
+
+def test_a_text_file_can_be_read_by_paragraph_or_whole(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "one\ntwo\n\n \nthree\n")
+    assert read(path, documents="blank_line") == [{"text": "one\ntwo"}, {"text": "three"}]
+    assert read(path, documents="file") == [{"text": "one\ntwo\n\n \nthree\n"}]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+def test_the_format_is_seen_through_a_compression(tmp_path: Path, ending: str, pack: Any) -> None:
+    path = write(tmp_path, f"a.tsv{ending}", pack(b"text\tlabel\nx\t1\n"))
+    assert read(path) == [{"text": "x", "label": "1"}]
+
+
+def test_damaged_compression_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b"some text\n" * 9)
+    assert "line 10: the file cannot be read" in refusal(write(tmp_path, "a.txt.gz", whole[:-9]))
+    assert "the file cannot be read" in refusal(write(tmp_path, "b.txt.xz", b"no xz"))
+
+
+def test_quotes_are_text_in_tsv_and_hold_fields_together_in_csv(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "a.tsv", 'text\tpair\n"x\ty"\n')) == [{"text": '"x', "pair": 'y"'}]
+    assert read(write(tmp_path, "a.csv", 'text,pair\n"x,\n""y""",z\n')) == [{"text": 'x,\n"y"', "pair": "z"}]
+    assert read(write(tmp_path, "b.tsv", 'text\n"a ""b"""\n'), quoting="csv") == [{"text": 'a "b"'}]
+
+
+def test_empty_strings_and_words_like_null_stay_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "text,pair\nnull,\nNA,nan\n")
+    assert read(path) == [{"text": "null", "pair": ""}, {"text": "NA", "pair": "nan"}]
+
+
+def test_a_long_field_is_read_whole(tmp_path: Path) -> None:
+    assert len(read(write(tmp_path, "a.csv", "text\n" + "x" * 200_000))[0]["text"]) == 200_000
+
+
+def test_a_header_can_be_given(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "x\t1\n\ny\t0\n")
+    assert read(path, header=("text", "label")) == [{"text": "x", "label": "1"}, {"text": "y", "label": "0"}]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "a.csv", "\ufefftext\nx\n")) == [{"text": "x"}]
+
+
+def test_bytes_that_are_not_utf8_are_refused_by_line_and_column(tmp_path: Path) -> None:
+    assert "line 2: byte 0xE9 at column 3 is not UTF-8" in refusal(
+        write(tmp_path, "a.txt", b"one\ncaf\xe9"[:4] + b"ca\xe9")
+    )
+    assert "line 1: byte 0xFF" in refusal(write(tmp_path, "b.txt", "one".encode("utf-16")))
+
+
+def test_a_nul_byte_is_refused_by_line(tmp_path: Path) -> None:
+    assert "line 2: NUL byte at column 2" in refusal(write(tmp_path, "a.txt", "one\nt\0wo\n"))
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.data.lines.LONGEST_LINE", 5)
+    assert "line 2: longer than 5 bytes" in refusal(write(tmp_path, "a.txt", "one\nlonger\n"))
+
+
+def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
+    assert "line 1: column 'text' is named twice" in refusal(write(tmp_path, "a.csv", "text,text\nx,y\n"))
+
+
+@pytest.mark.parametrize(("row", "count"), [("x", 1), ("x\ty\tz", 3)])
+def test_short_and_long_rows_are_refused_by_line(tmp_path: Path, row: str, count: int) -> None:
+    path = write(tmp_path, "a.tsv", f"text\tlabel\na\tb\n{row}\n")
+    assert f"line 3: {count} columns, expected 2 (text, label)" in refusal(path)
+
+
+def test_an_unclosed_quote_is_named_by_the_line_where_it_opens(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'text\nx\n"y\nz\n')
+    assert "line 3: a quote opens here and is never closed; 'quoting: none' takes quotes as text" in refusal(path)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.txt", ""), ("a.csv", ""), ("a.jsonl", "")])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
+    assert "the file is empty" in refusal(write(tmp_path, name, content))
+
+
+def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
+    assert "it has no rows" in refusal(write(tmp_path, "a.csv", "text,label\n"))
+
+
+def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "text,label\nx,1\n")
+    message = "unknown column 'lable' (did you mean 'label'?); allowed: text, label"
+    assert message in refusal(path, columns={"text": "text", "label": "lable"})
+
+
+def test_data_without_an_inputs_name_asks_for_columns(tmp_path: Path) -> None:
+    message = refusal(write(tmp_path, "a.csv", "sentence,class\nx,1\n"))
+    assert "found: sentence, class; say which to read under 'columns'" in message
+
+
+def test_columns_are_named_by_the_inputs(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "q,a,other\nx,y,z\n")
+    assert read(path, columns={"source": "q", "target": "a"}) == [{"source": "x", "target": "y"}]
+
+
+def test_json_lines_hold_texts_numbers_and_lists(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": 1, "id": null}\n\n{"text": "b", "label": 0}\n')
+    assert read(path) == [{"text": "a", "label": 1}, {"text": "b", "label": 0}]
+    lists = write(tmp_path, "b.jsonl", '{"target": ["a", "b"]}\n{"target": ["c"]}\n')
+    assert read(lists) == [{"target": ["a", "b"]}, {"target": ["c"]}]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[1]", "line 2: expected one JSON object a line, got '[1]'"),
+        ('{"text": "a", "text": "b"}', "line 2: not JSON: key 'text' is written twice"),
+        ('{"text": NaN}', "line 2: not JSON: NaN is not JSON"),
+        ('{"other": "a"}', "row 2: column 'text' is missing"),
+        ('{"text": 3}', "rows 1 to 2: values of different kinds in a column"),
+        ('{"text": "\\ud800"}', "rows 1 to 2: values of different kinds in a column"),
+        ("[" * 100_000, "line 2: not JSON"),
+    ],
+)
+def test_a_broken_json_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    assert message in refusal(write(tmp_path, "a.jsonl", f'{{"text": "fine"}}\n{line}\n'))
+
+
+def test_kinds_that_change_between_chunks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "CHUNK", 1)
+    path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": ["b"]}\n')
+    assert "values of different kinds in a column" in refusal(path)
+
+
+def test_chunks_make_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "CHUNK", 2)
+    rows = [{"text": str(i)} for i in range(5)]
+    assert read(write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))) == rows
+
+
+def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    Dataset.from_dict({"words": ["a", "b"], "label": [1, 0]}).to_parquet(path)
+    assert read(path, columns={"text": "words"}) == [{"text": "a"}, {"text": "b"}]
+    assert "not a readable parquet file" in refusal(write(tmp_path, "b.parquet", "no parquet"))

@@ -1,0 +1,139 @@
+"""Where files are looked for, and what a task's splits are read from."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.data.sources import load_rows
+from zoo.data.task import Task, read_task
+
+
+def task(**source: Any) -> Task:
+    changes = {key: source.pop(key) for key in ("columns", "labels") if key in source}
+    return read_task({"objective": "causal_lm", "source": source, **changes}, "task")
+
+
+@pytest.fixture(autouse=True)
+def two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory and a $ZOO_DATA, each with a file that the other has too."""
+    for name in ("here", "data"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "both.txt").write_text(f"{name}\n")
+        (tmp_path / name / f"{name}.txt").write_text(f"{name}\n")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+
+
+def first_text(file: str, data_dir: Path | None = None) -> str:
+    rows = load_rows(task(files={"validation": file}), data_dir)
+    return str(rows["validation"].data[0]["text"])
+
+
+def test_a_file_is_looked_for_under_zoo_data_then_here(tmp_path: Path) -> None:
+    assert first_text("both.txt") == "data"
+    assert first_text("here.txt") == "here"
+    assert first_text(str(tmp_path / "here" / "both.txt")) == "here"
+
+
+def test_with_a_data_folder_given_only_there(tmp_path: Path) -> None:
+    assert first_text("both.txt", tmp_path / "here") == "here"
+    with pytest.raises(ValueError, match="no such file 'data.txt'") as refusal:
+        first_text("data.txt", tmp_path / "here")
+    assert str(tmp_path / "data") not in str(refusal.value)
+
+
+def test_a_missing_file_names_every_place_tried(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as refusal:
+        first_text("no.txt")
+    assert str(refusal.value) == (
+        f"source.files.validation: no such file 'no.txt'; looked for {tmp_path}/data/no.txt, {tmp_path}/here/no.txt; "
+        "give --data DIR or set ZOO_DATA"
+    )
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "here" / "pipe")
+    with pytest.raises(ValueError, match="source.files.validation: .*here is a folder, expected a data file"):
+        first_text(str(tmp_path / "here"))
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
+        first_text("pipe")
+
+
+def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:
+    (tmp_path / "here" / "a.en").write_text("one\n\nthree\n")
+    (tmp_path / "here" / "a.de").write_text("eins\n\ndrei")
+    rows = load_rows(task(files={"test": {"en": "a.en", "de": "a.de"}}, columns={"source": "de", "target": "en"}))
+    assert list(rows["test"].data) == [
+        {"source": "eins", "target": "one"},
+        {"source": "", "target": ""},
+        {"source": "drei", "target": "three"},
+    ]
+
+
+def test_files_of_columns_must_be_equally_long(tmp_path: Path) -> None:
+    (tmp_path / "here" / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "here" / "a.de").write_text("eins\n")
+    rows = load_rows(task(files={"test": {"source": "a.en", "target": "a.de"}}))
+    with pytest.raises(
+        ValueError, match=r"source.files.test: the files must have equally many rows, .*a.en has 2, .*a.de has 1"
+    ):
+        _ = rows["test"].data
+
+
+def test_rows_are_read_when_first_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "here" / "bad.txt").write_bytes(b"\xff")
+    rows = load_rows(task(files={"test": "bad.txt"}))
+    assert rows["test"].fingerprint
+    with pytest.raises(ValueError, match="not UTF-8"):
+        _ = rows["test"].data
+
+
+def test_only_the_splits_asked_for_are_given() -> None:
+    chosen = load_rows(task(builtin="numbers"), splits=["test"])
+    assert list(chosen) == ["test"]
+    with pytest.raises(ValueError, match=r"source: unknown split 'tset' \(did you mean 'test'\?\)"):
+        load_rows(task(builtin="numbers"), splits=["tset"])
+
+
+def test_the_fingerprint_follows_bytes_options_and_split(tmp_path: Path) -> None:
+    def fingerprint(split: str = "train", **source: Any) -> str:
+        return load_rows(task(**{"files": {"train": "t.txt"}, **source}))[split].fingerprint
+
+    path = tmp_path / "here" / "t.txt"
+    path.write_text("one\n")
+    first = fingerprint()
+    os.utime(path, (0, 0))
+    assert fingerprint() == first
+    others = {
+        fingerprint("validation"),
+        fingerprint(documents="file"),
+        fingerprint(validation=0.5),
+        fingerprint(columns={"text": "text"}),
+    }
+    path.write_text("two\n")
+    others.add(fingerprint())
+    assert len(others | {first}) == 6
+
+
+def test_a_moved_file_keeps_its_fingerprint(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same.txt").write_text("text\n")
+    prints = {load_rows(task(files={"test": "same.txt"}), tmp_path / name)["test"].fingerprint for name in ("a", "b")}
+    assert len(prints) == 1
+
+
+def test_a_repository_is_asked_only_where_files_are_missing() -> None:
+    assert list(load_rows(task(files={"test": "both.txt"}, hub="org/name"))) == ["test"]
+    with pytest.raises(
+        ValueError, match="source.hub: 'org/name' cannot be read: .*; and source.files.test: no such file 'no.txt'"
+    ):
+        load_rows(task(files={"test": "no.txt"}, hub="org/name"))
+
+
+def test_a_repository_without_a_network_is_one_message(no_network: list[str]) -> None:
+    with pytest.raises(ValueError, match="source.hub: 'org/name:part' cannot be read: ") as refusal:
+        load_rows(task(hub="org/name:part"))
+    assert "\n" not in str(refusal.value)

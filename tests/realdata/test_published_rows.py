@@ -1,0 +1,71 @@
+"""Every shipped task against the real files: the published numbers of rows, the right columns and labels."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from zoo.data.rows import Rows
+from zoo.data.sources import load_rows
+from zoo.data.task import load_task
+
+BESIDE = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ["ZOO_DATA"]) if "ZOO_DATA" in os.environ else BESIDE
+pytestmark = pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason=f"no real data under {DATA} (set ZOO_DATA)")
+
+ROWS = {
+    "ag-news": {"train": 9_991, "test": 7_600},
+    "cola": {"train": 8_551, "validation": 1_043, "test": 1_063},
+    "imdb": {"train": 24_996, "test": 24_996},
+    "mrpc": {"train": 3_668, "validation": 408, "test": 1_725},
+    "multi30k-de-en": {"train": 29_000, "validation": 1_014, "test": 1_000},
+    "multi30k-en-de": {"train": 29_000, "validation": 1_014, "test": 1_000},
+    "multi30k-en-fr": {"train": 29_000, "validation": 1_014, "test": 1_000},
+    "nsmc": {"train": 150_000, "test": 50_000},
+    "sst2": {"train": 67_349, "validation": 872, "test": 1_821},
+    "wikipedia-lm": {"train": 4_022, "validation": 99},
+    "wikipedia-mlm": {"train": 4_022, "validation": 99},
+    "wikitext2-lm": {"train": 36_718, "validation": 3_760, "test": 4_358},
+}
+
+
+def rows(name: str, *splits: str) -> Mapping[str, Rows]:
+    return load_rows(load_task(name), DATA, splits or None)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_task_has_the_published_rows(name: str) -> None:
+    counts = {split: len(part.data) for split, part in rows(name).items()}
+    if "validation" not in ROWS[name]:
+        held_out = counts.pop("validation")
+        assert 0.04 < held_out / ROWS[name]["train"] < 0.06
+        counts["train"] += held_out
+    assert counts == ROWS[name]
+
+
+@pytest.mark.parametrize("name", ["cola", "sst2"])
+def test_a_test_split_without_labels_has_minus_1(name: str) -> None:
+    assert set(rows(name, "test")["test"].data["label"]) == {-1}
+
+
+def test_labels_are_the_published_ones() -> None:
+    assert Counter(rows("imdb", "test")["test"].data["label"]) == {0: 12_500, 1: 12_496}
+    assert Counter(rows("ag-news", "test")["test"].data["label"]) == dict.fromkeys(range(4), 1_900)
+    first = rows("sst2", "train")["train"].data[0]
+    assert first == {"text": "hide new secretions from the parental units ", "label": 0}
+
+
+def test_a_pair_and_a_translation_have_both_sides() -> None:
+    assert str(rows("mrpc", "train")["train"].data[0]["text"]).startswith(
+        'Amrozi accused his brother , whom he called "'
+    )
+    pair = rows("multi30k-en-de", "train")["train"].data[0]
+    assert pair["source"] == "Two young, White males are outside near many bushes."
+    assert pair["target"].startswith("Zwei junge weiße Männer")
+
+
+def test_shakespeare_is_cut_as_is_customary() -> None:
+    parts = rows("shakespeare-char")
+    assert [len(parts[split].data[0]["text"]) for split in ("train", "validation")] == [1_003_854, 111_540]
