@@ -1,5 +1,7 @@
 """What a model costs before anything runs: parameters, arithmetic and memory."""
 
+from collections.abc import Mapping
+
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -25,19 +27,22 @@ def parameters(model: Model) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def flops_per_token(model: Model, length: int | None = None) -> float:
+def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str, int] | None = None) -> float:
     """Floating-point operations of one training step (forward and backward) for each token of the stream.
 
-    Counted by torch on one document that fills the model, in every matrix product; a head that scores every place is
-    counted at every place. With an encoder beside the decoder the source is as long, and both tokens count as one.
+    Counted by torch on one document that fills a row, in every matrix product. With an encoder beside the decoder the
+    source is as long, and a token of each counts as one.
 
     Args:
+        model: on the meta device.
         length: tokens in the document; None: the model's `max_length`.
+        scored: by head, how many places of the row it scores; heads that are left out score every place.
     """
     length = length or model.stream.max_length
     tokens = torch.zeros(1, length, dtype=torch.long, device="meta")
     source = tokens if model.encoder is not None and model.decoder is not None else None
-    places = {name: tokens[0, :1] for name, head in model.heads.items() if head.scores_documents}
+    counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
+    places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in counts.items()}
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         model(tokens, source, places=places)

@@ -151,7 +151,9 @@ def begin(
     training = fix_training(plan.training, rows, model.settings.d_model)
     task: Tree = plain(plan.task.plain())
     files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files())
-    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops_per_token(on_meta(model.settings), data.train.shape.limits.longest))
+    length = data.train.shape.limits.longest
+    flops = flops_per_token(on_meta(model.settings), length, plan.mixture.capacities(length))
+    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops)
     with begin_run(accelerator, request.folder, files, request.resume) as run:
         return train(model, Feed.of(data.train), plan.mixture, training, run, accelerator, watch)
 

@@ -38,7 +38,8 @@ class Training:
         learning_rate: the peak of the schedule (`noam`: a factor).
         optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
         clip: the largest norm of all gradients together; None: as they are.
-        precision: of the forward pass; weights are float32. auto: bfloat16 on a GPU that has it, else float32.
+        precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
+            CPU has it in hardware, else float32.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         keep: how many of the last checkpoints stay, beside the best one.
