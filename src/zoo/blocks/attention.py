@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from zoo.blocks.documents import View
+from zoo.blocks.dropout import dropout
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
 from zoo.blocks.residual import IntoStream
@@ -109,7 +110,12 @@ class Attention(nn.Module):
             queries = self.query_norm(queries)
         if view.position is not None:
             queries = view.position.rotate(queries, view.positions)
-        heads = self.fused(queries, reading, view) if record is None else self.eager(queries, reading, view, record)
+        # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
+        drops = self.training and self.dropout > 0 and queries.device.type == "cpu"
+        if record is None and not drops:
+            heads = self.fused(queries, reading, view)
+        else:
+            heads = self.eager(queries, reading, view, record)
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 
@@ -146,9 +152,9 @@ class Attention(nn.Module):
         return torch.cat([seen, logits], dim=-1), keys, values
 
     def eager(
-        self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None]
+        self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None] | None
     ) -> Float[Tensor, "batch heads queries d_value"]:
-        """The formula itself, with weights to show."""
+        """The formula itself, whose weights can be shown."""
         shared = self.n_heads // self.n_kv_heads
         keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in reading)
         scores = queries @ keys.transpose(-1, -2) / self.d_key**0.5
@@ -164,8 +170,9 @@ class Attention(nn.Module):
         unseen = scores.isneginf().all(-1, keepdim=True)
         wide = scores.masked_fill(unseen, 0.0).to(torch.promote_types(scores.dtype, torch.float32))
         weights = wide.softmax(-1).masked_fill(unseen, 0.0)[..., :n_keys]
-        record.append(weights)
-        return F.dropout(weights.to(values.dtype), self.dropout, self.training) @ values
+        if record is not None:
+            record.append(weights)
+        return dropout(weights.to(values.dtype), self.dropout, self.training) @ values
 
 
 attentions: Slot[Attention] = Slot("attention")

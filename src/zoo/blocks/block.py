@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, Reading
 from zoo.blocks.documents import View
+from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import Mixer
 from zoo.registry import Slot
 
@@ -62,7 +63,7 @@ class Block(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.mixer, self.cross, self.feed_forward = mixer, cross, feed_forward
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         sublayers = ["mixer", "feed_forward"] if cross is None else ["mixer", "cross", "feed_forward"]
         self.norms = nn.ModuleDict(self.build_norms(norm, sublayers))
 

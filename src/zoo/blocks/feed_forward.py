@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
+from zoo.blocks.dropout import Dropout
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
 
@@ -35,7 +36,7 @@ class MLP(nn.Module):
         self.up = nn.Linear(d_model, d_ff, bias)
         self.down = IntoStream(d_ff, d_model, bias)
         self.activation = activations.build(activation)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         inner = self.activation(self.up(x))
@@ -69,7 +70,7 @@ class GatedMLP(nn.Module):
         self.up = nn.Linear(d_model, d_ff, bias)
         self.down = IntoStream(d_ff, d_model, bias)
         self.activation = activations.build(activation)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         inner = self.activation(self.gate(x)) * self.up(x)

@@ -11,7 +11,7 @@ from zoo.cli.main import complain, errors
 from zoo.cli.options import Data, Set, read_sets, split_sets
 from zoo.cli.progress import bars
 from zoo.config import Tree, merge
-from zoo.hub.checkpoint import open_checkpoint
+from zoo.hub.checkpoint import resolve
 from zoo.training.finetune import finetune as run_finetune
 from zoo.training.loop import State
 from zoo.training.plan import Request
@@ -35,7 +35,7 @@ def pretrain(model: Model, task: Task, output: Out, sets: Set = [], resume: Resu
 def finetune(checkpoint: Checkpoint, task: Task, output: Out, sets: Set = [], resume: Resume = False, data: Data = None) -> None:  # noqa: B006
     """Train a checkpoint further, on another task."""
     request = make_request(task, output, sets, resume, data)
-    saved = open_checkpoint(checkpoint)
+    saved = resolve(checkpoint)
     watch(lambda watcher: run_finetune(saved, request, watcher), output)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from zoo.blocks.dropout import Dropout
 from zoo.blocks.norm import norms
 from zoo.blocks.position import Position
 from zoo.registry import Choice
@@ -44,7 +45,7 @@ class Embeddings(nn.Module):
         self.tokens.weight.requires_grad_(not settings.frozen)
         self.segments = nn.Embedding(settings.segments, d_model) if settings.segments else None
         self.norm = None if settings.norm is None else settings.norm.build(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.factor = d_model**0.5 if settings.scale else 1.0
 
     def forward(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from zoo.blocks.activation import ActivationOption, activations
+from zoo.blocks.dropout import Dropout
 from zoo.blocks.norm import NormOption, norms
 from zoo.registry import Slot
 
@@ -143,7 +144,7 @@ class Classification(Head):
         super().__init__()
         if labels < 2:
             raise ValueError(f"classification needs at least 2 labels, got {labels}")
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
     def forward(

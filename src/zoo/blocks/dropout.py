@@ -1,0 +1,39 @@
+"""Dropout, with cheap random numbers on CPUs."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+STEPS = 2**16  # random numbers of 16 bits: the share is met to 1/65536
+
+
+def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Tensor, "*any"]:
+    """Set a share of the numbers to 0 and divide the others by what is left.
+
+    Source: Srivastava et al. 2014, section 4, in the inverted form. On a CPU torch draws one float for each number,
+    which took a quarter of a BERT's training step; here four are decided by one 64-bit draw of torch's generator.
+    """
+    dropped = round(share * STEPS)
+    if not training or not dropped:
+        return x
+    if x.device.type != "cpu" or dropped == STEPS:
+        return F.dropout(x, share)
+    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    kept = words.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - STEPS // 2
+    return x * kept.to(x.dtype).mul_(STEPS / (STEPS - dropped))
+
+
+class Dropout(nn.Module):
+    """`dropout` as a module; it drops in training only.
+
+    Args:
+        share: of the numbers; 0 drops nothing.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return dropout(x, self.share, self.training)
