@@ -265,7 +265,7 @@ def check_union(value: Any, annotation: Any, place: str) -> Any:
     """`check` against the first member of a union that takes the value."""
     if value is None and type(None) in get_args(annotation):
         return None
-    members = [m for m in get_args(annotation) if m is not type(None)]
+    members = [m for m in get_args(annotation) if m not in (type(None), PerLayer)]
     for member in members:
         try:
             return check(value, member, place)
@@ -285,7 +285,7 @@ def describe(annotation: Any) -> str:
     if origin is Annotated:
         return f"the name of a {arguments[1].name}" if isinstance(arguments[1], Slot) else describe(arguments[0])
     if origin in UNIONS:
-        return " or ".join(describe(a) for a in arguments)
+        return " or ".join(describe(a) for a in arguments if a is not PerLayer)
     if origin is typing.Literal:
         return " or ".join(map(repr, arguments))
     if origin is tuple and arguments[-1] is not Ellipsis:

@@ -1,7 +1,7 @@
 """Settings of a stack of blocks, and what is built from them for each layer."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from torch import nn
 
@@ -13,7 +13,12 @@ from zoo.blocks.norm import norms
 from zoo.blocks.position import Position, positions
 from zoo.registry import Choice, PerLayer, at_layer, plain
 
+T = TypeVar("T")
 CYCLED = {"per_layer": True}
+if TYPE_CHECKING:  # whoever reads such a field reads one layer's settings
+    Cycled = Annotated[T, CYCLED]
+else:
+    Cycled = Union[T, PerLayer]  # noqa: UP007
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,21 @@ class TransformerSettings:
     max_length: int
     first_norm: bool = True
     final_norm: bool | None = None
-    n_heads: int = field(default=8, metadata=CYCLED)
-    d_ff: int = field(default=2048, metadata=CYCLED)
-    dropout: float = field(default=0.1, metadata=CYCLED)
-    norm: Annotated[Choice[nn.Module], norms] = field(default=norms.parse("layernorm"), metadata=CYCLED)
-    position: Annotated[Choice[Position], positions] = field(default=positions.parse("sinusoidal"), metadata=CYCLED)
-    mixer: Annotated[Choice[Mixer], mixers] = field(default=mixers.parse("attention"), metadata=CYCLED)
-    attention: Annotated[Choice[Attention], attentions] = field(default=attentions.parse("full"), metadata=CYCLED)
-    feed_forward: Annotated[Choice[nn.Module], feed_forwards] = field(
+    n_heads: Cycled[int] = field(default=8, metadata=CYCLED)
+    d_ff: Cycled[int] = field(default=2048, metadata=CYCLED)
+    dropout: Cycled[float] = field(default=0.1, metadata=CYCLED)
+    norm: Cycled[Annotated[Choice[nn.Module], norms]] = field(default=norms.parse("layernorm"), metadata=CYCLED)
+    position: Cycled[Annotated[Choice[Position], positions]] = field(
+        default=positions.parse("sinusoidal"), metadata=CYCLED
+    )
+    mixer: Cycled[Annotated[Choice[Mixer], mixers]] = field(default=mixers.parse("attention"), metadata=CYCLED)
+    attention: Cycled[Annotated[Choice[Attention], attentions]] = field(
+        default=attentions.parse("full"), metadata=CYCLED
+    )
+    feed_forward: Cycled[Annotated[Choice[nn.Module], feed_forwards]] = field(
         default=feed_forwards.parse("mlp"), metadata=CYCLED
     )
-    block: Annotated[Choice[Block], blocks] = field(default=blocks.parse("post_norm"), metadata=CYCLED)
+    block: Cycled[Annotated[Choice[Block], blocks]] = field(default=blocks.parse("post_norm"), metadata=CYCLED)
 
     def __post_init__(self) -> None:
         for name in ("n_layers", "d_model", "vocab_size", "max_length", "n_heads", "d_ff"):
