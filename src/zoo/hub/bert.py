@@ -1,0 +1,112 @@
+"""Native target `bert`: encoders that are transformers' BertFor… classes.
+
+Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
+"""
+
+from zoo.hub.renaming import affine, same
+from zoo.hub.requirements import as_in, plain_blocks, plain_embeddings, plain_layernorm
+from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.objectives.template import ENCODED_PAIR, ENCODED_TEXT
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
+OURS = "encoder.stack.blocks.{i}"
+THEIRS = "bert.encoder.layer.{i}"
+
+POOLER = affine("pooler.dense", "bert.pooler.dense")
+NEXT_SENTENCE = affine("heads.next_sentence.output", "cls.seq_relationship")
+MASKED_LM = (
+    *affine("heads.masked_lm.dense", "cls.predictions.transform.dense"),
+    *affine("heads.masked_lm.norm", "cls.predictions.transform.LayerNorm"),
+    same("heads.masked_lm.bias", "cls.predictions.bias"),
+)
+# their head takes its activation and eps from the stack's
+MASKED_LM_REQUIREMENTS = (
+    Requirement("heads.masked_lm.bias", (True,)),
+    *plain_layernorm("heads.masked_lm.norm"),
+    as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
+    as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
+)
+
+target = Target(
+    name="bert",
+    model_type="bert",
+    family="transformers' BERT",
+    sides=("encoder",),
+    requirements=(
+        *plain_blocks("encoder", "post_norm", "learned", ends_with_norm=False),
+        *plain_embeddings(segments=2),
+        *plain_layernorm("embeddings.norm"),
+        as_in("embeddings.norm.eps", "encoder.norm.eps"),
+    ),
+    keys=(
+        key("vocab_size", "encoder.vocab_size"),
+        key("hidden_size", "encoder.d_model"),
+        key("num_hidden_layers", "encoder.n_layers"),
+        key("num_attention_heads", "encoder.n_heads"),
+        key("intermediate_size", "encoder.d_ff"),
+        key("hidden_act", "encoder.feed_forward.activation", names=ACTIVATIONS),
+        key("max_position_embeddings", "encoder.max_length"),
+        key("type_vocab_size", "embeddings.segments"),
+        key("layer_norm_eps", "encoder.norm.eps"),
+        key("hidden_dropout_prob", "encoder.dropout", merge=first),
+        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first),
+    ),
+    constants={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
+    roles={"pad_token_id": "pad"},
+    renames=(
+        same("encoder.stack.embeddings.tokens.weight", "bert.embeddings.word_embeddings.weight"),
+        same("encoder.stack.embeddings.segments.weight", "bert.embeddings.token_type_embeddings.weight"),
+        same("encoder.stack.positions.0.table.weight", "bert.embeddings.position_embeddings.weight"),
+        *affine("encoder.stack.embeddings.norm", "bert.embeddings.LayerNorm"),
+        *affine(f"{OURS}.mixer.attention.query", f"{THEIRS}.attention.self.query"),
+        *affine(f"{OURS}.mixer.attention.key", f"{THEIRS}.attention.self.key"),
+        *affine(f"{OURS}.mixer.attention.value", f"{THEIRS}.attention.self.value"),
+        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attention.output.dense"),
+        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.attention.output.LayerNorm"),
+        *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.intermediate.dense"),
+        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.output.dense"),
+        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.output.LayerNorm"),
+    ),
+    classes=(
+        NativeClass(
+            name="BertForPreTraining",
+            auto="AutoModelForPreTraining",
+            heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=MASKED_LM_REQUIREMENTS,
+            renames=(*MASKED_LM, *POOLER, *NEXT_SENTENCE),
+            pipeline="fill-mask",
+        ),
+        NativeClass(
+            name="BertForMaskedLM",
+            auto="AutoModelForMaskedLM",
+            heads={"masked_lm": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=MASKED_LM_REQUIREMENTS,
+            renames=MASKED_LM,
+            pipeline="fill-mask",
+        ),
+        NativeClass(
+            name="BertForNextSentencePrediction",
+            auto="AutoModelForNextSentencePrediction",
+            heads={"next_sentence": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            renames=(*POOLER, *NEXT_SENTENCE),
+        ),
+        NativeClass(
+            name="BertForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            keys=(key("classifier_dropout", "heads.classification.dropout"),),
+            renames=(*POOLER, *affine("heads.classification.output", "classifier")),
+            pipeline="text-classification",
+        ),
+    ),
+    longest="encoder.max_length",
+    segments=True,
+)

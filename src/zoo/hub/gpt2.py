@@ -1,0 +1,75 @@
+"""Native target `gpt2`: pre-norm decoders that are transformers' GPT2… classes.
+
+Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
+"""
+
+from zoo.hub.renaming import TRANSPOSED, affine, same
+from zoo.hub.requirements import plain_blocks, plain_embeddings
+from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+
+ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
+OURS = "decoder.stack.blocks.{i}"
+THEIRS = "transformer.h.{i}"
+QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
+
+target = Target(
+    name="gpt2",
+    model_type="gpt2",
+    family="transformers' GPT-2",
+    sides=("decoder",),
+    requirements=(
+        *plain_blocks("decoder", "pre_norm", "learned", ends_with_norm=True),
+        *plain_embeddings(segments=0),
+        Requirement("embeddings.norm", (None,)),
+    ),
+    keys=(
+        key("vocab_size", "decoder.vocab_size"),
+        key("n_positions", "decoder.max_length"),
+        key("n_embd", "decoder.d_model"),
+        key("n_layer", "decoder.n_layers"),
+        key("n_head", "decoder.n_heads"),
+        key("n_inner", "decoder.d_ff"),
+        key("activation_function", "decoder.feed_forward.activation", names=ACTIVATIONS),
+        key("layer_norm_epsilon", "decoder.norm.eps"),
+        key("resid_pdrop", "decoder.dropout", merge=first),
+        key("embd_pdrop", "decoder.dropout", merge=first),
+        key("attn_pdrop", "decoder.attention.dropout", merge=first),
+    ),
+    constants={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"},
+    renames=(
+        same("decoder.stack.embeddings.tokens.weight", "transformer.wte.weight"),
+        same("decoder.stack.positions.0.table.weight", "transformer.wpe.weight"),
+        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.ln_1"),
+        *affine(QKV, f"{THEIRS}.attn.c_attn", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attn.c_proj", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.ln_2"),
+        *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.mlp.c_fc", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.c_proj", weight=[TRANSPOSED]),
+        *affine("decoder.stack.norm", "transformer.ln_f"),
+    ),
+    classes=(
+        NativeClass(
+            name="GPT2LMHeadModel",
+            auto="AutoModelForCausalLM",
+            heads={"language": "logits"},
+            text=("start", None),
+            requirements=(Requirement("heads.language.bias", (False,)),),
+            keys=(key("tie_word_embeddings", "heads.language.tied"),),
+            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            generates=True,
+            pipeline="text-generation",
+        ),
+        NativeClass(
+            name="GPT2ForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=CLASSIFIED_TEXT,
+            pair=CLASSIFIED_PAIR,
+            renames=(same("heads.classification.output.weight", "score.weight"),),
+            pipeline="text-classification",
+        ),
+    ),
+    longest="decoder.max_length",
+)

@@ -1,0 +1,124 @@
+"""Native target `marian`: encoder-decoders of 2017 that are transformers' MarianMTModel.
+
+Their sinusoids are ours with all sines before all cosines. A model whose residual stream is permuted in the same way is
+the same model: what reads the stream has its input axis permuted, what writes into it its output axis.
+
+Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
+"""
+
+from zoo.hub.renaming import ROW, Rename, affine, same, split_halves
+from zoo.hub.requirements import plain_blocks
+from zoo.hub.target import NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
+TOKENS = "{}.stack.embeddings.tokens.weight"
+ROWS, COLUMNS = split_halves(0), split_halves(1)
+
+
+def stream_norm(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A norm of the stream."""
+    return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
+
+
+def reads_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A linear map out of the stream, or out of the memory, which is the encoder's stream."""
+    return affine(ours, theirs, weight=[COLUMNS])
+
+
+def writes_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A linear map into the stream."""
+    return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
+
+
+def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
+    """The four maps of an attention."""
+    return (
+        *reads_stream(f"{ours}.query", f"{theirs}.q_proj"),
+        *reads_stream(f"{ours}.key", f"{theirs}.k_proj"),
+        *reads_stream(f"{ours}.value", f"{theirs}.v_proj"),
+        *writes_stream(f"{ours}.output", f"{theirs}.out_proj"),
+    )
+
+
+def layers(side: str) -> tuple[Rename, ...]:
+    """What layers of both sides have."""
+    ours, theirs = f"{side}.stack.blocks.{{i}}", f"model.{side}.layers.{{i}}"
+    return (
+        *attention(f"{ours}.mixer.attention", f"{theirs}.self_attn"),
+        *stream_norm(f"{ours}.norms.mixer", f"{theirs}.self_attn_layer_norm"),
+        *reads_stream(f"{ours}.feed_forward.up", f"{theirs}.fc1"),
+        *writes_stream(f"{ours}.feed_forward.down", f"{theirs}.fc2"),
+        *stream_norm(f"{ours}.norms.feed_forward", f"{theirs}.final_layer_norm"),
+    )
+
+
+def sides(name: str) -> tuple[str, str]:
+    """The setting of both sides."""
+    return f"encoder.{name}", f"decoder.{name}"
+
+
+target = Target(
+    name="marian",
+    model_type="marian",
+    family="transformers' Marian",
+    sides=("encoder", "decoder"),
+    requirements=(
+        *plain_blocks("encoder", "post_norm", "sinusoidal", ends_with_norm=False),
+        *plain_blocks("decoder", "post_norm", "sinusoidal", ends_with_norm=False),
+        Requirement("encoder.norm.eps", (1e-5,)),
+        Requirement("decoder.norm.eps", (1e-5,)),
+        Requirement("embeddings.norm", (None,)),
+        Requirement("embeddings.segments", (0,)),
+    ),
+    keys=(
+        key("vocab_size", *sides("vocab_size")),
+        key("d_model", *sides("d_model")),
+        key("encoder_layers", "encoder.n_layers"),
+        key("decoder_layers", "decoder.n_layers"),
+        key("encoder_attention_heads", "encoder.n_heads"),
+        key("decoder_attention_heads", "decoder.n_heads"),
+        key("encoder_ffn_dim", "encoder.d_ff"),
+        key("decoder_ffn_dim", "decoder.d_ff"),
+        key("activation_function", *sides("feed_forward.activation"), names=ACTIVATIONS),
+        key("max_position_embeddings", *sides("max_length"), merge=max),
+        key("scale_embedding", "embeddings.scale"),
+        key("share_encoder_decoder_embeddings", "embeddings.shared"),
+        key("dropout", *sides("dropout"), merge=first),
+        key("attention_dropout", *sides("attention.dropout"), merge=first),
+        key("activation_dropout", *sides("feed_forward.dropout"), merge=first),
+    ),
+    constants={"is_encoder_decoder": True, "forced_eos_token_id": None},
+    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
+    renames=(
+        same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS, when=("embeddings.shared", True)),
+        same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
+        same(TOKENS.format("decoder"), "model.decoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
+        *layers("encoder"),
+        *layers("decoder"),
+        *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
+        *stream_norm("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
+    ),
+    classes=(
+        NativeClass(
+            name="MarianMTModel",
+            auto="AutoModelForSeq2SeqLM",
+            heads={"language": "logits"},
+            text=(None, "end"),
+            requirements=(
+                Requirement(
+                    "heads.language.tied",
+                    lambda facts: (True,) if facts["embeddings.shared"] == (True,) else (True, False),
+                    "where the embeddings are shared",
+                ),
+            ),
+            keys=(key("tie_word_embeddings", "heads.language.tied"),),
+            renames=(
+                same("heads.language.output.weight", "lm_head.weight", COLUMNS, when=("heads.language.tied", False)),
+                same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True)),
+            ),
+            generates=True,
+            pipeline="translation",
+        ),
+    ),
+    longest="encoder.max_length",
+)

@@ -1,0 +1,59 @@
+"""Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
+
+from zoo.hub.facts import Facts
+from zoo.hub.target import Requirement
+
+
+def as_in(path: str, other: str) -> Requirement:
+    """A setting that must be as another one is."""
+    return Requirement(path, lambda facts: facts[other], f"as {other}")
+
+
+def plain_attention(side: str) -> tuple[Requirement, ...]:
+    """Heads of their own, d_model / n_heads wide, that see everything, with biases and nothing else learned."""
+    return (
+        Requirement(f"{side}.mixer", ("attention",)),
+        Requirement(f"{side}.attention", ("full",)),
+        Requirement(f"{side}.attention.window", (None,)),
+        Requirement(f"{side}.attention.qk_norm", (False,)),
+        Requirement(f"{side}.attention.sinks", (False,)),
+        Requirement(f"{side}.attention.bias", (True,)),
+        *(
+            Requirement(f"{side}.attention.{width}", lambda facts: (None, head_width(facts, side)), "d_model / n_heads")
+            for width in ("d_key", "d_value")
+        ),
+    )
+
+
+def head_width(facts: Facts, side: str) -> float:
+    """d_model / n_heads; no whole number where heads do not fill the model."""
+    width: float = facts[f"{side}.d_model"][0] / facts[f"{side}.n_heads"][0]
+    return width
+
+
+def plain_mlp(side: str) -> tuple[Requirement, ...]:
+    """Two maps with biases."""
+    return Requirement(f"{side}.feed_forward", ("mlp",)), Requirement(f"{side}.feed_forward.bias", (True,))
+
+
+def plain_layernorm(path: str) -> tuple[Requirement, ...]:
+    """Gain and bias."""
+    return Requirement(path, ("layernorm",)), Requirement(f"{path}.bias", (True,))
+
+
+def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
+    """One kind of block, each with all its norms, and of position."""
+    return (
+        Requirement(f"{side}.block", (block,)),
+        *plain_layernorm(f"{side}.norm"),
+        Requirement(f"{side}.first_norm", (True,)),
+        Requirement(f"{side}.final_norm", (None, ends_with_norm)),
+        Requirement(f"{side}.position", (position,)),
+        *plain_attention(side),
+        *plain_mlp(side),
+    )
+
+
+def plain_embeddings(segments: int) -> tuple[Requirement, ...]:
+    """Token vectors as they are, with this many segment vectors."""
+    return Requirement("embeddings.scale", (False,)), Requirement("embeddings.segments", (segments,))

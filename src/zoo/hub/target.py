@@ -1,0 +1,178 @@
+"""What a native target is: a family of transformers classes, the choices it demands, its names for ours."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoo.hub.facts import Facts, facts_of
+from zoo.hub.renaming import Rename
+from zoo.models.settings import ModelSettings
+from zoo.objectives.template import Template
+
+Merge = Callable[[Sequence[Any]], Any]
+Allowed = tuple[Any, ...] | Callable[[Facts], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A setting that must have one of a few values, in every layer.
+
+    Args:
+        path: of the setting, as in `Facts`; a setting that the model lacks is null.
+        allowed: the values, or how they follow from other settings.
+        meaning: what the allowed values are, where they do not say it themselves.
+    """
+
+    path: str
+    allowed: Allowed
+    meaning: str = ""
+
+    def obstacle(self, facts: Facts, family: str) -> str | None:
+        """What is in the way, and what the family has instead."""
+        allowed = self.allowed(facts) if callable(self.allowed) else self.allowed
+        wrong = [value for value in facts.get(self.path, (None,)) if value not in allowed]
+        if not wrong:
+            return None
+        meaning = f" ({self.meaning})" if self.meaning else ""
+        return f"{self.path} is {listed(wrong)}; {family} has {listed(allowed, ' or ')}{meaning}"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of their config.json that holds a setting of ours.
+
+    Args:
+        theirs: the key.
+        paths: of the setting; several settings, and all layers, must have one value.
+        names: our word -> theirs, for all words that they know.
+        merge: makes one value of several that may differ, because no output depends on them.
+    """
+
+    theirs: str
+    paths: tuple[str, ...]
+    names: Mapping[Any, Any] | None = None
+    merge: Merge | None = None
+
+    def values(self, facts: Facts) -> list[Any]:
+        return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, (None,))))
+
+    def obstacle(self, facts: Facts, family: str) -> str | None:
+        """What is in the way, and what the family has instead."""
+        values = self.values(facts)
+        if len(values) > 1 and self.merge is None:
+            return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
+        unknown = [value for value in values if self.names is not None and value not in self.names]
+        if unknown:
+            return f"{self.paths[0]} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
+        return None
+
+    def value(self, facts: Facts) -> Any:
+        """What is written."""
+        values = self.values(facts)
+        value = values[0] if self.merge is None else self.merge(values)
+        return value if self.names is None else self.names[value]
+
+
+def key(theirs: str, *paths: str, names: Mapping[Any, Any] | None = None, merge: Merge | None = None) -> Key:
+    """A key of their config.json."""
+    return Key(theirs, paths, names, merge)
+
+
+def first(values: Sequence[Any]) -> Any:
+    """For settings that act in training only: the first layer's."""
+    return values[0]
+
+
+@dataclass(frozen=True)
+class NativeClass:
+    """A class of transformers and the heads of ours that it carries.
+
+    Args:
+        name: the class.
+        auto: the Auto class that finds it.
+        heads: head -> the field of the class's output with its logits.
+        renames, requirements, keys: what it adds to those of its family.
+        text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
+        generates: whether it writes text.
+        pipeline: the name of its task in pipelines and model cards.
+    """
+
+    name: str
+    auto: str
+    heads: Mapping[str, str]
+    text: Template
+    pair: Template = ()
+    renames: tuple[Rename, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    keys: tuple[Key, ...] = ()
+    generates: bool = False
+    pipeline: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A family of transformers classes: everything that export, and importing, must know of it.
+
+    Args:
+        name: how commands say it.
+        family: how messages say it.
+        sides: the parts it has.
+        requirements: the choices that all its classes demand; the first that is not met is reported.
+        keys: config.json <- settings. constants: config.json <- always the same.
+        roles: config.json <- the token of a role.
+        renames: the tensors that all its classes have.
+        classes: in the order in which they are tried; a model's first head decides.
+        longest: path of the longest text that its tokenizer lets through (tokens).
+        segments: whether pairs are told apart by token types.
+    """
+
+    name: str
+    model_type: str
+    family: str
+    sides: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    keys: tuple[Key, ...]
+    roles: Mapping[str, str]
+    renames: tuple[Rename, ...]
+    classes: tuple[NativeClass, ...]
+    longest: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    segments: bool = False
+
+    def native_class(self, settings: ModelSettings) -> NativeClass | None:
+        """The first class that carries the model's first head and has no head that the model lacks."""
+        heads = [head.name for head in settings.heads]
+        return next((c for c in self.classes if heads[0] in c.heads and set(c.heads) <= set(heads)), None)
+
+    def obstacle(self, settings: ModelSettings) -> str | None:
+        """The first choice of a model that keeps it from being one of this family; None where it fits."""
+        if tuple(settings.parts) != self.sides:
+            return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
+        for side, part in settings.parts.items():
+            if part.kind != "transformer":
+                return f"{side}.kind is {part.kind}; {self.family} has transformer"
+        chosen = self.native_class(settings)
+        if chosen is None:
+            known = dict.fromkeys(head for c in self.classes for head in c.heads)
+            return f"the first head is {settings.heads[0].name}; {self.family} has {listed(list(known), ' or ')}"
+        facts = facts_of(settings)
+        demands: tuple[Requirement | Key, ...] = (*self.requirements, *chosen.requirements, *self.keys, *chosen.keys)
+        return next((found for demand in demands if (found := demand.obstacle(facts, self.family))), None)
+
+
+def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
+    """'an encoder and a decoder', 'a decoder alone'."""
+    named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
+    return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
+
+
+def listed(values: Sequence[Any], between: str = ", ") -> str:
+    """Values as files write them, each once."""
+    return between.join(dict.fromkeys(map(written, values)))
+
+
+def written(value: Any) -> str:
+    """A value as files write it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)

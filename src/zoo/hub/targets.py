@@ -1,0 +1,39 @@
+"""The native targets, in the order in which they are tried; needs no transformers."""
+
+from zoo.hub import bert, gpt2, marian, openai_gpt
+from zoo.hub.target import Target
+from zoo.models.settings import ModelSettings
+from zoo.registry import refuse_unknown
+
+targets: dict[str, Target] = {module.target.name: module.target for module in (bert, gpt2, openai_gpt, marian)}
+
+
+def obstacles(settings: ModelSettings) -> dict[str, str]:
+    """For every target that a model does not fit, the first choice in the way."""
+    found = {name: target.obstacle(settings) for name, target in targets.items()}
+    return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
+
+
+def fits(settings: ModelSettings) -> list[str]:
+    """The targets that a model can be exported to, the default one first."""
+    in_the_way = obstacles(settings)
+    return [name for name in targets if name not in in_the_way]
+
+
+def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
+    """The target asked for, or the first one that fits.
+
+    Raises:
+        ValueError: an unknown target, or a choice of the model is in the way; the message says which.
+    """
+    in_the_way = obstacles(settings)
+    if name is not None:
+        refuse_unknown(name, targets, "target", "export")
+        if name in in_the_way:
+            fitting = ", ".join(fits(settings)) or "none"
+            raise ValueError(f"export: this model is not '{name}': {in_the_way[name]}; targets that fit: {fitting}")
+        return targets[name]
+    if len(in_the_way) == len(targets):
+        reasons = "; ".join(f"{target}: {reason}" for target, reason in in_the_way.items())
+        raise ValueError(f"export: no class of transformers is this model. {reasons}")
+    return targets[fits(settings)[0]]

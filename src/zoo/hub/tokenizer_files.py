@@ -1,0 +1,71 @@
+"""tokenizer.json and tokenizer_config.json that AutoTokenizer loads to the same ids, template included."""
+
+import json
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.target import NativeClass, Target
+from zoo.objectives.template import Template, roles_of
+
+# their names of special tokens; [CLS] is our start, both [SEP] are our separator
+THEIR_ROLES = {
+    "pad_token": "pad",
+    "unk_token": "unk",
+    "bos_token": "start",
+    "cls_token": "start",
+    "eos_token": "end",
+    "sep_token": "separator",
+    "mask_token": "mask",
+}
+
+
+def tokenizer_files(tokenizer: Tokenizer, target: Target, chosen: NativeClass, longest: int) -> dict[str, bytes]:
+    """The contents of the tokenizer's files, by name."""
+    return {
+        "tokenizer.json": with_template(tokenizer, target, chosen).to_str(pretty=True).encode(),
+        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, target, longest)),
+    }
+
+
+def with_template(tokenizer: Tokenizer, target: Target, chosen: NativeClass) -> Backend:
+    """The tokenizer, writing special tokens where the objective's examples have them."""
+    backend = Backend.from_str(tokenizer.backend.to_str())
+    pair = chosen.pair or (*chosen.text, None)
+    roles = roles_of((*chosen.text, *pair))
+    backend.post_processor = TemplateProcessing(
+        single=spell(tokenizer, chosen.text, target.segments),
+        pair=spell(tokenizer, pair, target.segments),
+        special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
+    )
+    return backend
+
+
+def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
+    """A template as `tokenizers` writes it; segment 0 ends with the special token after the first text."""
+    pieces = iter(("$A", "$B"))
+    names = [next(pieces) if role is None else tokenizer.role_tokens[role] for role in template]
+    second = [segments and place > 2 for place in range(len(names))]
+    return [f"{name}:{int(one)}" for name, one in zip(names, second, strict=True)]
+
+
+def tokenizer_config(tokenizer: Tokenizer, target: Target, longest: int) -> dict[str, Any]:
+    """How AutoTokenizer wraps tokenizer.json."""
+    inputs = ["input_ids", *(["token_type_ids"] if target.segments else []), "attention_mask"]
+    tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
+    return {
+        # the name that every version knows, and the only one whose class takes tokenizer.json as it is
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": longest,
+        "model_input_names": inputs,
+        "padding_side": "right",
+        "clean_up_tokenization_spaces": False,
+        **tokens,
+    }
+
+
+def to_json(tree: Any) -> bytes:
+    """JSON as people read it."""
+    return (json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,63 @@
+"""Small models with every parameter away from 0 and 1, tokenizers of each kind, and exports checked in this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_training import tokenizers
+from zoo.hub.export import ExportReport, export_model
+from zoo.hub.exportable import Exportable
+from zoo.hub.reloading import reload
+from zoo.hub.samples import TEXTS
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+
+SIZES = {"wordpiece": 190, "bpe": 150, "byte_bpe": 290, "characters": 120}
+SMALL = {"d_model": 20, "max_length": 37}
+STACK = {"n_layers": 3, "n_heads": 5, "d_ff": 80}
+
+
+@pytest.fixture(scope="session")
+def trained() -> dict[str, Tokenizer]:
+    """A tokenizer of each kind."""
+    choices = {name: tokenizers.parse({"name": name, "vocab_size": size}) for name, size in SIZES.items()}
+    return {name: Tokenizer.train(choice, [*TEXTS, *TEXTS]) for name, choice in choices.items()}
+
+
+def disturb(model: Model) -> Model:
+    """Move every parameter, so that no norm, bias or table is what it is elsewhere."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+Build = Callable[..., Exportable]
+
+
+@pytest.fixture
+def build(trained: dict[str, Tokenizer]) -> Build:
+    """A small model of a config, changed by `sets` (dotted path -> value), with a tokenizer."""
+
+    def make(
+        name: str, sets: dict[str, Any] | None = None, kind: str = "bpe", moved: bool = True, **known: Any
+    ) -> Exportable:
+        sides = ("encoder", "decoder") if "transformer" in name else ("encoder",) if "bert" in name else ("decoder",)
+        small = {**SMALL, "vocab_size": trained[kind].vocab_size}
+        small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
+        pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]
+        model = Model(load_settings(name, pairs)).initialize(0)
+        return Exportable(disturb(model) if moved else model, trained[kind], **known)
+
+    return make
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Callable[..., ExportReport]:
+    """Export into a new folder, reloading in this process."""
+    return lambda given, target=None: export_model(given, tmp_path / "out", target, reload)

@@ -1,0 +1,70 @@
+"""A CHECKPOINT is a run folder or a checkpoint folder inside one; loading and exporting start from it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo
+from zoo.hub.checkpoint import load_checkpoint, resolve
+from zoo.models.settings import dump_settings
+from zoo.runs.run import RunFiles, create_run
+from zoo.runs.tensors import unique_tensors
+
+TASK = {"objective": {"classification": {}, "causal_lm": {}}, "labels": ["bad", "good"]}
+
+
+@pytest.fixture
+def run(tmp_path: Path, build: Any) -> Path:
+    """A run of a small GPT that classifies, with checkpoints of two steps."""
+    given = build("gpt2-nano", {"heads": ["language", "classification"]})
+    task = {**TASK, "source": {"files": {"train": "train.tsv"}}}
+    files = RunFiles(dump_settings(given.settings), task, tokenizer=given.tokenizer.files())
+    folder = tmp_path / "run"
+    with create_run(folder, files) as opened:
+        for step in (5, 7):
+            best = {"step": step, "metric": "classification/accuracy", "value": 0.75}
+            opened.save(step, {"weights": unique_tensors(given.model)}, {"step": step, "best": best})
+            with torch.no_grad():
+                given.model.decoder.embeddings.tokens.weight.mul_(0.5)
+    return folder
+
+
+def test_a_run_and_its_checkpoints_load_the_weights_of_their_step(run: Path):
+    table = "decoder.stack.embeddings.tokens.weight"
+    last, first = (zoo.load(path).state_dict()[table] for path in (run, run / "checkpoints" / "5"))
+    torch.testing.assert_close(first, 2 * last)
+    assert not zoo.load(str(run)).training
+
+
+def test_a_checkpoint_comes_with_its_tokenizer_and_task(run: Path):
+    loaded = load_checkpoint(run)
+    assert loaded.tokenizer.vocab_size == 150 and loaded.task.labels == ["bad", "good"]
+    assert loaded.purpose == "classification"
+
+
+def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, tmp_path: Path):
+    report = zoo.export(run, tmp_path / "out")
+    assert report.class_name == "GPT2ForSequenceClassification" and report.left_out == ("language",)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "objective: classification, causal_lm" in card and "steps of training: 7" in card
+    assert "in validation: classification/accuracy 0.75" in card and "classes: bad, good" in card
+
+
+def test_what_is_no_run_is_refused_in_words(run: Path, tmp_path: Path):
+    with pytest.raises(
+        ValueError, match="hub:a/b: importing from the Hugging Face hub is not in this version; give a run"
+    ):
+        resolve("hub:a/b")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "config.json").write_text("{}")
+    with pytest.raises(
+        ValueError, match="hf: is a Hugging Face folder; importing one is not in this version; give a run"
+    ):
+        zoo.load(tmp_path / "hf")
+    with pytest.raises(ValueError, match="none: no such folder"):
+        zoo.load(tmp_path / "none")
+    with pytest.raises(ValueError, match="9: no such folder"):
+        zoo.export(run / "checkpoints" / "9", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,247 @@
+"""Every native class, reloaded by plain transformers, is the model that was exported."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors import safe_open
+from torch import Tensor
+
+from zoo.hub.export import ExportReport, export_model
+from zoo.hub.exportable import Exportable
+from zoo.hub.reloading import reload
+from zoo.hub.targets import targets
+from zoo.models.generate import generate
+from zoo.models.search import parse_generate
+
+HEADS = [
+    ("bert-nano", {"heads": ["masked_lm", "next_sentence"]}, "wordpiece", "BertForPreTraining"),
+    ("bert-nano", {"heads": ["next_sentence", "masked_lm"]}, "characters", "BertForPreTraining"),
+    ("bert-nano", {"heads": ["masked_lm"]}, "bpe", "BertForMaskedLM"),
+    ("bert-nano", {"heads": ["next_sentence"]}, "wordpiece", "BertForNextSentencePrediction"),
+    ("bert-nano", {"heads": {"classification": {"labels": 3}}}, "byte_bpe", "BertForSequenceClassification"),
+    ("gpt2-nano", {}, "byte_bpe", "GPT2LMHeadModel"),
+    ("gpt2-nano", {"decoder.d_ff": 28, "heads.language.tied": False}, "characters", "GPT2LMHeadModel"),
+    ("gpt2-nano", {"heads": {"classification": {"labels": 3}}}, "bpe", "GPT2ForSequenceClassification"),
+    ("gpt-nano", {}, "byte_bpe", "OpenAIGPTLMHeadModel"),
+    ("gpt-nano", {"heads.language.tied": False}, "bpe", "OpenAIGPTLMHeadModel"),
+    ("gpt-nano", {"heads": {"classification": {"labels": 3}}}, "wordpiece", "OpenAIGPTForSequenceClassification"),
+    ("transformer-nano", {"encoder.n_layers": 2, "decoder.n_heads": 2}, "bpe", "MarianMTModel"),
+    ("transformer-nano", {"embeddings.shared": False, "heads.language.bias": True}, "wordpiece", "MarianMTModel"),
+    ("transformer-nano", {"embeddings.shared": False, "heads.language.tied": False}, "bpe", "MarianMTModel"),
+]
+CHOICES = [
+    *(
+        ("bert-nano", {"encoder.feed_forward.activation": a, "heads": {"masked_lm": {"activation": a}}})
+        for a in ("relu", "silu")
+    ),
+    ("bert-nano", {"encoder.feed_forward.activation": "gelu_tanh", "heads": ["next_sentence"]}),
+    ("bert-nano", {"encoder.feed_forward.activation": "relu_squared", "heads": ["classification"]}),
+    ("bert-nano", {"encoder.norm.eps": 0.1, "embeddings.norm.eps": 0.1, "heads": ["next_sentence"]}),
+    ("gpt2-nano", {"decoder.feed_forward.activation": "gelu", "decoder.norm.eps": 0.1}),
+    ("gpt-nano", {"decoder.feed_forward.activation": "relu", "decoder.norm.eps": 0.1}),
+    ("gpt-nano", {"decoder.feed_forward.activation": "silu", "decoder.attention.d_key": 4}),
+    (
+        "transformer-nano",
+        {
+            "embeddings.scale": False,
+            "encoder.feed_forward.activation": "silu",
+            "decoder.feed_forward.activation": "silu",
+        },
+    ),
+    ("gpt2-nano", {"decoder.attention.dropout": [0.0, 0.1], "decoder.norm.eps": [1e-5, 1e-5]}),
+]
+Export = Callable[..., ExportReport]
+
+
+@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize(("name", "sets", "kind", "wanted"), HEADS)
+def test_every_class_gives_our_logits(
+    build: Any, export: Export, name: str, sets: dict[str, Any], kind: str, wanted: str, moved: bool
+):
+    report = export(build(name, sets, kind, moved))
+    assert report.class_name == wanted
+    assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
+    assert report.check.rows >= 6 and report.check.texts >= 5
+    assert report.check.generated == (5 if (report.folder / "generation_config.json").exists() else 0)
+
+
+@pytest.mark.parametrize(("name", "sets"), CHOICES)
+def test_choices_that_a_class_knows_keep_their_meaning(build: Any, export: Export, name: str, sets: dict[str, Any]):
+    assert export(build(name, sets)).check.differences["float64"] < 1e-12
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "gpt-nano", "transformer-nano"])
+@torch.no_grad()
+def test_full_rows_of_random_tokens_agree_without_our_check(build: Any, export: Export, name: str):
+    given = build(name)
+    report = export(given)
+    model = getattr(transformers, report.auto).from_pretrained(report.folder, attn_implementation="eager").eval()
+    tokens = torch.randint(given.tokenizer.vocab_size, (3, 37), generator=torch.Generator().manual_seed(2))
+    source = tokens.flip(0) if given.model.encoder is not None and given.model.decoder is not None else None
+    ours = given.model.eval()(tokens, source).logits
+    theirs = model(tokens) if source is None else model(source, decoder_input_ids=tokens)
+    torch.testing.assert_close(ours, theirs[0], atol=2e-5, rtol=1e-5)
+
+
+def test_saving_what_was_loaded_and_loading_it_again_changes_nothing(build: Any, export: Export, tmp_path: Path):
+    report = export(build("transformer-nano"))
+    first = transformers.AutoModelForSeq2SeqLM.from_pretrained(report.folder)
+    first.save_pretrained(tmp_path / "again")
+    second = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "again")
+    inputs = {"input_ids": torch.tensor([[8, 9, 3]]), "decoder_input_ids": torch.tensor([[2, 9]])}
+    torch.testing.assert_close(first.eval()(**inputs).logits, second.eval()(**inputs).logits, atol=0, rtol=0)
+
+
+def test_the_first_objective_decides_and_heads_that_the_class_lacks_are_reported(build: Any, export: Export):
+    given = build("gpt2-nano", {"heads": {"language": {}, "classification": {}}}, heads=["classification", "language"])
+    report = export(given)
+    assert (report.class_name, report.left_out) == ("GPT2ForSequenceClassification", ("language",))
+    assert "left out, since GPT2ForSequenceClassification has no such head: language" in report.lines()
+    assert "left out: language" in (report.folder / "README.md").read_text()
+
+
+def test_masked_lm_beside_classification_leaves_the_pooler_out(build: Any, export: Export):
+    report = export(build("bert-nano", {"heads": ["masked_lm", "classification"]}))
+    assert (report.class_name, report.left_out) == ("BertForMaskedLM", ("classification",))
+
+
+def test_the_weights_hold_no_tied_tensor_and_say_their_format(build: Any, export: Export):
+    folder = export(build("gpt2-nano")).folder
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
+        assert "lm_head.weight" not in file.keys() and "transformer.wte.weight" in file.keys()
+
+
+def test_the_report_names_the_files(build: Any, export: Export):
+    report = export(build("gpt-nano"))
+    written = {path.name for path in report.folder.iterdir()}
+    weights, tokenizer = {"config.json", "model.safetensors"}, {"tokenizer.json", "tokenizer_config.json"}
+    assert written == set(report.files) == {"README.md", "generation_config.json"} | weights | tokenizer
+    assert report.lines()[0].startswith(f"{report.folder}: OpenAIGPTLMHeadModel (README.md, ")
+
+
+def test_the_card_says_how_to_load_it_and_how_it_was_checked(build: Any, export: Export):
+    given = build("bert-nano", {"heads": ["classification"]}, labels=["bad", "good"], facts=["steps of training: 70"])
+    card = (export(given).folder / "README.md").read_text()
+    for words in (
+        "library_name: transformers",
+        "AutoModelForSequenceClassification.from_pretrained",
+        "classes: bad, good",
+    ):
+        assert words in card
+    assert "steps of training: 70" in card and "the largest difference of logits over" in card
+
+
+def test_exporting_leaves_the_model_as_it_was(build: Any, export: Export):
+    given = build("gpt2-nano")
+    before = {name: tensor.clone() for name, tensor in given.model.train().state_dict().items()}
+    export(given)
+    assert given.model.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in given.model.state_dict().items())
+
+
+def test_beams_give_the_same_texts_with_the_exported_settings(build: Any, export: Export):
+    given = build("transformer-nano", generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
+    report = export(given)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(report.folder).double().eval()
+    source = torch.tensor([[11, 24, 30, 3]])
+    theirs = model.generate(source)[0, 1:].tolist()
+    settings = parse_generate(dict(given.generate))
+    ours = generate(given.model.double(), [[2]], settings, 3, source)[0].tokens
+    assert ours == [token for token in theirs if token not in (0, 3)]
+
+
+def refuse(given: Exportable, folder: Path, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        export_model(given, folder, reload=reload)
+
+
+def test_a_folder_that_holds_something_is_refused(build: Any, tmp_path: Path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    refuse(build("gpt2-nano"), tmp_path / "full", r"full: is not empty \(mine.txt\); choose a new or empty folder")
+    refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt", "is a file; an export needs a new or empty folder")
+    refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt" / "out", "out: cannot be written: Not a directory")
+    assert [path.name for path in tmp_path.rglob("*")] == ["full", "mine.txt"]
+
+
+def test_an_empty_folder_is_taken(build: Any, export: Export, tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    assert (export(build("gpt2-nano")).folder / "config.json").is_file()
+
+
+def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, export: Export, tmp_path: Path):
+    given = build("gpt2-nano")
+    with pytest.raises(
+        ValueError, match=r"unknown target 'gpt3' \(did you mean 'gpt2'\?\); allowed: bert, gpt2, openai-gpt, marian"
+    ):
+        export(given, "gpt3")
+    with pytest.raises(
+        ValueError, match="not 'openai-gpt': decoder.block is pre_norm; .* has post_norm; targets that fit: gpt2"
+    ):
+        export(given, "openai-gpt")
+    with pytest.raises(
+        ValueError, match="no class of transformers is this model. bert: .*; gpt2: decoder.norm is rmsnorm"
+    ):
+        export(build("gpt2-nano", {"decoder.norm": "rmsnorm"}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused(build: Any, tmp_path: Path):
+    given = build("gpt2-nano", {"vocab_size": 100})
+    refuse(given, tmp_path / "out", "the tokenizer has 150 tokens, the model vectors for 100")
+
+
+def test_labels_that_are_not_the_heads_are_refused(build: Any, tmp_path: Path):
+    given = build("gpt2-nano", {"heads": {"classification": {"labels": 3}}}, labels=["a", "b"])
+    refuse(given, tmp_path / "out", "labels: the task names 2 classes, the model's head has 3")
+    assert not list(tmp_path.iterdir())
+
+
+def spoil(change: Callable[[Path, dict[str, Any], dict[str, Tensor]], None]) -> Callable[..., Any]:
+    """Reload, but with something changed in what comes back."""
+
+    def reloaded(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        report, logits = reload(folder, request)
+        change(folder, report, logits)
+        return report, logits
+
+    return reloaded
+
+
+HEAD = "float32/language"
+SPOILS: list[tuple[Any, str]] = [
+    (
+        lambda f, r, t: t[HEAD][1, 2].add_(0.25),
+        "logits of language differ by up to 0.25 in float32, first at row 1, place 2",
+    ),
+    (lambda f, r, t: t["float64/language"].mul_(1 + 1e-8), "logits of language differ by up to .* in float64"),
+    (lambda f, r, t: t[HEAD][0, 0].fill_(torch.nan), "logits of language differ by up to nan"),
+    (lambda f, r, t: t.update({HEAD: t[HEAD][:, :1]}), "logits of language: ours are "),
+    (lambda f, r, t: r["texts"][1]["input_ids"].pop(), r"input_ids of \('The quick .*AutoTokenizer gives"),
+    (lambda f, r, t: r["texts"][0].update(token_type_ids=[0]), "AutoTokenizer gives token_type_ids, which the model"),
+    (lambda f, r, t: r["generated"][2].insert(0, 9), "generated text 2 differs: ours is "),
+    (lambda f, r, t: r.update(faults={"missing_keys": ["a.b"]}), "transformers loads a GPT2LMHeadModel .*missing_keys"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), SPOILS)
+def test_a_difference_is_an_error_that_leaves_nothing(build: Any, tmp_path: Path, change: Any, words: str):
+    with pytest.raises(RuntimeError, match=f"export to gpt2: {words}.*Nothing was written to "):
+        export_model(build("gpt2-nano"), tmp_path / "out", reload=spoil(change))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_forgotten_transpose_is_found(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    target = targets["gpt2"]
+    square = "transformer.h.{i}.attn.c_proj.weight"  # it loads without a word, being square
+    wrong = tuple(dataclasses.replace(r, through=()) if r.theirs == square else r for r in target.renames)
+    monkeypatch.setitem(targets, "gpt2", dataclasses.replace(target, renames=wrong))
+    with pytest.raises(RuntimeError, match="logits of language differ by up to .* in float32"):
+        export_model(build("gpt2-nano"), tmp_path / "out", reload=reload)
+    assert not list(tmp_path.iterdir())

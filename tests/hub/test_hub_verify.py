@@ -1,0 +1,27 @@
+"""The program that reloads an export."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo.hub import reloading
+from zoo.hub.verify import reload_apart
+
+
+def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(tmp_path: Path):
+    with pytest.raises(RuntimeError, match="transformers cannot load what was written: .*"):
+        reload_apart(tmp_path, {"auto": "AutoModelForCausalLM"})
+
+
+def test_the_program_imports_nothing_of_zoo():
+    source = Path(reloading.__file__).read_text()
+    assert "from zoo" not in source and "import zoo" not in source
+
+
+def test_asking_what_fits_needs_no_transformers():
+    code = "import sys, zoo.hub.targets, zoo.hub.export; print('transformers' in sys.modules)"
+    source = Path(reloading.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,76 @@
+"""Rename tables lead there and back."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.blocks.position import sinusoids
+from zoo.hub.facts import facts_of
+from zoo.hub.renaming import ROW, TRANSPOSED, Rename, affine, halves, rename, rename_back, same, split_halves, unnamed
+from zoo.hub.targets import targets
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+from zoo.runs.tensors import unique_tensors
+
+
+def test_halves_puts_the_even_places_first():
+    assert halves(5).tolist() == [0, 2, 4, 1, 3]
+
+
+@pytest.mark.parametrize("transform", [split_halves(0), split_halves(1), TRANSPOSED, ROW])
+def test_every_transform_has_its_inverse(transform: Any):
+    tensor = torch.arange(35.0).reshape(5, 7)
+    torch.testing.assert_close(transform.back(transform.there(tensor)), tensor, atol=0, rtol=0)
+
+
+def test_interleaved_sinusoids_become_split_ones():
+    """Marian's table: sines of all rates, then their cosines, of position / 10000^(2i/d)."""
+    rates = 10000.0 ** (-torch.arange(0, 20, 2, dtype=torch.float64) / 20)
+    angles = torch.arange(37, dtype=torch.float64)[:, None] * rates
+    theirs = torch.cat([angles.sin(), angles.cos()], dim=1)
+    torch.testing.assert_close(split_halves(1).there(sinusoids(37, 20)), theirs, atol=1e-12, rtol=0)
+
+
+def test_several_tensors_are_joined_then_transposed():
+    query, key = torch.ones(2, 3), torch.zeros(2, 3)
+    joined, _ = affine(["q", "k"], "qk", weight=[TRANSPOSED])
+    there = joined.there({"q.weight": query, "k.weight": key})
+    assert there.shape == (3, 4) and there.is_contiguous()
+    assert there[0].tolist() == [1, 1, 0, 0]
+    assert joined.back(there)["k.weight"].equal(key)
+
+
+def test_a_layer_entry_stands_for_every_layer():
+    tensors = {f"blocks.{i}.weight": torch.full((2,), float(i)) for i in range(12)}
+    table = [same("blocks.{i}.weight", "h.{i}.w")]
+    assert list(rename(tensors, table, {})) == [f"h.{i}.w" for i in range(12)]
+    assert unnamed({**tensors, "more": torch.ones(1)}, table, {}) == ["more"]
+
+
+def test_an_entry_of_a_setting_that_is_not_there_is_left_out():
+    table = [Rename(("a",), "b", when=("tied", False))]
+    assert rename({"a": torch.ones(1)}, table, {"tied": (True,)}) == {}
+    assert list(rename({"a": torch.ones(1)}, table, {"tied": (False,)})) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("bert-nano", ["masked_lm", "next_sentence"]),
+        ("bert-nano", ["classification"]),
+        ("gpt2-nano", ["language"]),
+        ("gpt-nano", ["classification"]),
+        ("transformer-nano", ["language"]),
+    ],
+)
+def test_a_model_renamed_there_and_back_is_itself(name: str, heads: list[str]):
+    settings = load_settings(name, [(("heads",), heads)])
+    target = next(target for target in targets.values() if target.obstacle(settings) is None)
+    native = target.native_class(settings)
+    assert native is not None
+    table, facts = (*target.renames, *native.renames), facts_of(settings)
+    ours = unique_tensors(Model(settings).initialize(0))
+    again = rename_back(rename(ours, table, facts), table, facts)
+    assert again.keys() == ours.keys()
+    assert all(torch.equal(again[key], ours[key]) for key in ours)
