@@ -64,6 +64,9 @@ IN_THE_WAY = [
         f"{MLP}.activation differ (gelu, relu)",
         "one value for all",
     ),
+    ("bert-nano", {"encoder.n_heads": [2, 4]}, "encoder.n_heads differ (2, 4)", "one value for all"),
+    ("bert-nano", {"encoder.d_ff": [7, 5]}, "encoder.d_ff differ (7, 5)", "one value for all"),
+    ("gpt2-nano", {"decoder.norm": ["layernorm", "rmsnorm"]}, "decoder.norm is rmsnorm", "layernorm"),
     ("bert-nano", {"embeddings.segments": 0}, "embeddings.segments is 0", "2"),
     ("bert-nano", {"embeddings.norm": None}, "embeddings.norm is null", "layernorm"),
     ("bert-nano", {"embeddings.scale": True}, "embeddings.scale is true", "false"),
@@ -113,7 +116,7 @@ FREE = [
     ("bert-nano", {"heads.masked_lm.norm.eps": 1e-5, "heads": ["classification"]}),
     (
         "gpt2-nano",
-        {"decoder.d_ff": 17, "decoder.attention.dropout": [0.1, 0.2], "decoder.attention.window": [None, None, 4]},
+        {"decoder.d_ff": 17, "decoder.dropout": [0.1, 0.2], "decoder.attention.window": [None, None, 4]},
     ),
     (
         "transformer-nano",
