@@ -1,0 +1,119 @@
+"""Heads against their formulas, and the places they score."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from zoo import create_model
+from zoo.models.heads import Classification, Language, MaskedLM, Pooler
+from zoo.models.settings import load_settings, with_heads
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+TOKENS = torch.randint(0, 300, (2, 6), generator=torch.Generator().manual_seed(0))
+DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 2], [1, 1, 2, 3, 3, 0]])
+
+
+@pytest.fixture
+def states() -> torch.Tensor:
+    return torch.randn(2, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def table() -> torch.Tensor:
+    return torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def test_a_tied_language_head_multiplies_by_the_token_vectors(states: torch.Tensor, table: torch.Tensor):
+    torch.testing.assert_close(Language(5, 7, False)(states, table), states @ table.T, **EXACT)
+    assert not list(Language(5, 7, False).parameters())
+
+
+def test_an_untied_language_head_has_a_matrix_of_its_own(states: torch.Tensor, table: torch.Tensor):
+    head = Language(5, 7, False, tied=False, bias=True).double()
+    torch.nn.init.ones_(head.bias)
+    torch.testing.assert_close(head(states, table), states @ head.output.weight.T + 1, **EXACT)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_masked_lm_is_berts_transform_and_bias(states: torch.Tensor, table: torch.Tensor, bias: bool):
+    head = MaskedLM(5, 7, True, bias=bias).double()
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter)
+    inner = F.gelu(F.linear(states, head.dense.weight, head.dense.bias))
+    expected = F.layer_norm(inner, (5,), head.norm.weight, head.norm.bias) @ table.T + head.bias
+    torch.testing.assert_close(head(states, table), expected, **EXACT)
+    assert (head.dense.bias is not None) == bias
+
+
+def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):
+    pooler = Pooler(5).double()
+    expected = torch.tanh(states[0] @ pooler.dense.weight.T + pooler.dense.bias)
+    torch.testing.assert_close(pooler(states[0]), expected, **EXACT)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_classification_has_a_bias_for_encoders_only(pooled: bool):
+    assert (Classification(5, 7, pooled, labels=3).output.bias is not None) == pooled
+
+
+def test_classification_refuses_a_single_label():
+    with pytest.raises(ValueError, match="classification needs at least 2 labels, got 1"):
+        Classification(5, 7, True, labels=1)
+
+
+def test_an_encoder_classifies_the_pooled_first_place_of_each_document():
+    model = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).double().eval()
+    seen = []
+    model.encoder.stack.register_forward_hook(lambda _, __, out: seen.append(out))
+    logits = model(TOKENS, documents=DOCUMENTS).logits
+    assert logits.shape == (5, 3)
+    firsts = seen[0][[0, 0, 1, 1, 1], [1, 4, 0, 2, 3]]
+    head = model.heads["classification"]
+    torch.testing.assert_close(logits, head.output(model.pooler(firsts)), **EXACT)
+
+
+def test_a_decoder_classifies_the_last_place_of_each_document_without_a_pooler():
+    model = create_model("gpt-nano", heads=[{"name": "classification", "labels": 3}]).double().eval()
+    seen = []
+    model.decoder.stack.register_forward_hook(lambda _, __, out: seen.append(out))
+    logits = model(TOKENS, documents=DOCUMENTS).logits
+    lasts = seen[0][[0, 0, 1, 1, 1], [3, 5, 1, 2, 4]]
+    assert model.pooler is None
+    torch.testing.assert_close(logits, model.heads["classification"].output(lasts), **EXACT)
+
+
+def test_places_are_scored_in_their_order_and_minus_1_keeps_the_shape():
+    model = create_model("bert-nano").double().eval()
+    every = model(TOKENS, documents=DOCUMENTS)
+    places = {"masked_lm": torch.tensor([7, 2, -1]), "next_sentence": torch.tensor([8, -1, 1])}
+    chosen = model(TOKENS, documents=DOCUMENTS, places=places).heads
+    torch.testing.assert_close(chosen["masked_lm"][:2], every.logits.flatten(0, 1)[[7, 2]], **EXACT)
+    torch.testing.assert_close(chosen["next_sentence"][[0, 2]], every.heads["next_sentence"][[3, 0]], **EXACT)
+    assert chosen["masked_lm"].shape == (3, 300) and chosen["next_sentence"].shape == (3, 2)
+
+
+def test_any_place_of_a_document_stands_for_it_in_an_encoder():
+    model = create_model("bert-nano").double().eval()
+    at = {"next_sentence": torch.tensor([1, 2, 3, 9, 10])}  # of row 0's first document, and of row 1's third
+    said = model(TOKENS, documents=DOCUMENTS, places=at).heads["next_sentence"]
+    every = model(TOKENS, documents=DOCUMENTS).heads["next_sentence"]
+    torch.testing.assert_close(said, every[[0, 0, 0, 4, 4]], **EXACT)
+
+
+def test_a_head_drops_as_the_model_does_unless_it_says_otherwise():
+    heads = [{"name": "classification", "labels": 3}]
+    assert create_model("bert-nano", heads=heads).heads["classification"].dropout.share == 0.1
+    assert create_model("bert-nano", heads=heads, dropout=0.0).heads["classification"].dropout.share == 0.0
+    own = [{"name": "classification", "dropout": 0.3}]
+    assert create_model("bert-nano", heads=own).heads["classification"].dropout.share == 0.3
+
+
+def test_exactly_the_wanted_heads_keep_the_options_of_the_file():
+    settings = load_settings("bert-nano")
+    masked, _ = settings.heads
+    wanted = with_heads(
+        settings, [masked.slot.parse({"name": "masked_lm", "bias": False}), masked.slot.parse("language")]
+    )
+    assert [choice.name for choice in wanted.heads] == ["masked_lm", "language"]
+    assert wanted.heads[0].option("norm") == masked.option("norm")
+    assert wanted.heads[0].option("bias") is False

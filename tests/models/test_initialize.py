@@ -1,0 +1,97 @@
+"""First values: the distributions that were published."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo import create_model
+from zoo.blocks.residual import IntoStream
+from zoo.models.initialize import initializers
+from zoo.models.model import Model
+
+
+def model(name: str, seed: int = 0) -> Model:
+    return create_model(name, seed=seed, vocab_size=500, **({} if name == "gpt2-nano" else {"d_model": 64}))
+
+
+def weights(module: nn.Module, kind: type[nn.Module]) -> dict[str, Tensor]:
+    return {name: m.weight.detach() for name, m in module.named_modules() if type(m) is kind}
+
+
+def together(tensors: dict[str, Tensor]) -> Tensor:
+    return torch.cat([t.flatten() for t in tensors.values()])
+
+
+@pytest.mark.parametrize("name", ["gpt-nano", "gpt2-nano"])
+def test_matrices_and_tables_of_gpt_are_normal_with_deviation_002(name: str):
+    built = model(name)
+    for kind in (nn.Linear, nn.Embedding):
+        drawn = together(weights(built, kind))
+        assert drawn.std() == pytest.approx(0.02, rel=0.05) and abs(drawn.mean()) < 5e-4
+        assert drawn.abs().max() > 3 * 0.02
+
+
+@pytest.mark.parametrize(("name", "factor"), [("gpt-nano", 1.0), ("gpt2-nano", (2 * 2) ** -0.5)])
+def test_maps_into_the_stream_of_gpt2_are_scaled_by_their_number(name: str, factor: float):
+    assert together(weights(model(name), IntoStream)).std() == pytest.approx(0.02 * factor, rel=0.05)
+
+
+def test_matrices_and_tables_of_bert_are_truncated_at_two_deviations():
+    built = model("bert-nano")
+    drawn = together(weights(built, nn.Linear) | weights(built, nn.Embedding) | weights(built, IntoStream))
+    assert drawn.abs().max() <= 2 * 0.02
+    assert drawn.std() == pytest.approx(0.02 * 0.8796, rel=0.03)  # of a normal cut off at two deviations
+
+
+def test_matrices_of_the_2017_transformer_are_uniform_within_glorots_bound():
+    built = model("transformer-nano")
+    for name, drawn in (weights(built, nn.Linear) | weights(built, IntoStream)).items():
+        bound = (6 / sum(drawn.shape)) ** 0.5
+        assert drawn.abs().max() <= bound, name
+        assert drawn.std() == pytest.approx(bound / 3**0.5, rel=0.1), name
+
+
+def test_token_vectors_of_the_2017_transformer_have_length_about_1():
+    drawn = model("transformer-nano").encoder.embeddings.tokens.weight.detach()
+    assert drawn.std() == pytest.approx(64**-0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["gpt2-nano", "bert-nano", "transformer-nano"])
+def test_biases_begin_at_0_and_gains_at_1(name: str):
+    for key, parameter in model(name).named_parameters():
+        if key.endswith("bias"):
+            assert not parameter.any(), key
+        elif "norm" in key:
+            assert (parameter == 1).all(), key
+
+
+def test_the_same_seed_gives_the_same_model_and_another_one_another():
+    first, second, other = (model("bert-nano", seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert not torch.equal(first["pooler.dense.weight"], other["pooler.dense.weight"])
+
+
+def test_building_a_model_leaves_torchs_own_generator_unread_by_the_initializer():
+    built = model("gpt2-nano")
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    built.initialize(1)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_new_heads_are_drawn_and_all_else_is_left():
+    built = model("bert-nano")
+    before = {key: value.clone() for key, value in built.state_dict().items()}
+    built.initialize_heads(9, ["next_sentence", "pooler"])
+    changed = {key for key, value in built.state_dict().items() if not torch.equal(value, before[key])}
+    assert changed == {"heads.next_sentence.output.weight", "pooler.dense.weight"}
+
+
+@pytest.mark.parametrize("name", initializers.names())
+def test_every_initializer_draws_from_its_generator_alone(name: str):
+    drawn = []
+    for _ in range(2):
+        weight, generator = torch.empty(5, 7), torch.Generator().manual_seed(0)
+        initializers.build(name).matrix(weight, generator)
+        drawn.append(weight)
+    assert torch.equal(*drawn) and drawn[0].unique().numel() == 35

@@ -1,0 +1,155 @@
+"""Stacks: what is cycled over layers, shared, frozen, recomputed and recorded; what a model takes and refuses."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from zoo import create_model
+from zoo.blocks.norm import LayerNorm, RMSNorm
+
+TOKENS = torch.randint(0, 300, (2, 7), generator=torch.Generator().manual_seed(0))
+DOCUMENTS = torch.tensor([[1, 1, 1, 2, 2, 0, 0], [1, 1, 1, 1, 1, 1, 1]])
+
+
+def gpt(**changes: Any) -> nn.Module:
+    return create_model("gpt2-nano", n_layers=5, **changes).decoder.stack
+
+
+def test_windows_are_cycled_over_layers():
+    windows = [block.mixer.attention.window for block in gpt(**{"attention.window": [None, 3, 4]}).blocks]
+    assert windows == [None, 3, 4, None, 3]
+
+
+def test_rotary_bases_are_cycled_and_layers_with_the_same_one_share_it():
+    stack = gpt(position={"name": "rotary", "base": [100.0, 9.0, 9.0]})
+    assert [stack.positions[i].base for i in stack.position_of] == [100, 9, 9, 100, 9]
+    assert len(stack.positions) == 2
+
+
+def test_layers_share_one_table_of_relative_positions_as_in_t5():
+    assert len(gpt(position="relative").positions) == 1
+
+
+def test_layers_with_other_heads_have_tables_of_their_own():
+    shapes = [tuple(p.table.weight.shape) for p in gpt(position="relative", n_heads=[4, 2]).positions]
+    assert shapes == [(32, 4), (32, 2)]
+
+
+def test_layers_with_other_heads_read_the_same_learned_positions():
+    stack = gpt(n_heads=[4, 2])
+    assert len(stack.positions) == 1 and stack.position_of == [0] * 5
+
+
+def test_norms_are_cycled_and_the_last_layers_ends_the_stack():
+    stack = gpt(norm=["layernorm", "rmsnorm"])
+    assert [type(block.norms["mixer"]) for block in stack.blocks] == [LayerNorm, RMSNorm, LayerNorm, RMSNorm, LayerNorm]
+    assert type(stack.norm) is LayerNorm
+
+
+def test_widths_blocks_and_dropout_are_cycled():
+    stack = gpt(d_ff=[7, 9], **{"decoder.dropout": [0.1, 0.2, 0.3]})
+    assert [block.feed_forward.up.out_features for block in stack.blocks] == [7, 9, 7, 9, 7]
+    assert [block.dropout.share for block in stack.blocks] == [0.1, 0.2, 0.3, 0.1, 0.2]
+    assert [block.mixer.attention.dropout for block in stack.blocks] == [0.1, 0.2, 0.3, 0.1, 0.2]
+
+
+@pytest.mark.parametrize(("given", "ends"), [(None, True), (True, True), (False, False)])
+def test_a_pre_norm_stack_ends_with_a_norm_unless_told_otherwise(given: bool | None, ends: bool):
+    assert (gpt(final_norm=given).norm is not None) == ends
+
+
+def test_attention_to_a_memory_has_no_window():
+    model = create_model("transformer-nano", **{"decoder.attention.window": 2, "encoder.attention.window": 3})
+    block = model.decoder.stack.blocks[0]
+    assert (block.mixer.attention.window, block.cross.window) == (2, None)
+
+
+def test_encoder_and_decoder_share_one_matrix_of_token_vectors():
+    model = create_model("transformer-nano")
+    assert model.encoder.embeddings.tokens is model.decoder.embeddings.tokens
+    apart = create_model("transformer-nano", **{"embeddings.shared": False})
+    assert apart.encoder.embeddings.tokens is not apart.decoder.embeddings.tokens
+
+
+def test_an_encoder_may_be_narrower_than_its_decoder():
+    changes = {"encoder.d_model": 16, "encoder.vocab_size": 40, "embeddings.shared": False}
+    model = create_model("transformer-nano", **changes)
+    assert model(TOKENS, TOKENS % 40).logits.shape == (2, 7, 300)
+
+
+def test_frozen_token_vectors_get_no_gradient():
+    model = create_model("gpt-nano", **{"embeddings.frozen": True})
+    model(TOKENS).logits.sum().backward()
+    assert model.decoder.embeddings.tokens.weight.grad is None
+    assert all(p.grad is not None for n, p in model.named_parameters() if "tokens" not in n)
+
+
+def test_all_is_the_first_sentence_where_no_segments_are_given():
+    model = create_model("bert-nano").eval()
+    assert torch.equal(model(TOKENS).logits, model(TOKENS, segments=torch.zeros_like(TOKENS)).logits)
+    assert not torch.equal(model(TOKENS).logits, model(TOKENS, segments=torch.ones_like(TOKENS)).logits)
+
+
+@pytest.mark.parametrize("position", ["none", "learned", "rotary", "alibi", "relative"])
+def test_recomputing_layers_changes_neither_loss_nor_gradients(position: str):
+    found = []
+    for recompute in (False, True):
+        model = create_model("gpt2-nano", position=position).train()
+        model.decoder.checkpoint_layers(recompute)
+        torch.manual_seed(0)
+        model(TOKENS, documents=DOCUMENTS).logits.square().mean().backward()
+        found.append([p.grad for p in model.parameters()])
+    for plain, again in zip(*found, strict=True):
+        torch.testing.assert_close(plain, again)
+
+
+def test_recomputing_layers_of_both_sides_changes_no_gradients():
+    found = []
+    for recompute in (False, True):
+        model = create_model("transformer-nano").train()
+        for part in (model.encoder, model.decoder):
+            part.checkpoint_layers(recompute)
+        torch.manual_seed(0)
+        model(TOKENS, TOKENS, DOCUMENTS, DOCUMENTS).logits.square().mean().backward()
+        found.append([p.grad for p in model.parameters()])
+    for plain, again in zip(*found, strict=True):
+        torch.testing.assert_close(plain, again)
+
+
+def test_weights_come_by_side_and_layer_and_change_no_logits():
+    model = create_model("transformer-nano").eval()
+    said = model(TOKENS, TOKENS[:, :5], DOCUMENTS, DOCUMENTS[:, :5], weights=True)
+    torch.testing.assert_close(said.logits, model(TOKENS, TOKENS[:, :5], DOCUMENTS, DOCUMENTS[:, :5]).logits)
+    shapes = {name: [tuple(w.shape) for w in layers] for name, layers in said.weights.items()}
+    assert shapes == {
+        "encoder.self": [(2, 4, 5, 5)] * 2,
+        "decoder.self": [(2, 4, 7, 7)] * 2,
+        "decoder.cross": [(2, 4, 7, 5)] * 2,
+    }
+    assert model(TOKENS, TOKENS).weights is None
+
+
+def test_target_document_k_reads_source_document_k():
+    model = create_model("transformer-nano").eval()
+    source = torch.tensor([[1, 1, 2, 2, 2, 0, 0]])
+    weights = model(TOKENS[:1], TOKENS[:1], DOCUMENTS[:1], source, weights=True).weights["decoder.cross"][0]
+    seen = (weights > 0).all(1)[0]
+    assert torch.equal(seen, (DOCUMENTS[0, :, None] == source) & (DOCUMENTS[0] > 0)[:, None])
+
+
+def test_leaving_documents_out_says_that_every_row_is_one():
+    for name, source in (("gpt2-nano", None), ("bert-nano", None), ("transformer-nano", TOKENS)):
+        model, ones = create_model(name).eval(), torch.ones_like(TOKENS)
+        given = model(TOKENS, source, ones, None if source is None else ones)
+        torch.testing.assert_close(model(TOKENS, source).logits, given.logits)
+
+
+def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes_none():
+    with pytest.raises(
+        ValueError, match="source: this model has an encoder and a decoder, so it needs a source beside"
+    ):
+        create_model("transformer-nano")(TOKENS)
+    with pytest.raises(ValueError, match="source: this model has one part, so it takes tokens only"):
+        create_model("gpt-nano")(TOKENS, TOKENS)
