@@ -157,22 +157,19 @@ class Attention(nn.Module):
         """The formula itself, whose weights can be shown."""
         shared = self.n_heads // self.n_kv_heads
         keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in reading)
-        scores = queries @ keys.transpose(-1, -2) / self.d_key**0.5
-        mask = view.scores(self.window)
+        scores = (queries * self.d_key**-0.5) @ keys.transpose(-1, -2)
+        mask, blind = view.opened(self.window), view.blind(self.window)
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
         n_keys = scores.shape[-1]
         if self.sinks is not None:
-            scores = torch.cat(
-                [scores, self.sinks[None, :, None].expand(*scores.shape[:3], -1).to(scores.dtype)], dim=-1
-            )
-        # softmax over nothing is 0/0: a query without keys has weights 0, as in the fused kernels.
-        unseen = scores.isneginf().all(-1, keepdim=True)
-        wide = scores.masked_fill(unseen, 0.0).to(torch.promote_types(scores.dtype, torch.float32))
-        weights = wide.softmax(-1).masked_fill(unseen, 0.0)[..., :n_keys]
+            logits = self.sinks[None, :, None].expand(*scores.shape[:3], -1)
+            scores = torch.cat([scores, logits.to(scores.dtype)], dim=-1)
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :n_keys]
         if record is not None:
-            record.append(weights)
-        return dropout(weights.to(values.dtype), self.dropout, self.training) @ values
+            record.append(weights if blind is None else weights.masked_fill(blind, 0.0))
+        heads = dropout(weights.to(values.dtype), self.dropout, self.training) @ values
+        return heads if blind is None else heads.masked_fill(blind, 0.0)
 
 
 attentions: Slot[Attention] = Slot("attention")

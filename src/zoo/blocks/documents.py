@@ -101,3 +101,22 @@ class View:
             else:
                 self.cache[key] = bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
         return self.cache[key]
+
+    def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
+        """True where a query sees no key at all; None where every query sees some."""
+        key = ("blind", window)
+        if key not in self.cache:
+            allowed = self.mask(window)
+            self.cache[key] = None if allowed is None else ~allowed.any(-1, keepdim=True)
+        return self.cache[key]
+
+    def opened(self, window: int | None) -> Tensor | None:
+        """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
+        key = ("opened", window, id(self.position))
+        if key not in self.cache:
+            scores, blind = self.scores(window), self.blind(window)
+            if scores is None or blind is None:
+                self.cache[key] = scores
+            else:
+                self.cache[key] = scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)
+        return self.cache[key]

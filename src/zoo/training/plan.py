@@ -58,12 +58,21 @@ def make_plan(request: Request, model_training: Mapping[str, Any]) -> Plan:
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
     """
-    task = load_task(request.task, request.task_sets)
+    task = read_request_task(request)
     mixture = Mixture.parse(task.objective)
     task = replace(task, generate=merge(task.generate, {}))
     training = resolve_training([model_training, task.training, request.training_sets])
     metrics = parse_metrics(task.metrics, mixture.metrics)
     return Plan(task, mixture, metrics, parse_generate(task.generate), training)
+
+
+def read_request_task(request: Request) -> Task:
+    """The task as `--set` changes it; a tokenizer taken `from` a checkpoint replaces the one that the file describes."""
+    tokenizer = request.task_sets.get("tokenizer")
+    if not isinstance(tokenizer, Mapping) or "from" not in tokenizer:
+        return load_task(request.task, request.task_sets)
+    others = {key: value for key, value in request.task_sets.items() if key != "tokenizer"}
+    return replace(load_task(request.task, others), tokenizer=dict(tokenizer))
 
 
 def names_key(sets: Iterable[tuple[Path_, Any]], key: str) -> bool:
