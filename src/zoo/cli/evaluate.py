@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from zoo.cli.options import Data, Json, Set, console, print_json, read_sets, refuse_rest, split_sets
+from zoo.cli.options import Checkpoint, Data, Json, Set, console, print_json, read_sets, refuse_rest, split_sets
 from zoo.config import merge
 from zoo.data.task import load_task
 from zoo.hub.checkpoint import load_checkpoint
@@ -14,8 +14,8 @@ from zoo.models.search import parse_generate
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A run, a checkpoint folder inside one, or a Hugging Face folder.")],
-    task: Annotated[str | None, typer.Argument(help="The run's own, unless given.")] = None,
+    checkpoint: Checkpoint,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The run's own, unless given.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="train, validation or test.")] = "validation",
     sets: Set = [],  # noqa: B006
     data: Data = None,

@@ -10,11 +10,12 @@ from zoo.cli.options import Json, console, print_json
 from zoo.cli.table import BLOCKS, load
 from zoo.registry import REQUIRED, Slot, plain, refuse_unknown
 
+WHAT = "Models and tasks, unless given."
 KINDS = {"models": "configs", "tasks": "tasks"}
 
 
 def list_command(
-    what: Annotated[str | None, typer.Argument(metavar="[models|tasks|blocks]", help="Models and tasks, unless given.")] = None,
+    what: Annotated[str | None, typer.Argument(metavar="[models|tasks|blocks]", help=WHAT)] = None,
     as_json: Json = False,
 ) -> None:
     """Models and tasks that come with zoo, or its block registry."""
@@ -23,7 +24,7 @@ def list_command(
     if what == "blocks":
         return show_blocks(as_json)
     kinds = KINDS if what is None else {what: KINDS[what]}
-    found = {kind: {name: config.about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)} for kind, folder in kinds.items()}
+    found = {kind: shipped(folder) for kind, folder in kinds.items()}
     if as_json:
         return print_json(found)
     for kind, entries in found.items():
@@ -34,6 +35,11 @@ def list_command(
             table.add_row(name, about)
         console.print(table)
         console.print()
+
+
+def shipped(folder: str) -> dict[str, str]:
+    """The files of a folder by name, each with what it is for."""
+    return {name: config.about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
 
 
 def show_blocks(as_json: bool) -> None:

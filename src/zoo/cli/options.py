@@ -9,6 +9,10 @@ from rich.console import Console
 
 from zoo.config import Tree, merge, nest, parse_set
 
+CHECKPOINT = "A run, or a checkpoint folder inside one."
+Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
+MODEL = "A name from `zoo list models`, or a path to a YAML file."
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
@@ -26,12 +30,12 @@ def split_sets(pairs: list[Pair], *sections: str) -> tuple[dict[str, Tree], list
     trees: dict[str, Tree] = {section: {} for section in sections}
     rest = []
     for path, value in pairs:
-        if path[0] in trees and len(path) > 1:
-            trees[path[0]] = merge(trees[path[0]], nest(path[1:], value))
-        elif path[0] in trees and isinstance(value, dict):
-            trees[path[0]] = merge(trees[path[0]], value)
-        else:
+        if path[0] not in trees:
             rest.append((path, value))
+        elif len(path) > 1 or isinstance(value, dict):
+            trees[path[0]] = merge(trees[path[0]], nest(path[1:], value))
+        else:
+            raise ValueError(f"--set {path[0]}: expected a map, got {value!r}; one key is set by {path[0]}.KEY=VALUE")
     return trees, rest
 
 

@@ -5,17 +5,20 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Json, Set, print_json, read_sets, refuse_rest, split_sets
+from zoo.cli.options import Checkpoint, Json, Set, print_json, read_sets, refuse_rest, split_sets
 from zoo.config import merge
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
 from zoo.models.search import parse_generate
 
+INPUTS = "None: the lines of standard input."
+PAIR = "The second text; once for each TEXT."
+
 
 def predict(
-    checkpoint: Annotated[str, typer.Argument(help="A run, a checkpoint folder inside one, or a Hugging Face folder.")],
-    inputs: Annotated[list[str], typer.Argument(metavar="[TEXT]...", help="None: the lines of standard input.")] = [],  # noqa: B006
-    pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help="The second text; once for each TEXT.")] = [],  # noqa: B006
+    checkpoint: Checkpoint,
+    inputs: Annotated[list[str], typer.Argument(metavar="[TEXT]", help=INPUTS)] = [],  # noqa: B006
+    pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help=PAIR)] = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:

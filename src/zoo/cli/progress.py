@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from zoo.cli.main import errors
+from zoo.cli.command import errors
+from zoo.cli.main import is_main_process
 from zoo.training.meter import Line
 from zoo.training.session import Watcher
 
@@ -13,8 +14,9 @@ from zoo.training.session import Watcher
 @contextmanager
 def bars() -> Iterator[Watcher]:
     """A watcher that draws a bar for tokenising each split and one for the steps."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
-    with Progress(*columns, console=errors, transient=True) as progress:
+    note = TextColumn("{task.fields[note]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note)
+    with Progress(*columns, console=errors, transient=True, disable=not is_main_process()) as progress:
         tasks: dict[str, int] = {}
 
         def draw(name: str, done: float, total: float, note: str = "") -> None:

@@ -1,11 +1,8 @@
 """zoo show: a model before it is trained."""
 
-from typing import Annotated
-
-import typer
 from rich.table import Table
 
-from zoo.cli.options import Json, Set, console, print_json, read_sets
+from zoo.cli.options import Json, Model, Set, console, print_json, read_sets
 from zoo.config import to_yaml
 from zoo.hub.targets import fits, obstacles
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters
@@ -14,7 +11,11 @@ from zoo.models.settings import dump_settings, load_settings
 GIB = 2**30
 
 
-def show(model: Annotated[str, typer.Argument(help="A name from `zoo list models`, or a path to a YAML file.")], sets: Set = [], as_json: Json = False) -> None:  # noqa: B006
+def show(
+    model: Model,
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
     """A model's parts, size, cost, and where it can be exported to."""
     settings = load_settings(model, read_sets(sets))
     built = on_meta(settings)

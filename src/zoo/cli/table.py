@@ -12,6 +12,7 @@ COMMANDS = {
     "predict": ("zoo.cli.predict:predict", "Generate, fill masks, classify or translate: what the checkpoint does."),
     "export": ("zoo.cli.export:export", "Write a checkpoint as a folder that plain transformers loads."),
 }
+COMMAND = "zoo.cli.command:run_command"
 BLOCKS = "zoo.cli.slots:SLOTS"  # every slot of the registry, for `zoo list blocks`
 
 

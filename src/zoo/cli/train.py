@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from zoo.cli.main import complain, errors
-from zoo.cli.options import Data, Set, read_sets, split_sets
+from zoo.cli.command import complain, errors
+from zoo.cli.main import is_main_process
+from zoo.cli.options import Checkpoint, Data, Model, Pair, Set, read_sets, split_sets
 from zoo.cli.progress import bars
-from zoo.config import Tree, merge
 from zoo.hub.checkpoint import resolve
 from zoo.training.finetune import finetune as run_finetune
 from zoo.training.loop import State
@@ -19,20 +19,33 @@ from zoo.training.pretrain import pretrain as run_pretrain
 from zoo.training.session import Watcher
 from zoo.training.stopping import Stopped
 
-Model = Annotated[str, typer.Argument(help="A name from `zoo list models`, or a path to a YAML file.")]
-Checkpoint = Annotated[str, typer.Argument(help="A run, a checkpoint folder inside one, or a Hugging Face folder.")]
-Task = Annotated[str, typer.Argument(help="A name from `zoo list tasks`, or a path to a YAML file.")]
-Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run: new or empty, unless --resume.")]
+RUN = "Folder of the run: new or empty, unless --resume."
+Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
+Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN)]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
 
 
-def pretrain(model: Model, task: Task, output: Out, sets: Set = [], resume: Resume = False, data: Data = None) -> None:  # noqa: B006
+def pretrain(
+    model: Model,
+    task: Task,
+    output: Out,
+    sets: Set = [],  # noqa: B006
+    resume: Resume = False,
+    data: Data = None,
+) -> None:
     """Train a model from scratch on a task."""
     request = make_request(task, output, sets, resume, data)
     watch(lambda watcher: run_pretrain(model, request, watcher), output)
 
 
-def finetune(checkpoint: Checkpoint, task: Task, output: Out, sets: Set = [], resume: Resume = False, data: Data = None) -> None:  # noqa: B006
+def finetune(
+    checkpoint: Checkpoint,
+    task: Task,
+    output: Out,
+    sets: Set = [],  # noqa: B006
+    resume: Resume = False,
+    data: Data = None,
+) -> None:
     """Train a checkpoint further, on another task."""
     request = make_request(task, output, sets, resume, data)
     saved = resolve(checkpoint)
@@ -41,9 +54,20 @@ def finetune(checkpoint: Checkpoint, task: Task, output: Out, sets: Set = [], re
 
 def make_request(task: str, output: Path, sets: list[str], resume: bool, data: Path | None) -> Request:
     """The command's words as a request; `generate.…` belongs to the task."""
-    trees, rest = split_sets(read_sets(sets), "task", "training", "generate")
-    task_sets: Tree = merge(trees["task"], {"generate": trees["generate"]}) if trees["generate"] else trees["task"]
-    return Request(task, output, rest, task_sets, trees["training"], resume, data)
+    trees, rest = split_sets(read_sets(sets), "training")
+    task_sets = [pair for path, value in rest if path[0] in ("task", "generate") for pair in pairs_of_task(path, value)]
+    model_sets = [(path, value) for path, value in rest if path[0] not in ("task", "generate")]
+    return Request(task, output, model_sets, task_sets, trees["training"], resume, data)
+
+
+def pairs_of_task(path: tuple[str, ...], value: Any) -> list[Pair]:
+    """`task.KEY=…`, `task={…}` or `generate.KEY=…` as pairs of the task file's own keys."""
+    path = path[1:] if path[0] == "task" else path
+    if path:
+        return [(path, value)]
+    if not isinstance(value, dict):
+        raise ValueError(f"--set task: expected a map, got {value!r}; one key is set by task.KEY=VALUE")
+    return [((str(key),), below) for key, below in value.items()]
 
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
@@ -54,6 +78,8 @@ def watch(work: Callable[[Watcher], State], output: Path) -> None:
     except Stopped as stopped:
         complain(str(stopped))
         sys.exit(stopped.status)
+    if not is_main_process():
+        return
     if state.best is not None:
         errors.print(f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}")
     typer.echo(f"{output} ({state.step} steps)")

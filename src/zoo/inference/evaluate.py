@@ -13,9 +13,11 @@ from zoo.data.batch import Part, collate
 from zoo.data.order import Examples, Row
 from zoo.data.split import Split
 from zoo.inference.loaded import Loaded
-from zoo.inference.predict import predict
+from zoo.inference.predict import translate
+from zoo.inference.typed import CHUNK
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.metrics.compute import compute, metrics
+from zoo.metrics.compute import compute
+from zoo.metrics.metric import metrics
 from zoo.models.search import GenerateSettings
 
 Gather = Callable[[Any], list[Any]]
@@ -124,13 +126,15 @@ class Evaluation:
         )
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
-        """What the model writes for each source of the split, and the references."""
-        rows = self.split.rows if self.limit is None else self.split.rows.select(range(min(self.limit, len(self.split.rows))))
-        mine = rows.select(range(self.process, len(rows), self.processes))
-        room = loaded.model.encoder.max_length - 1 if loaded.model.encoder is not None else None
-        sources = [loaded.tokenizer.decode(ids[:room]) if room and len(ids) > room else text for text, ids in zip(mine["source"], loaded.tokenizer.encode(mine["source"]), strict=True)]
+        """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
+        count = len(self.split.rows) if self.limit is None else min(self.limit, len(self.split.rows))
+        mine = self.split.rows.select(range(self.process, count, self.processes))
+        room = self.examples.shape.limits.source - 1  # one place is for </s>
+        written: list[str] = []
         with self.autocast():
-            written = [p.output for p in predict(loaded, sources, None, self.generate)] if len(mine) else []
+            for start in range(0, len(mine), CHUNK):
+                sources = [ids[:room] for ids in loaded.tokenizer.encode(mine[start : start + CHUNK]["source"])]
+                written += [loaded.tokenizer.decode(g.tokens) for g in translate(loaded, sources, self.generate)]
         references = [[t] if isinstance(t, str) else list(t) for t in mine["target"]]
         gathered = self.gather((written, references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]

@@ -48,4 +48,7 @@ def load_run(saved: SavedRun) -> Loaded:
     load_tensors(model, saved.weights)
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
     tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
+    if tokenizer.vocab_size > model.settings.vocab_size:
+        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {model.settings.vocab_size} token vectors"
+        raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
     return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))

@@ -10,6 +10,7 @@ from zoo.data.sources import load_rows
 from zoo.data.task import Task
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
+from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.search import GenerateSettings
 from zoo.objectives.mixture import Mixture, form_of
@@ -35,7 +36,9 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     if lacking:
         has = ", ".join(loaded.model.heads)
         raise ValueError(f"the task needs the head '{lacking[0]}', which the checkpoint does not have; it has: {has}")
-    return replace(loaded, task=replace(task, labels=loaded.task.labels or task.labels), mixture=mixture)
+    if any("labels" in heads.options(head) for head in mixture.heads):
+        task = replace(task, labels=loaded.task.labels or task.labels)
+    return replace(loaded, task=task, mixture=mixture)
 
 
 def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSettings) -> dict[str, float]:

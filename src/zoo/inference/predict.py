@@ -9,9 +9,11 @@ import torch
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import CHUNK, as_inputs, source_inputs, typed_examples
 from zoo.models.generate import generate
-from zoo.models.search import GenerateSettings
+from zoo.models.search import Generated, GenerateSettings
+from zoo.objectives.example import Ids
 from zoo.registry import Slot
 
+Texts = Sequence[str]
 TOP = 5  # tokens that are shown for a masked place
 
 
@@ -33,14 +35,16 @@ class Predictor(ABC):
     pairs: ClassVar[bool] = False
 
     @abstractmethod
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
         """A prediction for each text."""
 
 
 predictors: Slot[Predictor] = Slot("predictor")
 
 
-def predict(loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
+def predict(loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings) -> list[Prediction]:
     """What the checkpoint's first objective trained it for, done to each text.
 
     Args:
@@ -52,7 +56,11 @@ def predict(loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, s
     """
     predictor = predictors.build(loaded.purpose)
     if pairs is not None and not predictor.pairs:
-        raise ValueError(f"--pair: this checkpoint was trained for {loaded.purpose}, which reads one text")
+        raise ValueError(
+            f"--pair: this checkpoint was trained for {loaded.purpose}, which reads one text; leave it out"
+        )
+    if pairs is not None and len(pairs) != len(texts):
+        raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     found: list[Prediction] = []
     for start in range(0, len(texts), CHUNK):
         chunk = slice(start, start + CHUNK)
@@ -64,7 +72,9 @@ def predict(loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, s
 class Continue(Predictor):
     """Writes a text on; the output is the text with its continuation."""
 
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
         roles = loaded.tokenizer.roles
         prompts = [[roles.id("start"), *ids.tolist()] for ids in loaded.tokenizer.encode(texts)]
         written = generate(loaded.model, prompts, settings, roles.end)
@@ -76,12 +86,22 @@ class Continue(Predictor):
 class Translate(Predictor):
     """Writes the target of a source."""
 
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
-        roles = loaded.tokenizer.roles
-        source, documents = source_inputs(loaded, loaded.tokenizer.encode(texts))
-        prompts = [[roles.id("start")]] * len(texts)
-        written = generate(loaded.model, prompts, settings, roles.end, source, documents)
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
+        written = translate(loaded, loaded.tokenizer.encode(texts), settings)
         return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
+
+
+def translate(loaded: Loaded, sources: Sequence[Ids], settings: GenerateSettings) -> list[Generated]:
+    """What the model writes for each source.
+
+    Raises:
+        ValueError: a source is too long for the model.
+    """
+    roles = loaded.tokenizer.roles
+    rows, documents = source_inputs(loaded, sources)
+    return generate(loaded.model, [[roles.id("start")]] * len(sources), settings, roles.end, rows, documents)
 
 
 @predictors.register("classification")
@@ -91,10 +111,13 @@ class Classify(Predictor):
     pairs = True
 
     @torch.no_grad()
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
-        wants_pairs = "pair" in loaded.task.columns
-        if wants_pairs != (pairs is not None):
-            raise ValueError("--pair: this checkpoint classifies pairs: give the second text" if wants_pairs else "--pair: this checkpoint classifies single texts")
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
+        if "pair" in loaded.task.columns and pairs is None:
+            raise ValueError("--pair: this checkpoint classifies pairs; give the second text")
+        if "pair" not in loaded.task.columns and pairs is not None:
+            raise ValueError("--pair: this checkpoint classifies single texts; leave it out")
         encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
         examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
         logits = loaded.model(**as_inputs(loaded, examples)).heads["classification"]
@@ -112,12 +135,15 @@ class FillMasks(Predictor):
     """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
 
     @torch.no_grad()
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
         encoded = [loaded.tokenizer.encode_with_roles(text) for text in texts]
         for text, ids in zip(texts, encoded, strict=True):
             if mask not in ids:
-                raise ValueError(f"there is nothing to fill in {text!r}: write {loaded.tokenizer.spell(mask)} where a word is missing")
+                spelling = loaded.tokenizer.spell(mask)
+                raise ValueError(f"there is nothing to fill in {text!r}: write {spelling} where a word is missing")
         inputs = as_inputs(loaded, typed_examples(loaded, encoded, None))
         places = inputs["tokens"].eq(mask).flatten().nonzero().squeeze(1)
         logits = loaded.model(**inputs, places={"masked_lm": places}).heads["masked_lm"]
@@ -143,7 +169,9 @@ class NextSentence(Predictor):
     pairs = True
 
     @torch.no_grad()
-    def predict(self, loaded: Loaded, texts: Sequence[str], pairs: Sequence[str] | None, settings: GenerateSettings) -> list[Prediction]:
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
         if pairs is None:
             raise ValueError("--pair: next_sentence compares two texts: give the second one")
         examples = typed_examples(loaded, loaded.tokenizer.encode(texts), loaded.tokenizer.encode(pairs))

@@ -19,11 +19,9 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     """Each text, or pair of texts, in the template of the model's training, uncut.
 
     Raises:
-        ValueError: a text is too long for the model, or there are not as many pairs as texts.
+        ValueError: a text is too long for the model.
     """
     fields = {"text": texts} if pairs is None else {"text": texts, "pair": pairs}
-    if pairs is not None and len(pairs) != len(texts):
-        raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     form: Form = forms.build("text" if pairs is None else "pair", loaded.stream, True)
     flat = {name: np.concatenate([*ids, np.empty(0, dtype=np.int64)]) for name, ids in fields.items()}
     lengths = Lengths({name: np.cumsum([0, *map(len, ids)]) for name, ids in fields.items()})
@@ -36,7 +34,8 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     for number in range(len(texts)):
         (plan,) = form.plan(lengths, number, 0, 0, limits)
         if plan.truncated:
-            raise ValueError(f"text {number + 1} is {plan.truncated} tokens too long: the model reads at most {limits.longest}, special tokens included")
+            limit = f"the model reads at most {limits.longest}, special tokens included"
+            raise ValueError(f"text {number + 1} is {plan.truncated} tokens too long: {limit}")
         built.append(form.build(plan, read, loaded.tokenizer.roles))
     return built
 
@@ -64,6 +63,7 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tenso
     longest = max(map(len, ended))
     if longest > encoder.max_length:
         number = [len(ids) for ids in ended].index(longest)
-        raise ValueError(f"text {number + 1} has {longest} tokens with its end: the model reads at most {encoder.max_length}")
+        limit = f"the model reads at most {encoder.max_length}"
+        raise ValueError(f"text {number + 1} has {longest} tokens with its end: {limit}")
     tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
     return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)

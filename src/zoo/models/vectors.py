@@ -1,5 +1,6 @@
 """Token vectors from a word2vec, GloVe or fastText text file."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,16 +20,25 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
         raise ValueError(f"embeddings.vectors: {path}: no such file")
     found: dict[str, Tensor] = {}
     for number, word, values in lines(path):
+        if len(values) > width and not all(map(is_number, values[:-width])):  # some files have words with spaces
+            word, values = " ".join([word, *values[:-width]]), values[-width:]
         if len(values) != width:
             problem = f"vectors are {len(values)} wide, the model {width}: --set d_model={len(values)}"
             raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
         if word in wanted and word not in found:
-            try:
-                found[word] = torch.tensor([float(value) for value in values])
-            except ValueError:
-                problem = f"'{word}' is not followed by numbers alone"
-                raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}") from None
+            if not all(map(is_number, values)):
+                problem = f"'{word}' is not followed by finite numbers alone"
+                raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
+            found[word] = torch.tensor([float(value) for value in values])
     return found
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:

@@ -11,11 +11,11 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.inference.loaded import stream_of
 from zoo.models.cost import on_meta
 from zoo.models.model import Model
-from zoo.models.settings import ModelSettings, dump_settings, parse_settings, with_heads
+from zoo.models.settings import ModelSettings, parse_settings
 from zoo.runs.saved import SavedRun
 from zoo.training.loop import State
-from zoo.training.plan import Plan, Request, make_plan
-from zoo.training.pretrain import task_heads
+from zoo.training.plan import Plan, Request, make_plan, split_heads
+from zoo.training.pretrain import settle_heads
 from zoo.training.session import Start, Watcher, run_session
 
 logger = logging.getLogger(__name__)
@@ -29,11 +29,13 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     """
     for path, _ in request.model_sets:
         refuse_architecture(path)
+    for path, _ in request.task_sets:
+        if path[0] == "tokenizer":
+            raise ValueError(f"--set task.{'.'.join(path)}: finetune keeps the checkpoint's tokenizer; leave it out")
     place = str(saved.folder / "config.yaml")
     plan = make_plan(request, {})
-    head_sets = [(path, value) for path, value in request.model_sets if path[0] == "heads"]
-    other_sets = [(path, value) for path, value in request.model_sets if path[0] != "heads"]
-    first = parse_settings(saved.config, other_sets, place)
+    about_heads, others = split_heads(request.model_sets)
+    first = parse_settings(saved.config, others, place)
 
     def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
@@ -41,20 +43,19 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         form = plan.mixture.form(columns, stream_of(on_meta(first)))
         lacking = [role for role in plan.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
         if lacking:
-            new = tokenizer.add_roles(lacking)
-            logger.info("tokenizer: new roles %s, of which %d need a new row of the embedding", ", ".join(lacking), len(new))
+            new = len(tokenizer.add_roles(lacking))
+            logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
         return tokenizer
 
     def settle(plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
         grown = [(("vocab_size",), max(first.vocab_size, tokenizer.vocab_size))]
-        own = parse_settings(saved.config, [*other_sets, *grown], place)
-        settled = with_heads(own, task_heads(plan.mixture, labels))
-        return parse_settings(dump_settings(settled), head_sets, place)
+        own = parse_settings(saved.config, [*others, *grown], place)
+        return settle_heads(own, about_heads, plan.mixture, labels)
 
     def fill(model: Model, plan: Plan, tokenizer: Tokenizer) -> None:
         carry_over(model, saved.weights)
 
-    return run_session(request, plan, Start(keep_tokenizer, settle, fill), watcher)
+    return run_session(request, plan, Start(first, keep_tokenizer, settle, fill), watcher)
 
 
 def refuse_architecture(path: tuple[str, ...]) -> None:
@@ -82,7 +83,8 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
             (mine[:rows] if theirs.dim() else mine).copy_(theirs)
     storages = {own[name].data_ptr() for name in taken}
-    fresh = sorted({part_of(name) for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages})
+    missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
+    fresh = sorted({part_of(name) for name in missing})
     dropped = sorted({part_of(name) for name in tensors if name not in own})
     if dropped:
         logger.info("left out of the checkpoint, since the task does not train it: %s", ", ".join(dropped))

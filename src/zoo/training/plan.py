@@ -1,12 +1,13 @@
 """What a training command asks for, checked before a row of data is read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoo.config import Tree, merge
-from zoo.data.task import Task, load_task
+from zoo import config
+from zoo.config import Tree, merge, nest
+from zoo.data.task import Task, read_task
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.models.search import GenerateSettings, parse_generate
 from zoo.objectives.mixture import Mixture
@@ -23,8 +24,8 @@ class Request:
     Args:
         task: a name, or a path to a YAML file.
         folder: of the run.
-        model_sets: `--set` pairs for the model.
-        task_sets, training_sets: what `--set` says of the task (`generate` among it) and of training, as maps.
+        model_sets, task_sets: `--set` pairs for the model, and for the task (`generate` among them).
+        training_sets: what `--set` says of training, as a map.
         resume: continue the run that is in the folder.
         data: folder of the task's files.
     """
@@ -32,7 +33,7 @@ class Request:
     task: str
     folder: Path
     model_sets: Sets = ()
-    task_sets: Tree = field(default_factory=dict)
+    task_sets: Sets = ()
     training_sets: Tree = field(default_factory=dict)
     resume: bool = False
     data: Path | None = None
@@ -58,23 +59,41 @@ def make_plan(request: Request, model_training: Mapping[str, Any]) -> Plan:
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
     """
-    task = read_request_task(request)
+    task = read_changed(request.task, request.task_sets)
     mixture = Mixture.parse(task.objective)
-    task = replace(task, generate=merge(task.generate, {}))
     training = resolve_training([model_training, task.training, request.training_sets])
     metrics = parse_metrics(task.metrics, mixture.metrics)
     return Plan(task, mixture, metrics, parse_generate(task.generate), training)
 
 
-def read_request_task(request: Request) -> Task:
-    """The task as `--set` changes it; a tokenizer taken `from` a checkpoint replaces the one that the file describes."""
-    tokenizer = request.task_sets.get("tokenizer")
-    if not isinstance(tokenizer, Mapping) or "from" not in tokenizer:
-        return load_task(request.task, request.task_sets)
-    others = {key: value for key, value in request.task_sets.items() if key != "tokenizer"}
-    return replace(load_task(request.task, others), tokenizer=dict(tokenizer))
+def read_changed(name: str, sets: Sets) -> Task:
+    """A task by its name or path, changed by `--set` pairs.
+
+    Raises:
+        ValueError: as `read_task`.
+    """
+    tree = config.read_with_base(config.find(name, "tasks", "task"), "tasks", "task")
+    for path, value in sets:
+        tree = lay_over(tree, path, value)
+    return read_task(tree, name)
+
+
+def lay_over(tree: Tree, path: Path_, value: Any) -> Tree:
+    """One `--set` of the task; new objectives, and a tokenizer taken `from` a run, replace what the file chose."""
+    above = nest(path, value)
+    tokenizer = above.get("tokenizer")
+    if path == ("objective",) or (isinstance(tokenizer, Mapping) and "from" in tokenizer):
+        tree = {key: below for key, below in tree.items() if key != path[0]}
+    merged: Tree = merge(tree, above)
+    return merged
 
 
 def names_key(sets: Iterable[tuple[Path_, Any]], key: str) -> bool:
     """Whether `--set` names a key of the model itself."""
     return any(path == (key,) for path, _ in sets)
+
+
+def split_heads(sets: Sets) -> tuple[Sets, Sets]:
+    """The pairs about heads, and all others: a run's heads are known only when its task is."""
+    about_heads = [(path, value) for path, value in sets if path[0] == "heads"]
+    return about_heads, [(path, value) for path, value in sets if path[0] != "heads"]

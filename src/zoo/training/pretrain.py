@@ -8,16 +8,16 @@ from zoo.data.rows import Rows, each, text_columns
 from zoo.data.task import Task
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_training import tokenizers
-from zoo.models.heads import Head, heads
+from zoo.models.heads import heads
 from zoo.models.model import Model
-from zoo.models.settings import ModelSettings, load_settings, with_heads
+from zoo.models.settings import ModelSettings, Sets, dump_settings, load_settings, parse_settings, with_heads
 from zoo.models.vectors import start_from_vectors
 from zoo.objectives.mixture import Mixture
-from zoo.registry import Choice, refuse_unknown
+from zoo.registry import refuse_unknown
 from zoo.runs.run import TOKENIZER
 from zoo.runs.saved import open_run
 from zoo.training.loop import State
-from zoo.training.plan import Plan, Request, make_plan, names_key
+from zoo.training.plan import Plan, Request, make_plan, names_key, split_heads
 from zoo.training.session import Start, Watcher, run_session
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
     Raises:
         ValueError: the request cannot be met; nothing is written then.
     """
-    first = load_settings(model, request.model_sets)
+    first = load_settings(model, split_heads(request.model_sets)[1])
     plan = make_plan(request, first.training)
     check_tokenizer(plan.task)
 
@@ -51,7 +51,7 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
             found, size = start_from_vectors(built, Path(path), tokenizer.words())
             logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, path)
 
-    return run_session(request, plan, Start(make_tokenizer, settle, fill), watcher)
+    return run_session(request, plan, Start(first, make_tokenizer, settle, fill), watcher)
 
 
 def check_tokenizer(task: Task) -> None:
@@ -62,7 +62,8 @@ def check_tokenizer(task: Task) -> None:
             f"--set task.tokenizer.name=NAME with one of {', '.join(tokenizers.names())}"
         )
     if "from" in task.tokenizer:
-        refuse_unknown(next(iter(set(task.tokenizer) - {"from"}), "from"), ["from"], "key beside 'from'", "task.tokenizer")
+        for key in task.tokenizer:
+            refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
         open_run(Path(str(task.tokenizer["from"])))
     else:
         tokenizers.parse(task.tokenizer, "task.tokenizer").build()
@@ -90,17 +91,25 @@ def settle_model(model: str, request: Request, plan: Plan, tokenizer: Tokenizer,
     Raises:
         ValueError: `--set vocab_size` is below what the tokenizer needs.
     """
-    sets = list(request.model_sets)
+    about_heads, others = split_heads(request.model_sets)
+    sets = list(others)
     settings = load_settings(model, sets)
     if not names_key(sets, "vocab_size"):
         sets.append((("vocab_size",), tokenizer.vocab_size))
     elif settings.vocab_size < tokenizer.vocab_size:
-        raise ValueError(f"vocab_size: {settings.vocab_size} is too small for the tokenizer's {tokenizer.vocab_size} tokens")
+        size = tokenizer.vocab_size
+        raise ValueError(f"vocab_size: {settings.vocab_size} is too small for the tokenizer's {size} tokens")
     if not names_key(sets, "max_length"):
         sets.append((("max_length",), min(settings.max_length, max(plan.task.example_length))))
-    return with_heads(load_settings(model, sets), task_heads(plan.mixture, labels))
+    return settle_heads(load_settings(model, sets), about_heads, plan.mixture, labels)
 
 
-def task_heads(mixture: Mixture, labels: int) -> list[Choice[Head]]:
-    """The heads that the objectives train; a classifier has as many labels as the data."""
-    return [heads.parse({"name": name, "labels": labels} if "labels" in heads.options(name) else name) for name in mixture.heads]
+def settle_heads(settings: ModelSettings, sets: Sets, mixture: Mixture, labels: int) -> ModelSettings:
+    """The settings with exactly the heads that the objectives train, changed by `--set` pairs about heads.
+
+    A classifier has as many labels as the data.
+    """
+    known = {name: heads.options(name) for name in mixture.heads}
+    wanted = [heads.parse({"name": n, "labels": labels} if "labels" in options else n) for n, options in known.items()]
+    settled = with_heads(settings, wanted)
+    return with_heads(parse_settings(dump_settings(settled), sets), wanted) if sets else settled

@@ -87,7 +87,7 @@ def forward_dtype(precision: str, device: torch.device) -> torch.dtype | None:
 def has_bfloat16(device: torch.device) -> bool:
     """Whether a device multiplies bfloat16 matrices in hardware, which then is several times faster than float32."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))
 

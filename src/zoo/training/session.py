@@ -21,6 +21,7 @@ from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, stream_of
 from zoo.inference.measure import row_shape
 from zoo.models.cost import flops_per_token, on_meta
+from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import form_of
@@ -46,8 +47,14 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Start:
-    """How a run's model begins: its settings for a tokenizer and task, and its first weights."""
+    """How a run's model begins.
 
+    Args:
+        first: the model's settings before the tokenizer and the labels are known.
+        tokenizer, settings, fill: what makes the tokenizer, the settings for it, and the first weights.
+    """
+
+    first: ModelSettings
     tokenizer: Callable[[Plan, Mapping[str, Rows]], Tokenizer]
     settings: Callable[[Plan, Tokenizer, int], ModelSettings]
     fill: Callable[[Model, Plan, Tokenizer], None]
@@ -65,8 +72,9 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
         rows = load_rows(plan.task, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
-        tokenizer = agree_on(accelerator, lambda: start.tokenizer(plan, rows))
+        plan = replace(plan, task=name_columns(plan.task, rows["train"], plan, start.first))
         plan = replace(plan, task=name_labels(plan.task, rows["train"], plan))
+        tokenizer = agree_on(accelerator, lambda: start.tokenizer(plan, rows))
         settings = start.settings(plan, tokenizer, len(plan.task.labels or ()))
         on_meta(settings)  # refuses what does not combine before hours of tokenising
         data = Data.read(plan, settings, rows, tokenizer, accelerator, watcher.tokenising)
@@ -86,12 +94,20 @@ def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer]) -> Tokeniz
     return Tokenizer.from_files(files[0])
 
 
+def name_columns(task: Task, rows: Rows, plan: Plan, first: ModelSettings) -> Task:
+    """The task with the columns that it reads; refused before anything slow where the model cannot be trained on it."""
+    columns = rows.data.column_names
+    plan.mixture.form(columns, stream_of(on_meta(first)))
+    return task if task.columns else replace(task, columns={name: name for name in columns})
+
+
 def name_labels(task: Task, rows: Rows, plan: Plan) -> Task:
     """The task with its classes by name, as the data has them."""
-    if "classification" not in plan.mixture.heads:
+    if not any("labels" in heads.options(name) for name in plan.mixture.heads):
         return task
-    if len(rows.labels) < 2:
-        raise ValueError(f"labels: classification needs at least two classes, the data has {len(rows.labels)}: {', '.join(rows.labels)}")
+    if not rows.labels:
+        found, names = ", ".join(rows.data.column_names), " and ".join(plan.mixture.members)
+        raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {found}")
     return replace(task, labels=list(rows.labels))
 
 
@@ -120,9 +136,10 @@ class Data:
         with accelerator.main_process_first():
             splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
         shape = row_shape(plan.task, model)
+        seeds = {name: plan.training.seed if name == "train" else 0 for name in splits}
         made = {
-            name: Examples(form, plan.mixture, s.lengths, s.read, tokenizer.roles, shape, plan.training.seed if name == "train" else 0)
-            for name, s in splits.items()
+            name: Examples(form, plan.mixture, split.lengths, split.read, tokenizer.roles, shape, seeds[name])
+            for name, split in splits.items()
         }
         if accelerator.is_main_process and (plan.mixture.whole or form.source):
             report_truncated(made)
@@ -133,8 +150,8 @@ def report_truncated(made: Mapping[str, Examples]) -> None:
     for name, examples in made.items():
         count, tokens = examples.truncated()
         if count:
-            total = examples.lengths.documents
-            logger.warning("%s: %d of %d rows are longer than the model reads: %d tokens are left out", name, count, total, tokens)
+            said = "%s: %d of %d rows are longer than the model reads: %d tokens are left out"
+            logger.warning(said, name, count, examples.lengths.documents, tokens)
 
 
 def begin(
