@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from zoo import config, create_model, list_models
 from zoo.blocks.activation import activations
 from zoo.blocks.block import blocks
 from zoo.blocks.norm import norms
+from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings, load_settings, parse_settings
 
 SMALL: dict[str, Any] = {"vocab_size": 11, "d_model": 8, "heads": ["language"], "decoder": {"n_layers": 2}}
@@ -70,9 +72,10 @@ def test_a_changed_model_can_be_built(changes: dict[str, Any]):
     assert create_model("gpt2-nano", **changes).decoder.n_layers == changes.get("decoder.n_layers", 2)
 
 
-@pytest.mark.parametrize("name", [n for n in list_models() if "nano" in n or "tiny" in n])
-def test_a_small_shipped_model_builds(name: str):
-    assert create_model(name).settings == load_settings(name)
+@pytest.mark.parametrize("name", list_models())
+def test_a_shipped_model_builds(name: str):
+    with torch.device("meta"):
+        assert Model(load_settings(name)).settings == load_settings(name)
 
 
 def test_stacks_inherit_the_models_keys_and_may_override_them():
@@ -247,4 +250,4 @@ def test_an_unknown_model_is_answered_with_the_nearest():
 
 
 def test_models_are_listed_by_pattern():
-    assert list_models("gpt2*") == ["gpt2", "gpt2-large", "gpt2-medium", "gpt2-micro", "gpt2-nano", "gpt2-xl"]
+    assert list_models("gpt2-m*") == ["gpt2-medium", "gpt2-micro"]

@@ -22,6 +22,20 @@ class Reading(NamedTuple):
     values: Float[Tensor, "batch kv_heads memory d_value"]
 
 
+def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None) -> None:
+    """Check that heads divide the width, and groups the heads.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if d_key is None and d_model % n_heads:
+        fitting = ", ".join(str(n) for n in range(1, 2 * n_heads + 1) if d_model % n == 0)
+        problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given"
+        raise ValueError(f"{problem}; n_heads that fit: {fitting}")
+    if n_kv_heads < 1 or n_heads % n_kv_heads:
+        raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
+
+
 class Attention(nn.Module):
     """softmax(Q K' / sqrt(d_key)) V for each head, concatenated and mapped back.
 
@@ -55,12 +69,7 @@ class Attention(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        if d_key is None and d_model % n_heads:
-            fitting = ", ".join(str(n) for n in range(1, 2 * n_heads + 1) if d_model % n == 0)
-            problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given"
-            raise ValueError(f"{problem}; n_heads that fit: {fitting}")
-        if n_kv_heads < 1 or n_heads % n_kv_heads:
-            raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
+        refuse_uneven(d_model, n_heads, n_kv_heads, d_key)
         if window is not None and window < 1:
             raise ValueError(f"window ({window}) must be at least 1: a place sees itself")
         for name, value, least in (("d_key", d_key, 1), ("d_value", d_value, 1), ("sinks", int(sinks), 0)):
