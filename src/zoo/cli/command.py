@@ -16,7 +16,7 @@ from zoo.cli.table import COMMANDS, load
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
-class ConsoleHandler(logging.Handler):
+class Printed(logging.Handler):
     """Prints each record as one line on standard error, above a progress bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -28,7 +28,7 @@ def run_command(name: str, arguments: list[str]) -> None:
     """One command with its own help and options."""
     # what one process says, the others would only say again
     level = logging.WARNING if is_main_process() else logging.CRITICAL
-    logging.basicConfig(level=level, format="%(message)s", handlers=[ConsoleHandler()])
+    logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
     place, about = COMMANDS[name]

@@ -3,8 +3,7 @@
 import os
 import sys
 
-import zoo
-from zoo.cli.table import COMMAND, COMMANDS, load
+from zoo.cli.table import COMMAND, COMMANDS, VERSION, load
 from zoo.registry import nearest
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -25,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     if word in ("--help", "-h"):
         sys.stdout.write(HELP.format(commands="\n".join(f"  {n:10}{about}" for n, (_, about) in COMMANDS.items())))
     elif word == "--version":
-        sys.stdout.write(f"zoo {zoo.__version__}\n")
+        sys.stdout.write(f"zoo {load(VERSION)}\n")
     elif word in COMMANDS:
         load(COMMAND)(word, arguments[1:])
     else:

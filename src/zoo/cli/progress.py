@@ -16,7 +16,8 @@ def bars() -> Iterator[Watcher]:
     """A watcher that draws a bar for tokenising each split and one for the steps."""
     note = TextColumn("{task.fields[note]}")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note)
-    with Progress(*columns, console=errors, transient=True, disable=not is_main_process()) as progress:
+    watched = is_main_process() and errors.is_terminal
+    with Progress(*columns, console=errors, transient=True, disable=not watched) as progress:
         tasks: dict[str, int] = {}
 
         def draw(name: str, done: float, total: float, note: str = "") -> None:

@@ -13,6 +13,7 @@ COMMANDS = {
     "export": ("zoo.cli.export:export", "Write a checkpoint as a folder that plain transformers loads."),
 }
 COMMAND = "zoo.cli.command:run_command"
+VERSION = "zoo:__version__"
 BLOCKS = "zoo.cli.slots:SLOTS"  # every slot of the registry, for `zoo list blocks`
 
 

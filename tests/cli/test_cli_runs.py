@@ -1,0 +1,204 @@
+"""What the commands do, from a run to its predictions: their results, their JSON, and where each line goes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Said
+
+from zoo.config import read_yaml
+from zoo.hub.api import load
+from zoo.runs.saved import open_run
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def train(zoo: Zoo, data: Path, folder: Path, *sets: str, task: str = "classify", model: str = "bert-nano") -> Said:
+    pairs = [word for text in sets for word in ("--set", text)]
+    said = zoo("pretrain", model, data / f"{task}.yaml", "-o", folder, "--data", data, *pairs)
+    assert said.status == 0, said.err
+    return said
+
+
+def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, data: Path, tmp_path: Path):
+    said = train(zoo, data, tmp_path / "run")
+    assert said.out == f"{tmp_path / 'run'} (3 steps)\n"
+    assert "best: step" in said.err
+
+
+def test_set_beats_the_task_and_the_task_beats_the_model(zoo: Zoo, data: Path, tmp_path: Path):
+    model = tmp_path / "own.yaml"
+    model.write_text("# own.yaml\nbase: bert-nano\ntraining: {learning_rate: 0.5, clip: 0.25, seed: 5}\n")
+    train(zoo, data, tmp_path / "run", "training.seed=7", model=str(model))
+    training = read_yaml(tmp_path / "run" / "training.yaml")
+    assert (training["clip"], training["learning_rate"], training["seed"]) == (0.25, 1e-3, 7)
+
+
+def test_finetuning_inherits_no_training_setting(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
+    train(zoo, data, tmp_path / "first", "training.clip=0.5", task="mlm")
+    words = ("finetune", tmp_path / "first", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    said = zoo(*words, "--set", "dropout=0")
+    assert said.status == 0, said.err
+    assert "left out of the checkpoint, since the task does not train it: heads.masked_lm" in said.log
+    assert "begins anew, since the checkpoint does not have it: heads.classification, pooler" in said.log
+    assert read_yaml(tmp_path / "run" / "training.yaml")["clip"] == 1.0
+    assert load(tmp_path / "run").settings.dropout == 0
+    kept = [open_run(folder).tokenizer["tokenizer.json"] for folder in (tmp_path / "first", tmp_path / "run")]
+    assert kept[0] == kept[1]
+
+
+def test_the_tokenizer_and_the_task_size_the_model_unless_set_says_otherwise(zoo: Zoo, data: Path, tmp_path: Path):
+    train(zoo, data, tmp_path / "run")
+    config = read_yaml(tmp_path / "run" / "config.yaml")
+    assert config["max_length"] == 24 and config["vocab_size"] < 120
+    train(zoo, data, tmp_path / "set", "vocab_size=130", "max_length=30", "task.tokenizer.vocab_size=90")
+    config = read_yaml(tmp_path / "set" / "config.yaml")
+    assert (config["vocab_size"], config["max_length"]) == (130, 30)
+
+
+def test_a_max_length_below_the_examples_shortens_them(zoo: Zoo, data: Path, tmp_path: Path):
+    said = train(zoo, data, tmp_path / "run", "max_length=6")
+    assert "rows are longer than the model reads" in said.log
+
+
+def test_heads_of_the_task_can_be_set(zoo: Zoo, data: Path, tmp_path: Path):
+    train(zoo, data, tmp_path / "run", "heads.classification.dropout=0.25")
+    (head,) = load(tmp_path / "run").settings.heads
+    assert head.name == "classification" and head.option("dropout") == 0.25
+
+
+def test_gpt1_trains_its_classifier_and_its_language_model_together(zoo: Zoo, data: Path, tmp_path: Path):
+    both = "task.objective={classification: {}, causal_lm: {weight: 0.5}}"
+    train(zoo, data, tmp_path / "run", both, model="gpt-nano")
+    for line in lines(tmp_path / "run"):
+        assert line["loss"] == pytest.approx(line["loss/classification"] + 0.5 * line["loss/causal_lm"])
+    assert zoo("predict", tmp_path / "run", "the cat", "--json").json[0]["output"] in ("neg", "pos")
+    found = zoo("evaluate", tmp_path / "run", data / "lm.yaml", "--data", data, "--json").json
+    assert "causal_lm/perplexity" in found
+
+
+def test_objectives_named_by_set_replace_those_of_the_task(zoo: Zoo, data: Path, tmp_path: Path):
+    train(
+        zoo,
+        data,
+        tmp_path / "run",
+        "task.objective={masked_lm: {whole_word: true}}",
+        "task.metrics=[masked_lm/accuracy]",
+    )
+    assert read_yaml(tmp_path / "run" / "task.yaml")["objective"] == {"masked_lm": {"whole_word": True}}
+    assert [head.name for head in load(tmp_path / "run").settings.heads] == ["masked_lm"]
+
+
+def test_a_tokenizer_taken_from_a_run_is_the_same(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
+    train(zoo, data, tmp_path / "run", f"task.tokenizer.from={run_of('mlm')}")
+    assert open_run(tmp_path / "run").tokenizer == open_run(run_of("mlm")).tokenizer
+
+
+def test_vectors_report_the_share_of_words_found_and_stay_frozen(zoo: Zoo, data: Path, tmp_path: Path):
+    path = tmp_path / "some.vec"
+    path.write_text(f"2 32\ncat {' '.join(['0.5'] * 32)}\nnever-seen {' '.join(['1'] * 32)}\n")
+    said = train(zoo, data, tmp_path / "run", f"embeddings.vectors={path}", "embeddings.frozen=true")
+    assert "embeddings: 1 of" in said.log
+    table = load(tmp_path / "run").stream.embeddings.tokens.weight
+    assert (table == 0.5).all(1).sum() == 1
+
+
+def test_a_finished_run_is_complete_when_it_is_resumed(zoo: Zoo, data: Path, run_of: RunOf):
+    before = (run_of("classify") / "metrics.jsonl").read_bytes()
+    said = zoo("pretrain", "bert-nano", data / "classify.yaml", "-o", run_of("classify"), "--data", data, "--resume")
+    assert said.status == 0 and "already complete: 3 of 3 steps" in said.log
+    assert (run_of("classify") / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["training.ema=0.9"],
+        ["training.average=2", "training.save_every=1"],
+        ["training.checkpointing=true"],
+        ["training.patience=1", "training.evaluate_every=1", "training.learning_rate=1e-9", "training.steps=9"],
+        ["training.trackers=[tensorboard]", "training.log_every=1"],
+        ["training.precision=bfloat16", "training.micro_batch=2"],
+    ],
+    ids=lambda sets: sets[0].partition("=")[0],
+)
+def test_a_setting_of_training_works_from_the_command_line(zoo: Zoo, data: Path, tmp_path: Path, sets: list[str]):
+    train(zoo, data, tmp_path / "run", *sets)
+    found = zoo("evaluate", tmp_path / "run", "--data", data, "--json").json
+    best = open_run(tmp_path / "run").checkpoint.state["best"]
+    logged = next(line for line in lines(tmp_path / "run") if line["step"] == best["step"])
+    assert found["loss"] == pytest.approx(logged["validation/loss"], abs=2e-2 if "precision" in sets[0] else 1e-5)
+    if "patience" in sets[0]:
+        assert len(lines(tmp_path / "run")) < 9
+    if "trackers" in sets[0]:
+        assert list((tmp_path / "run").rglob("events.out.tfevents.*"))
+
+
+def test_evaluate_json_names_split_examples_losses_and_metrics(zoo: Zoo, data: Path, run_of: RunOf):
+    found = zoo("evaluate", run_of("classify"), "--split", "test", "--data", data, "--json").json
+    assert list(found) == ["split", "examples", "loss", "loss/classification", "classification/accuracy"]
+    assert (found["split"], found["examples"]) == ("test", 60)
+    found = zoo("evaluate", run_of("lm"), "--data", data, "--json").json
+    assert list(found) == ["split", "examples", "loss", "loss/causal_lm", "causal_lm/perplexity"]
+    found = zoo("evaluate", run_of("numbers"), "--set", "generate.beams=2", "--json").json
+    assert list(found)[-1] == "translation/chrf"
+
+
+def test_evaluate_on_another_task_measures_that_one(zoo: Zoo, data: Path, run_of: RunOf):
+    (data / "again.yaml").write_text("base: classify.yaml\nsource: {files: {train: rows.tsv, validation: rows.tsv}}\n")
+    found = zoo("evaluate", run_of("classify"), data / "again.yaml", "--data", data, "--json").json
+    assert found["examples"] == 60
+
+
+def test_evaluate_gives_what_training_logged(zoo: Zoo, data: Path, run_of: RunOf):
+    found = zoo("evaluate", run_of("lm") / "checkpoints" / "3", "--data", data, "--json").json
+    assert found["causal_lm/perplexity"] == pytest.approx(lines(run_of("lm"))[-1]["validation/causal_lm/perplexity"])
+
+
+def test_predict_json_is_a_list_of_input_output_scores(zoo: Zoo, run_of: RunOf):
+    (found,) = zoo("predict", run_of("classify"), "the cat", "--json").json
+    assert list(found) == ["input", "output", "scores"] and found["input"] == "the cat"
+    assert sum(found["scores"].values()) == pytest.approx(1, abs=1e-5)
+    (found,) = zoo("predict", run_of("pairs"), "the cat", "--pair", "a dog", "--json").json
+    assert found["input"] == ["the cat", "a dog"] and found["output"] in ("neg", "pos")
+    (found,) = zoo("predict", run_of("mlm"), "the [MASK] runs [MASK]", "--json").json
+    assert [len(scores) for scores in found["scores"]] == [5, 5] and "MASK" not in found["output"]
+    (found,) = zoo("predict", run_of("numbers"), "1 2", "--set", "generate.beams=3", "--json").json
+    assert isinstance(found["output"], str) and found["scores"] < 0
+
+
+def test_predict_writes_a_text_on_and_the_seed_repeats_it(zoo: Zoo, run_of: RunOf):
+    sampled = ("--set", "generate={max_new_tokens: 5, top_k: 9}", "--json")
+    once, again = (zoo("predict", run_of("lm"), "the cat", *sampled).json for _ in range(2))
+    assert once == again and once[0]["output"].startswith("the cat")
+
+
+def test_predict_reads_lines_of_standard_input(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", iter(["the cat\n", "a dog\n"]))
+    assert [found["input"] for found in zoo("predict", run_of("classify"), "--json").json] == ["the cat", "a dog"]
+    monkeypatch.setattr("sys.stdin", iter([]))
+    assert "there is no text: give one, or lines on standard input" in zoo("predict", run_of("classify")).err
+
+
+def test_show_json_has_its_five_keys_and_set_replaces_dropout_everywhere(zoo: Zoo):
+    found = zoo("show", "gpt2-nano", "--json").json
+    assert list(found) == ["parameters", "flops_per_token", "memory", "targets", "obstacles"]
+    assert found["targets"] == ["gpt2"]
+    shown = zoo("show", "bert-nano", "--set", "dropout=0").out
+    assert "dropout: 0.1" not in shown and "dropout: 0.0" in shown
+
+
+def test_list_names_models_tasks_and_blocks(zoo: Zoo):
+    found = zoo("list", "--json").json
+    assert "bert-base" in found["models"] and "pydocs-mlm" in found["tasks"]
+    assert list(zoo("list", "tasks", "--json").json) == ["tasks"]
+    blocks = zoo("list", "blocks", "--json").json
+    assert blocks["norm"]["rmsnorm"]["eps"] == pytest.approx(1e-6, abs=1e-5)
+    assert "bert-base" in zoo("list", "models").out and "rmsnorm" in zoo("list", "blocks").out

@@ -1,0 +1,43 @@
+"""Claims about the command line before a command: what it imports, and what it says."""
+
+import subprocess
+import sys
+
+import pytest
+from commands import call
+
+HEAVY = ("torch", "transformers", "datasets", "accelerate", "tokenizers", "evaluate", "numpy")
+
+
+def imported(*words: str) -> set[str]:
+    """The modules that a command has imported at its end."""
+    listed = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
+    code = f"{listed}; from zoo.cli.main import main; main({list(words)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_imports_no_torch_and_no_typer():
+    assert not imported("--help") & {*HEAVY, "typer", "rich"}
+
+
+def test_list_imports_no_torch():
+    assert not imported("list", "--json") & {*HEAVY}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], []])
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str], words: list[str]):
+    assert call(*words) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("list", "show", "pretrain", "finetune", "evaluate", "predict", "export"))
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
+    assert call("--version") == 0
+    assert capsys.readouterr().out.startswith("zoo 0.")
+
+
+@pytest.mark.parametrize("name", ["list", "show", "pretrain", "finetune", "evaluate", "predict", "export"])
+def test_a_command_explains_itself(capsys: pytest.CaptureFixture[str], name: str):
+    assert call(name, "--help") == 0
+    assert f"Usage: zoo {name}" in capsys.readouterr().out

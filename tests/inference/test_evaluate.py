@@ -1,0 +1,76 @@
+"""Claims about evaluation: the shares of processes add up to the whole, whatever the batch."""
+
+from pathlib import Path
+
+import pytest
+
+from zoo.data.cache import open_cache
+from zoo.data.order import Examples
+from zoo.data.sources import load_rows
+from zoo.data.task import Task, read_task
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_training import tokenizers
+from zoo.inference.evaluate import Evaluation, Sums
+from zoo.inference.loaded import Loaded
+from zoo.inference.measure import on_task, row_shape
+from zoo.models.create import create_model
+from zoo.models.search import GenerateSettings
+from zoo.objectives.mixture import Mixture
+
+TREE = {
+    "objective": "translation",
+    "source": {
+        "files": {"train": {"source": "a.txt", "target": "b.txt"}, "validation": {"source": "a.txt", "target": "b.txt"}}
+    },
+    "length": 8,
+    "metrics": ["chrf"],
+}
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    texts = ["a b c", "d e", "a a a a a a a a a a a a", "b", "c d e a b"]
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("\n".join(texts) + "\n")
+    task: Task = read_task(TREE, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), texts)
+    model = create_model("transformer-nano", vocab_size=tokenizer.vocab_size, max_length=8)
+    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+
+
+def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
+    rows = load_rows(loaded.task, folder, ["validation"])
+    split = open_cache(rows, "source_target", loaded.tokenizer)["validation"]
+    form = loaded.mixture.form(["source", "target"], loaded.stream)
+    shape = row_shape(loaded.task, loaded.model)
+    examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
+    return Evaluation(examples, split, generate=GenerateSettings(max_new_tokens=3), **settings)  # type: ignore[arg-type]
+
+
+def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):
+    whole, small = (evaluation(loaded, tmp_path, batch=n).run(loaded, loaded.task.metrics) for n in (32, 1))
+    assert whole == pytest.approx(small, abs=1e-5)
+    assert whole["examples"] == 5
+
+
+def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_path: Path):
+    one, two = (evaluation(loaded, tmp_path, batch=1, process=p, processes=2) for p in range(2))
+    together, total = Sums(), Sums()
+    for half in (one, two):
+        together.add(half.losses(loaded, ()))
+    total.add(evaluation(loaded, tmp_path, batch=1).losses(loaded, ()))
+    assert together.examples == total.examples
+    assert together.loss == pytest.approx(total.loss) and together.count == total.count
+
+
+def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_path: Path):
+    written, references = evaluation(loaded, tmp_path).texts(loaded)
+    assert len(written) == len(references) == 5
+    assert references[2] == ["a a a a a a a a a a a a"]
+
+
+def test_a_task_that_needs_another_head_is_refused(loaded: Loaded):
+    with pytest.raises(
+        ValueError, match="needs the head 'masked_lm', which the checkpoint does not have; it has: language"
+    ):
+        on_task(loaded, read_task({**TREE, "objective": "masked_lm"}, "task"))

@@ -1,0 +1,31 @@
+"""Claims about what a model costs: parameters once each, arithmetic by the formula, memory in float32."""
+
+import pytest
+
+from zoo.models.cost import flops_per_token, memory, on_meta, parameters
+from zoo.models.settings import load_settings
+
+
+def test_shared_parameters_count_once():
+    tied, apart = (on_meta(load_settings("gpt2-nano", [(("heads", "language", "tied"), t)])) for t in (True, False))
+    assert parameters(apart) - parameters(tied) == 300 * 32
+
+
+@pytest.mark.parametrize("length", [16, 64])
+def test_arithmetic_is_six_times_the_matrices_plus_attention(length: int):
+    model = on_meta(load_settings("gpt2-nano"))
+    d_model, d_ff, layers, vocab_size = 32, 128, 2, 300
+    matrices = layers * (4 * d_model**2 + 2 * d_model * d_ff) + vocab_size * d_model
+    attention = layers * 2 * length * d_model  # queries x keys, and weights x values, over the whole row
+    assert flops_per_token(model, length) == 6 * (matrices + attention)
+
+
+def test_a_head_that_scores_few_places_costs_less():
+    model = on_meta(load_settings("bert-nano"))
+    assert flops_per_token(model, 64, {"masked_lm": 8}) < flops_per_token(model, 64)
+
+
+def test_memory_is_four_bytes_for_weights_gradients_and_two_moments():
+    model = on_meta(load_settings("transformer-nano"))
+    found = memory(model)
+    assert found["total"] == 16 * parameters(model) == found["weights"] + found["gradients"] + found["optimizer"]

@@ -1,0 +1,134 @@
+"""Claims about generation: the same tokens and scores as GPT-2's in transformers, and sampling that can be repeated."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from zoo.models.create import create_model
+from zoo.models.generate import generate
+from zoo.models.model import Model
+from zoo.models.search import GenerateSettings, parse_generate
+
+VOCAB, END = 23, 2
+PROMPTS = [[5, 9, 4, 17], [8, 3]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """A GPT-2 whose next tokens are far from uniform."""
+    made = create_model("gpt2-nano", vocab_size=VOCAB, dropout=0.0).eval()
+    drawn = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=drawn) * 0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def reference(model: Model) -> GPT2LMHeadModel:
+    """The same weights in transformers."""
+    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    config = GPT2Config(vocab_size=VOCAB, **sizes, bos_token_id=1, eos_token_id=END, pad_token_id=0)
+    made = GPT2LMHeadModel(config).eval()
+    missing, unexpected = made.load_state_dict(renamed(model.state_dict()), strict=False)
+    assert missing == ["lm_head.weight"] and not unexpected
+    made.tie_weights()
+    return made
+
+
+def turned(tensor: torch.Tensor) -> torch.Tensor:
+    """GPT-2's linear layers hold their matrices the other way round."""
+    return tensor.mT if tensor.dim() == 2 else tensor
+
+
+def renamed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    stack, out = "decoder.stack.", {}
+    out["transformer.wte.weight"] = state[stack + "embeddings.tokens.weight"]
+    out["transformer.wpe.weight"] = state[stack + "positions.0.table.weight"]
+    for kind in ("weight", "bias"):
+        out[f"transformer.ln_f.{kind}"] = state[f"{stack}norm.{kind}"]
+    for i in range(2):
+        block, theirs = f"{stack}blocks.{i}.", f"transformer.h.{i}."
+        for kind in ("weight", "bias"):
+            parts = [state[f"{block}mixer.attention.{part}.{kind}"] for part in ("query", "key", "value")]
+            out[f"{theirs}attn.c_attn.{kind}"] = turned(torch.cat(parts))
+            for mine, name in (("mixer.attention.output", "attn.c_proj"), ("feed_forward.up", "mlp.c_fc")):
+                out[f"{theirs}{name}.{kind}"] = turned(state[f"{block}{mine}.{kind}"])
+            out[f"{theirs}mlp.c_proj.{kind}"] = turned(state[f"{block}feed_forward.down.{kind}"])
+            for mine, name in (("mixer", "ln_1"), ("feed_forward", "ln_2")):
+                out[f"{theirs}{name}.{kind}"] = state[f"{block}norms.{mine}.{kind}"]
+    return out
+
+
+@pytest.mark.parametrize("beams", [1, 3, 4])
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+def test_left_padded_prompts_are_continued_as_transformers_does(
+    model: Model, reference: GPT2LMHeadModel, beams: int, penalty: float
+):
+    drawn = torch.Generator().manual_seed(beams)
+    for _ in range(6):
+        first, second = (torch.randint(3, VOCAB, (n,), generator=drawn).tolist() for n in (5, 3))
+        ids, seen = torch.tensor([first, [0, 0, *second]]), torch.tensor([[1] * 5, [0, 0, 1, 1, 1]])
+        theirs = reference.generate(
+            ids,
+            attention_mask=seen,
+            max_new_tokens=12,
+            num_beams=beams,
+            do_sample=False,
+            length_penalty=penalty,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        settings = GenerateSettings(max_new_tokens=12, beams=beams, length_penalty=penalty)
+        for row, mine in enumerate(generate(model, [first, second], settings, END)):
+            assert mine.tokens == until_end(theirs.sequences[row, 5:].tolist())
+            if beams > 1:
+                assert mine.score == pytest.approx(theirs.sequences_scores[row].item(), abs=1e-4)
+
+
+def until_end(tokens: Sequence[int]) -> list[int]:
+    tokens = list(tokens)
+    return tokens[: tokens.index(END)] if END in tokens else tokens
+
+
+def test_a_greedy_score_is_the_log_probability_by_length_to_the_penalty(model: Model):
+    (found,) = generate(model, [[5, 9]], GenerateSettings(max_new_tokens=4, length_penalty=2.0), None)
+    row = torch.tensor([[5, 9, *found.tokens]])
+    chosen = model(row).logits.log_softmax(-1)[0, 1:5].gather(1, row[0, 2:, None])
+    assert found.score == pytest.approx(chosen.sum().item() / 4**2, abs=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{"top_k": 5}, {"top_p": 0.7}, {"temperature": 2.0}])
+def test_a_row_is_sampled_alike_alone_and_in_a_batch_and_again(model: Model, changes: dict[str, float]):
+    settings = parse_generate({"max_new_tokens": 8, "seed": 4, **changes})
+    together = generate(model, PROMPTS, settings, END)
+    (alone,) = generate(model, PROMPTS[:1], settings, END)
+    assert together[0].tokens == alone.tokens
+    assert together == generate(model, PROMPTS, settings, END)
+
+
+def test_another_seed_gives_another_sample(model: Model):
+    samples = {
+        tuple(generate(model, PROMPTS, GenerateSettings(max_new_tokens=9, temperature=3.0, seed=s), None)[0].tokens)
+        for s in range(3)
+    }
+    assert len(samples) == 3
+
+
+@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": 0.0}])
+def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes: dict[str, float]):
+    greedy = generate(model, PROMPTS, GenerateSettings(max_new_tokens=8), END)
+    assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy
+
+
+def test_what_cannot_be_is_refused(model: Model):
+    with pytest.raises(ValueError, match="beams and sampling .* do not combine; set beams to 1 or temperature to 0"):
+        GenerateSettings(beams=2, top_k=3)
+    with pytest.raises(ValueError, match="top_k and top_p need a temperature above 0"):
+        GenerateSettings(temperature=0.0, top_k=3)
+    with pytest.raises(ValueError, match="a prompt must have 1 to 64 tokens, special tokens included; got 65"):
+        generate(model, [[3] * 65], GenerateSettings(), END)
+    with pytest.raises(ValueError, match="this model does not generate text: it has no decoder with a language head"):
+        generate(create_model("bert-nano"), [[3]], GenerateSettings(), END)
