@@ -14,7 +14,7 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
     """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps a line `words width` first.
 
     Raises:
-        ValueError: no such file, not UTF-8, a line that is no vector, or vectors of another width than the model's.
+        ValueError: no such file, a line that is no vector, or vectors of another width than the model's.
     """
     if not path.is_file():
         raise ValueError(f"embeddings.vectors: {path}: no such file")
@@ -43,15 +43,13 @@ def is_number(text: str) -> bool:
 
 def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
     """Line number, word and the texts of its numbers; a first line of two numbers is a header."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                word, *values = line.rstrip("\n").rstrip(" ").split(" ")
-                if number == 1 and len(values) == 1 and word.isdecimal():
-                    continue
-                yield number, word, values
-    except UnicodeDecodeError as error:
-        raise ValueError(f"embeddings.vectors: {path}: not UTF-8 ({error.reason})") from None
+    # published files have words in broken UTF-8: read with a mark in place of the byte, they match no token
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            word, *values = line.rstrip("\n").rstrip(" ").split(" ")
+            if number == 1 and len(values) == 1 and word.isdecimal():
+                continue
+            yield number, word, values
 
 
 def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) -> tuple[int, int]:
