@@ -12,12 +12,13 @@ WORKERS ?= 2
 export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help test lint types tests quickstart clean
+.PHONY: help test lint types tests quickstart variants clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make test        check the style and the types, run the tests"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
+	@echo "make variants    write the table of variants anew, from the registry"
 	@echo "make clean       remove the virtual environment and every cache"
 
 test: lint types tests
@@ -34,7 +35,10 @@ tests: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 quickstart: $(READY)
-	$(BIN)/python quickstart/run.py
+	$(BIN)/python docs/quickstart.py
+
+variants: $(READY)
+	$(BIN)/python docs/variants.py
 
 # torch alone comes first: with its exact version a wheel on disk is taken before any download
 $(READY): pyproject.toml constraints.txt

@@ -1,0 +1,133 @@
+"""What the README and the guides say is true: commands, options, names, keys, links and the table of variants."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from zoo.cli.options import read_sets, split_sets
+from zoo.cli.table import COMMANDS, load
+from zoo.data.task import load_task
+from zoo.models.search import parse_generate
+from zoo.models.settings import load_settings
+from zoo.training.settings import resolve_training
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+COMMAND = re.compile(r"(?:.*-m )?zoo (.+)")
+SYNOPSIS = re.compile(r"[…\[]")
+
+
+def program(name: str) -> Any:
+    """A program of docs/, imported by its file."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands() -> list[str]:
+    """Every `zoo` command of every page's code blocks, but for lines that only say what a command takes."""
+    lines = [line for page in PAGES for block in BLOCK.findall(page.read_text("utf-8")) for line in block.splitlines()]
+    found = {match[1] for line in lines if (match := COMMAND.match(line))}
+    return sorted(line for line in found if not SYNOPSIS.search(line.replace("[MASK]", "")))
+
+
+def understand(line: str) -> dict[str, Any]:
+    """What a command makes of its words, without running it."""
+    name, *words = shlex.split(line)
+    app = typer.Typer(add_completion=False)
+    app.command()(load(COMMANDS[name][0]))
+    context = typer.main.get_command(app).make_context(name, words)
+    return dict(context.params)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_of_the_pages_exists_with_its_options_names_and_keys(line: str) -> None:
+    given = understand(line)
+    sets = read_sets(list(given.get("sets") or []))
+    trees, rest = split_sets(sets, "task", "training", "generate")
+    if "model" in given and given["model"] != "MODEL":
+        load_settings(given["model"], rest)
+    if given.get("task") and given["task"] != "TASK":
+        load_task(given["task"], trees["task"])
+    resolve_training([trees["training"]])
+    parse_generate(trees["generate"])
+
+
+def test_the_pages_have_commands() -> None:
+    assert len(commands()) > 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_make_has_what_the_readme_names() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    named = set(re.findall(r"make (\w+)`", "".join(page.read_text("utf-8") for page in PAGES)))
+    assert named and all(f"\n{target}:" in makefile for target in named)
+
+
+def test_the_table_of_variants_is_current() -> None:
+    assert (ROOT / "docs" / "variants.md").read_text("utf-8") == program("variants").page(), "run: make variants"
+
+
+def test_the_error_in_the_readme_is_what_zoo_says() -> None:
+    command = [sys.executable, "-m", "zoo", "show", "bert-tiny", "--set", "encoder.norm=rmsnrm"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.strip() in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_settings_of_training_are_all_in_the_guide() -> None:
+    page = (ROOT / "docs" / "training.md").read_text("utf-8")
+    missing = [name for name in vars(resolve_training([])) if f"`{name}`" not in page]
+    assert not missing
+
+
+def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
+    models = program("quickstart").MODELS
+    for model in models:
+        load_task(model.task)
+        if model.command == "pretrain":
+            load_settings(model.start, read_sets(list(model.train)))
+    assert {m.start for m in models if m.command == "finetune"} <= {m.name for m in models}
+
+
+def test_quickstart_deletes_only_what_it_made(tmp_path: Path) -> None:
+    quickstart = program("quickstart")
+    quickstart.prepare(tmp_path / "new")
+    for name in ("runs", "mine"):
+        (tmp_path / "new" / name / "deep").mkdir(parents=True)
+    (tmp_path / "new" / "exports").symlink_to(tmp_path / "new" / "mine")
+    quickstart.prepare(tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [".quickstart", "mine"]
+    assert (tmp_path / "new" / "mine" / "deep").is_dir()
+
+
+def test_quickstart_refuses_a_folder_of_others(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(ValueError, match="holds something that quickstart did not make; name a new or empty folder"):
+        program("quickstart").prepare(tmp_path)
+    with pytest.raises(ValueError, match="is a file; name a folder"):
+        program("quickstart").prepare(tmp_path / "mine")
+
+
+def test_the_process_that_loads_exports_cannot_import_zoo(tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    request.write_text("[]")
+    command = [sys.executable, "-I", str(ROOT / "docs" / "load_without_zoo.py"), str(request)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "'zoo' is blocked in this process" in done.stdout
