@@ -1,0 +1,123 @@
+"""Real tokens per second of a BERT's training step: zoo's packed rows against transformers' padded batches.
+
+    python benchmarks/training_step.py --model bert-mini --texts 64
+
+Both sides get the same texts of random lengths (up to 128 tokens), the same sizes, dropout, precision and optimizer, and
+alternate in one process. Peer: transformers' BertForPreTraining, each batch padded to its longest text, as its data
+collator does. Printed: the median of each side, the ratio, and the machine.
+"""
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForPreTraining
+
+from zoo.blocks.documents import positions_of
+from zoo.data.batch import lay_rows
+from zoo.models.create import create_model
+from zoo.objectives.cross_entropy import cross_entropy
+from zoo.training.memory import keep_large_blocks
+
+LENGTH, VOCABULARY, SHARE = 128, 8000, 0.15
+
+
+def draw_texts(count: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Texts of 8 to 128 random tokens, most of them short."""
+    lengths = np.clip(generator.gamma(2.0, 30.0, count).astype(int), 8, LENGTH)
+    return [generator.integers(7, VOCABULARY, n) for n in lengths]
+
+
+def pack(texts: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """First-fit decreasing into rows of 128."""
+    rows: list[list[np.ndarray]] = []
+    for text in sorted(texts, key=len, reverse=True):
+        fitting = next((row for row in rows if sum(map(len, row)) + len(text) <= LENGTH), None)
+        if fitting is None:
+            rows.append([text])
+        else:
+            fitting.append(text)
+    return rows
+
+
+def ours(model: torch.nn.Module, texts: list[np.ndarray], dtype: torch.dtype) -> Callable[[], None]:
+    rows = pack(texts)
+    tokens, documents = (torch.from_numpy(a) for a in lay_rows(rows, (len(rows), LENGTH), 0))
+    scored = documents.flatten().nonzero().squeeze(1)[:: round(1 / SHARE)]
+    first = ((documents > 0) & (positions_of(documents) == 0)).flatten().nonzero().squeeze(1)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step() -> None:
+        with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+            places = {"masked_lm": scored, "next_sentence": first}
+            heads = model(tokens, documents=documents, segments=torch.zeros_like(tokens), places=places).heads
+            loss = cross_entropy(heads["masked_lm"], tokens.flatten()[scored]) / len(scored)
+            loss = loss + cross_entropy(heads["next_sentence"], torch.zeros(len(first), dtype=torch.long)) / len(first)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def peer(model: torch.nn.Module, texts: list[np.ndarray], dtype: torch.dtype) -> Callable[[], None]:
+    longest = max(map(len, texts))
+    tokens, documents = (torch.from_numpy(a) for a in lay_rows([[t] for t in texts], (len(texts), longest), 0))
+    labels = torch.full_like(tokens, -100)
+    scored = documents.flatten().nonzero().squeeze(1)[:: round(1 / SHARE)]
+    labels.view(-1)[scored] = tokens.flatten()[scored]
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    follows = torch.zeros(len(texts), dtype=torch.long)
+
+    def step() -> None:
+        with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+            out = model(input_ids=tokens, attention_mask=documents, labels=labels, next_sentence_label=follows)
+        out.loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="bert-mini")
+    parser.add_argument("--texts", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="bfloat16")
+    options = parser.parse_args()
+    dtype = getattr(torch, options.precision)
+    keep_large_blocks()  # for both sides: the allocator is the process's
+    texts = draw_texts(options.texts, np.random.default_rng(0))
+    model = create_model(options.model, vocab_size=VOCABULARY, max_length=LENGTH).train()
+    stack = model.settings.encoder.settings
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=stack.d_model,
+        num_hidden_layers=stack.n_layers,
+        num_attention_heads=stack.n_heads,
+        intermediate_size=stack.d_ff,
+        max_position_embeddings=LENGTH,
+    )
+    sides = {"zoo": ours(model, texts, dtype), "transformers": peer(BertForPreTraining(config).train(), texts, dtype)}
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for repeat in range(options.repeats + 1):
+        for name, step in sides.items():
+            start = time.perf_counter()
+            step()
+            if repeat:  # the first step of each warms up
+                seconds[name].append(time.perf_counter() - start)
+    real = sum(map(len, texts))
+    medians = {name: real / statistics.median(times) for name, times in seconds.items()}
+    print(f"{options.model}, {len(texts)} texts, {real} tokens, {options.precision}, {torch.get_num_threads()} threads, {platform.processor() or platform.machine()}, torch {torch.__version__}")
+    for name, speed in medians.items():
+        print(f"{name:>14}: {speed:8.0f} real tokens/s")
+    print(f"{'ratio':>14}: {medians['zoo'] / medians['transformers']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
