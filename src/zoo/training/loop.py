@@ -245,8 +245,14 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
     if last or validated or is_due(line["step"], learner.settings.log_every):
         numbers = {key: value for key, value in line.items() if isinstance(value, float) and math.isfinite(value)}
         learner.accelerator.log(numbers, step=line["step"])
-        shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key != "seconds")
+        shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in silent(numbers))
         logger.info("step %d of %s: %s", line["step"], learner.settings.steps, shown)
+
+
+def silent(numbers: Line) -> set[str]:
+    """What a line of the text log leaves out: the seconds, and the terms of a loss that has but one."""
+    terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", "validation/loss/")]
+    return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 
 def save(learner: Learner, state: State, run: Run) -> None:
