@@ -63,8 +63,12 @@ def test_float16_is_refused_on_a_cpu():
         forward_dtype("float16", torch.device("cpu"))
 
 
-def test_auto_is_float32_on_a_cpu():
-    assert forward_dtype("auto", torch.device("cpu")) is None
+@pytest.mark.parametrize(("able", "dtype"), [({"avx512_bf16": True}, torch.bfloat16), ({"avx512_bf16": False}, None)])
+def test_auto_is_bfloat16_on_a_cpu_that_multiplies_it(
+    able: dict[str, bool], dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    assert forward_dtype("auto", torch.device("cpu")) is dtype
 
 
 def test_dropout_depends_on_seed_step_and_process_alone():
