@@ -20,6 +20,7 @@ from transformers import BertConfig, BertForPreTraining
 from zoo.blocks.documents import positions_of
 from zoo.data.batch import lay_rows
 from zoo.models.create import create_model
+from zoo.models.model import Model
 from zoo.objectives.cross_entropy import cross_entropy
 from zoo.training.memory import keep_large_blocks
 
@@ -44,7 +45,7 @@ def pack(texts: list[np.ndarray]) -> list[list[np.ndarray]]:
     return rows
 
 
-def ours(model: torch.nn.Module, texts: list[np.ndarray], dtype: torch.dtype) -> Callable[[], None]:
+def ours(model: Model, texts: list[np.ndarray], dtype: torch.dtype) -> Callable[[], None]:
     rows = pack(texts)
     tokens, documents = (torch.from_numpy(a) for a in lay_rows(rows, (len(rows), LENGTH), 0))
     scored = documents.flatten().nonzero().squeeze(1)[:: round(1 / SHARE)]
@@ -83,6 +84,34 @@ def peer(model: torch.nn.Module, texts: list[np.ndarray], dtype: torch.dtype) ->
     return step
 
 
+def build_peer(model: Model) -> BertForPreTraining:
+    """transformers' model of the same sizes."""
+    assert model.settings.encoder is not None
+    stack = model.settings.encoder.settings
+    return BertForPreTraining(
+        BertConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=stack.d_model,
+            num_hidden_layers=stack.n_layers,
+            num_attention_heads=stack.n_heads,
+            intermediate_size=stack.d_ff,
+            max_position_embeddings=LENGTH,
+        )
+    )
+
+
+def alternate(sides: dict[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+    """Median seconds of each side; the first step of each warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for repeat in range(repeats + 1):
+        for name, step in sides.items():
+            start = time.perf_counter()
+            step()
+            if repeat:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="bert-mini")
@@ -94,29 +123,15 @@ def main() -> None:
     keep_large_blocks()  # for both sides: the allocator is the process's
     texts = draw_texts(options.texts, np.random.default_rng(0))
     model = create_model(options.model, vocab_size=VOCABULARY, max_length=LENGTH).train()
-    stack = model.settings.encoder.settings
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=stack.d_model,
-        num_hidden_layers=stack.n_layers,
-        num_attention_heads=stack.n_heads,
-        intermediate_size=stack.d_ff,
-        max_position_embeddings=LENGTH,
-    )
-    sides = {"zoo": ours(model, texts, dtype), "transformers": peer(BertForPreTraining(config).train(), texts, dtype)}
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for repeat in range(options.repeats + 1):
-        for name, step in sides.items():
-            start = time.perf_counter()
-            step()
-            if repeat:  # the first step of each warms up
-                seconds[name].append(time.perf_counter() - start)
+    sides = {"zoo": ours(model, texts, dtype), "transformers": peer(build_peer(model).train(), texts, dtype)}
     real = sum(map(len, texts))
-    medians = {name: real / statistics.median(times) for name, times in seconds.items()}
-    print(f"{options.model}, {len(texts)} texts, {real} tokens, {options.precision}, {torch.get_num_threads()} threads, {platform.processor() or platform.machine()}, torch {torch.__version__}")
-    for name, speed in medians.items():
+    speeds = {name: real / seconds for name, seconds in alternate(sides, options.repeats).items()}
+    threads, machine = torch.get_num_threads(), platform.processor() or platform.machine()
+    print(f"{options.model}, {len(texts)} texts, {real} tokens, {options.precision}")
+    print(f"{threads} threads, {machine}, torch {torch.__version__}")
+    for name, speed in speeds.items():
         print(f"{name:>14}: {speed:8.0f} real tokens/s")
-    print(f"{'ratio':>14}: {medians['zoo'] / medians['transformers']:.2f}")
+    print(f"{'ratio':>14}: {speeds['zoo'] / speeds['transformers']:.2f}")
 
 
 if __name__ == "__main__":
