@@ -61,8 +61,9 @@ def test_pairs_fit_and_have_two_parts():
         assert all(piece.length >= 1 for piece in plan.pieces)
 
 
-def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones():
-    lengths = corpus(documents=200)
+@pytest.mark.parametrize("longest", [12, 28])  # the second: many a sentence does not fit behind the first part
+def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones(longest: int):
+    lengths = corpus(documents=200, longest=longest)
     borders = set(lengths.offsets["text"].tolist())
     plans = all_plans(lengths, epochs=5)
     for measure in (

@@ -33,8 +33,8 @@ class Sentences(Form):
     As in BERT, A and B are filled with consecutive sentences, and where B is drawn from elsewhere, what would have
     followed A is put back. We differ where BERT throws text away: a pair takes the sentences that fit instead of being
     truncated, a sentence that fits in no pair is cut at a token, and one that stands alone is split into A and B at a
-    token. A drawn B is about as long as the true one and begins and ends within a sentence where that one does, so
-    neither length nor a cut tells them apart. A single last token of a document is left out and counted.
+    token. A drawn B fills the pair as far as the true one would, and begins and ends within a sentence where that one
+    does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
     """
 
@@ -65,7 +65,9 @@ class Sentences(Form):
             pieces, label = (first, Piece("text", second.start, second.stop)), IS_NEXT
             at = second.stop
             if generator.random() < 0.5:
-                other = draw_other(lengths, document, second, room - first.length, generator)
+                fits = room - first.length
+                wanted = second.length if second.stop == end else fits  # only the end of a document stops B earlier
+                other = draw_other(lengths, document, second, wanted, fits, generator)
                 pieces, label = (first, other), IS_RANDOM
                 at = first.stop
             length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
@@ -92,16 +94,21 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
     return Piece("text", at, middle), Stretch(middle, stop, True, ends_inside)
 
 
-def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
-    """A stretch of another document that begins, ends and is about as long as `like`, at most `room` tokens."""
+def draw_other(
+    lengths: Lengths, document: int, like: Stretch, wanted: int, room: int, generator: np.random.Generator
+) -> Piece:
+    """A stretch of another document that begins and ends as `like`, of about `wanted` and at most `room` tokens."""
     other = int(generator.integers(lengths.documents - 1))
     borders = lengths.borders("text", other + (other >= document))
-    roomy = int(np.searchsorted(borders, borders[-1] - like.length, side="right"))  # sentences with enough text behind
-    sentence = int(generator.integers(max(1, min(roomy, len(borders) - 1))))
+    behind = np.flatnonzero(borders[-1] - borders[:-1] >= like.length)  # sentences with enough text from there on
+    # a true B that ends with a sentence begins with one that fits: a drawn one that had to be cut would be told by it
+    whole = behind if like.ends_inside else behind[np.diff(borders)[behind] <= room]
+    choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
+    sentence = int(generator.choice(choice))
     start, stop = int(borders[sentence]), int(borders[sentence + 1])
     if like.begins_inside and stop - start >= 2:
         start = int(generator.integers(start + 1, stop))
     ends = borders[(borders > start) & (borders <= start + room)]
     if like.ends_inside or not len(ends):
         return Piece("text", start, min(start + like.length, int(borders[-1])))
-    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))
+    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - wanted))]))
