@@ -2,7 +2,7 @@
 
     python benchmarks/training_step.py --model bert-mini --texts 64
 
-Both sides get the same texts of random lengths (up to 128 tokens), the same sizes, dropout, precision and optimizer, and
+Both sides get the same texts of random lengths (up to 128 tokens), sizes, dropout, precision and optimizer, and
 alternate in one process. Peer: transformers' BertForPreTraining, each batch padded to its longest text, as its data
 collator does. Printed: the median of each side, the ratio, and the machine.
 """
