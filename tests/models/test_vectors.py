@@ -37,6 +37,15 @@ def test_found_tokens_start_from_the_file_and_the_others_stay(tmp_path: Path):
     assert torch.equal(table[[0, 2]], before[[0, 2]])
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_both_parts_of_a_translator_start_from_the_file(tmp_path: Path, shared: bool):
+    model = create_model("transformer-nano", vocab_size=3, **{"embeddings.shared": shared})
+    path = written(tmp_path, f"cat {' '.join(['2'] * 32)}\n")
+    assert start_from_vectors(model, path, [None, "cat", "dog"]) == (1, 2)
+    for part in (model.encoder, model.decoder):
+        torch.testing.assert_close(part.embeddings.tokens.weight[1], torch.full((32,), 2.0))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

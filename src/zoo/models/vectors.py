@@ -60,16 +60,22 @@ def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) ->
     Args:
         words: by token id, its word; None where a token is none.
     """
-    embeddings = model.stream.embeddings
-    assert embeddings is not None, "a stream of tokens has embeddings"
-    table = embeddings.tokens.weight
-    known = [word for word in words if word]
-    vectors = read_vectors(path, table.shape[1], {form for word in known for form in (word, word.lower())})
-    count = 0
-    with torch.no_grad():
-        for token, word in enumerate(words):
-            vector = vectors.get(word, vectors.get(word.lower())) if word else None
-            if vector is not None:
-                table[token] = vector
-                count += 1
-    return count, len(known)
+    known = {token: word for token, word in enumerate(words) if word}
+    wanted = {form for word in known.values() for form in (word, word.lower())}
+    found: set[int] = set()
+    for table in token_tables(model):
+        vectors = read_vectors(path, table.shape[1], wanted)
+        with torch.no_grad():
+            for token, word in known.items():
+                vector = vectors.get(word, vectors.get(word.lower()))
+                if vector is not None:
+                    table[token] = vector
+                    found.add(token)
+    return len(found), len(known)
+
+
+def token_tables(model: Model) -> list[Tensor]:
+    """The model's matrices of token vectors, one that two parts share once."""
+    parts = [part for part in (model.encoder, model.decoder) if part is not None]
+    tables = [part.embeddings.tokens.weight for part in parts if part.embeddings is not None]
+    return list({id(table): table for table in tables}.values())
