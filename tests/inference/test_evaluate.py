@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from zoo.data.cache import open_cache
 from zoo.data.order import Examples
@@ -45,6 +46,35 @@ def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
     shape = row_shape(loaded.task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
     return Evaluation(examples, split, generate=GenerateSettings(max_new_tokens=3), **settings)  # type: ignore[arg-type]
+
+
+def classified(folder: Path, test: str) -> tuple[Loaded, Evaluation]:
+    """A classifier of three classes, and its evaluation on a test split of these lines."""
+    (folder / "train.csv").write_text("text,label\na,x\nb,y\nc,z\n")
+    (folder / "test.csv").write_text(test)
+    tree = {"objective": "classification", "source": {"files": {"train": "train.csv", "test": "test.csv"}}, "length": 8}
+    task = read_task({**tree, "labels": ["x", "y", "z"]}, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"] * 3)
+    model = create_model("bert-nano", vocab_size=tokenizer.vocab_size, heads=[{"name": "classification", "labels": 3}])
+    loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+    split = open_cache(load_rows(task, folder, ["test"]), "text", tokenizer)["test"]
+    form = loaded.mixture.form(["text"], loaded.stream)
+    shape = row_shape(task, model)
+    examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
+    return loaded, Evaluation(examples, split)
+
+
+def test_a_split_without_labels_has_no_metric_of_classes(tmp_path: Path):
+    loaded, evaluation = classified(tmp_path, "text\na\nb\n")
+    with pytest.raises(ValueError, match="classification/f1: no row of this split has a label"):
+        evaluation.run(loaded, ["f1"])
+
+
+def test_f1_knows_how_many_classes_there_are_beyond_those_it_meets(tmp_path: Path):
+    loaded, evaluation = classified(tmp_path, "text,label\na,x\nb,x\n")
+    for parameter in loaded.model.heads.parameters():
+        torch.nn.init.zeros_(parameter)  # all scores are equal: the first class is answered
+    assert evaluation.run(loaded, ["f1"])["classification/f1"] == 1.0  # of class 1 alone it would be 0
 
 
 def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):

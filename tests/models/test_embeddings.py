@@ -1,5 +1,6 @@
 """Token, segment and position vectors, their scale, norm and dropout."""
 
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -33,3 +34,9 @@ def test_scaled_token_vectors_are_multiplied_by_the_root_of_d_model_before_posit
 def test_dropout_comes_last():
     embeddings = Embeddings(11, 6, 1.0, EmbeddingSettings(norm=norms.parse("layernorm"))).train()
     assert not embeddings(TOKENS, None, AT, [], 3).any()
+
+
+@pytest.mark.parametrize("segments", [-1, 1])
+def test_segments_that_could_not_tell_two_texts_apart_are_refused(segments: int):
+    with pytest.raises(ValueError, match=rf"segments must be 0 \(none\) or at least 2 .*, got {segments}"):
+        EmbeddingSettings(segments=segments)

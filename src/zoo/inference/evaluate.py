@@ -146,7 +146,10 @@ class Evaluation:
             return compute(chosen.metric, predictions=texts[0], references=texts[1])
         if needs == "classes":
             pairs = total.classes[chosen.objective]
-            return compute(chosen.metric, predictions=[p for p, _ in pairs], references=[t for _, t in pairs])
+            if not pairs:
+                raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
+            answered = {"predictions": [p for p, _ in pairs], "references": [t for _, t in pairs]}
+            return compute(chosen.metric, **answered, classes=len(self.split.labels))
         loss, count = [total.likelihood[chosen.objective]], [total.count[chosen.objective]]
         inputs = {"loss": loss, "count": count, "bytes": [int(self.split.bytes.sum())]}
         return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})

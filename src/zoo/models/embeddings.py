@@ -32,6 +32,12 @@ class EmbeddingSettings:
     vectors: str | None = None
     frozen: bool = False
 
+    def __post_init__(self) -> None:
+        if self.segments < 0 or self.segments == 1:
+            raise ValueError(
+                f"segments must be 0 (none) or at least 2 (one for each text of a pair), got {self.segments}"
+            )
+
 
 class Embeddings(nn.Module):
     """Token vectors, plus segment vectors, plus whatever the position embeds; then norm and dropout.
