@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from zoo.cli.options import Checkpoint
 from zoo.hub.api import export as run_export
 
 
 def export(
-    checkpoint: Annotated[str, typer.Argument(help="A run, or a checkpoint folder inside one.")],
+    checkpoint: Checkpoint,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty.")],
     to: Annotated[str | None, typer.Option("--to", metavar="TARGET", help="The first that fits, unless given.")] = None,
 ) -> None:

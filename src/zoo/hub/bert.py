@@ -76,6 +76,7 @@ target = Target(
             pair=ENCODED_PAIR,
             requirements=MASKED_LM_REQUIREMENTS,
             renames=(*MASKED_LM, *POOLER, *NEXT_SENTENCE),
+            reads_roles=True,
             pipeline="fill-mask",
         ),
         NativeClass(
@@ -86,6 +87,7 @@ target = Target(
             pair=ENCODED_PAIR,
             requirements=MASKED_LM_REQUIREMENTS,
             renames=MASKED_LM,
+            reads_roles=True,
             pipeline="fill-mask",
         ),
         NativeClass(

@@ -94,6 +94,7 @@ class NativeClass:
         renames, requirements, keys: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         generates: whether it writes text.
+        reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
         pipeline: the name of its task in pipelines and model cards.
     """
 
@@ -106,6 +107,7 @@ class NativeClass:
     requirements: tuple[Requirement, ...] = ()
     keys: tuple[Key, ...] = ()
     generates: bool = False
+    reads_roles: bool = False
     pipeline: str | None = None
 
 

@@ -26,7 +26,7 @@ def tokenizer_files(tokenizer: Tokenizer, target: Target, chosen: NativeClass, l
     """The contents of the tokenizer's files, by name."""
     return {
         "tokenizer.json": with_template(tokenizer, target, chosen).to_str(pretty=True).encode(),
-        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, target, longest)),
+        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, target, chosen, longest)),
     }
 
 
@@ -51,7 +51,7 @@ def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]
     return [f"{name}:{int(one)}" for name, one in zip(names, second, strict=True)]
 
 
-def tokenizer_config(tokenizer: Tokenizer, target: Target, longest: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, target: Target, chosen: NativeClass, longest: int) -> dict[str, Any]:
     """How AutoTokenizer wraps tokenizer.json."""
     inputs = ["input_ids", *(["token_type_ids"] if target.segments else []), "attention_mask"]
     tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
@@ -62,6 +62,7 @@ def tokenizer_config(tokenizer: Tokenizer, target: Target, longest: int) -> dict
         "model_input_names": inputs,
         "padding_side": "right",
         "clean_up_tokenization_spaces": False,
+        "split_special_tokens": not chosen.reads_roles,  # what a text spells is text, as it was in training
         **tokens,
     }
 
