@@ -21,6 +21,7 @@ from zoo.training.settings import resolve_training
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:.*-m )?zoo (.+)")
 SYNOPSIS = re.compile(r"[…\[]")
@@ -50,6 +51,24 @@ def understand(line: str) -> dict[str, Any]:
     app.command()(load(COMMANDS[name][0]))
     context = typer.main.get_command(app).make_context(name, words)
     return dict(context.params)
+
+
+def files(key: str) -> list[str]:
+    """The YAML files of the pages that have a key."""
+    blocks = [match[1] for page in PAGES for match in YAML.finditer(page.read_text("utf-8"))]
+    return [block for block in blocks if re.search(f"^{key}:", block, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("text", files("base"))
+def test_every_model_file_of_the_pages_can_be_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(text, "utf-8")
+    load_settings(str(tmp_path / "my.yaml"))
+
+
+@pytest.mark.parametrize("text", files("objective"))
+def test_every_task_file_of_the_pages_can_be_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(text, "utf-8")
+    load_task(tmp_path / "my.yaml")
 
 
 @pytest.mark.parametrize("line", commands())
