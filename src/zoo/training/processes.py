@@ -103,7 +103,7 @@ def describe_processes(accelerator: Accelerator, settings: Training) -> str:
     dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
     precision = str(dtype).removeprefix("torch.")
     threads = torch.get_num_threads()
-    return f"{strategy} on {device_name(accelerator.device)}, {precision}, {threads} CPU threads each"
+    return f"{strategy} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
 
 
 def begin_run(accelerator: Accelerator, folder: Path, files: RunFiles, resume: bool) -> Run:
