@@ -12,7 +12,7 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
     """Set a share of the numbers to 0 and divide the others by what is left.
 
     Source: Srivastava et al. 2014, section 4, in the inverted form. On a CPU torch draws one float for each number,
-    which took a quarter of a bfloat16 BERT's training step; here four are decided by one 64-bit draw of torch's generator.
+    which took a quarter of a BERT's training step; here four are decided by one 64-bit draw of torch's generator.
     """
     dropped = round(share * STEPS)
     if not training or not dropped:
