@@ -9,7 +9,14 @@ from zoo.hub.facts import facts_of
 from zoo.hub.targets import choose_target, fits, obstacles, targets
 from zoo.models.settings import load_settings
 
-FITTING = {"bert-base": "bert", "bert-tiny": "bert", "gpt2": "gpt2", "gpt": "openai-gpt", "transformer-base": "marian"}
+FITTING = {
+    "bert-base": "bert",
+    "bert-tiny": "bert",
+    "gpt2": "gpt2",
+    "gpt": "openai-gpt",
+    "transformer-base": "marian",
+    "transformer-pre-norm": "pegasus",
+}
 BERT, GPT2 = targets["bert"].family, targets["gpt2"].family
 
 

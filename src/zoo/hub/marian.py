@@ -7,12 +7,13 @@ Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 """
 
 from zoo.hub.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.requirements import plain_blocks
+from zoo.hub.requirements import both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, first, key
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
 TOKENS = "{}.stack.embeddings.tokens.weight"
 ROWS, COLUMNS = split_halves(0), split_halves(1)
+LOGITS_BIAS = same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True))
 
 
 def stream_norm(ours: str, theirs: str) -> tuple[Rename, Rename]:
@@ -52,10 +53,27 @@ def layers(side: str) -> tuple[Rename, ...]:
     )
 
 
-def sides(name: str) -> tuple[str, str]:
-    """The setting of both sides."""
-    return f"encoder.{name}", f"decoder.{name}"
-
+LAYERS = (
+    *layers("encoder"),
+    *layers("decoder"),
+    *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
+    *stream_norm("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
+)
+SIZES = (
+    key("d_model", *both("d_model")),
+    key("encoder_layers", "encoder.n_layers"),
+    key("decoder_layers", "decoder.n_layers"),
+    key("encoder_attention_heads", "encoder.n_heads"),
+    key("decoder_attention_heads", "decoder.n_heads"),
+    key("encoder_ffn_dim", "encoder.d_ff"),
+    key("decoder_ffn_dim", "decoder.d_ff"),
+    key("activation_function", *both("feed_forward.activation"), names=ACTIVATIONS),
+    key("max_position_embeddings", *both("max_length"), merge=max),
+    key("scale_embedding", "embeddings.scale"),
+    key("dropout", *both("dropout"), merge=first),
+    key("attention_dropout", *both("attention.dropout"), merge=first),
+    key("activation_dropout", *both("feed_forward.dropout"), merge=first),
+)
 
 target = Target(
     name="marian",
@@ -71,21 +89,10 @@ target = Target(
         Requirement("embeddings.segments", (0,)),
     ),
     keys=(
-        key("vocab_size", *sides("vocab_size")),
-        key("d_model", *sides("d_model")),
-        key("encoder_layers", "encoder.n_layers"),
-        key("decoder_layers", "decoder.n_layers"),
-        key("encoder_attention_heads", "encoder.n_heads"),
-        key("decoder_attention_heads", "decoder.n_heads"),
-        key("encoder_ffn_dim", "encoder.d_ff"),
-        key("decoder_ffn_dim", "decoder.d_ff"),
-        key("activation_function", *sides("feed_forward.activation"), names=ACTIVATIONS),
-        key("max_position_embeddings", *sides("max_length"), merge=max),
-        key("scale_embedding", "embeddings.scale"),
+        key("vocab_size", "encoder.vocab_size"),
+        key("decoder_vocab_size", "decoder.vocab_size"),
         key("share_encoder_decoder_embeddings", "embeddings.shared"),
-        key("dropout", *sides("dropout"), merge=first),
-        key("attention_dropout", *sides("attention.dropout"), merge=first),
-        key("activation_dropout", *sides("feed_forward.dropout"), merge=first),
+        *SIZES,
     ),
     constants={"is_encoder_decoder": True, "forced_eos_token_id": None},
     roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
@@ -93,10 +100,7 @@ target = Target(
         same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS, when=("embeddings.shared", True)),
         same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
         same(TOKENS.format("decoder"), "model.decoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
-        *layers("encoder"),
-        *layers("decoder"),
-        *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
-        *stream_norm("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
+        *LAYERS,
     ),
     classes=(
         NativeClass(
@@ -114,7 +118,7 @@ target = Target(
             keys=(key("tie_word_embeddings", "heads.language.tied"),),
             renames=(
                 same("heads.language.output.weight", "lm_head.weight", COLUMNS, when=("heads.language.tied", False)),
-                same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True)),
+                LOGITS_BIAS,
             ),
             generates=True,
             pipeline="translation",

@@ -9,6 +9,11 @@ def as_in(path: str, other: str) -> Requirement:
     return Requirement(path, lambda facts: facts[other], f"as {other}")
 
 
+def both(name: str) -> tuple[str, str]:
+    """A setting of both sides."""
+    return f"encoder.{name}", f"decoder.{name}"
+
+
 def plain_attention(side: str) -> tuple[Requirement, ...]:
     """Heads of their own, d_model / n_heads wide, that see everything, with biases and nothing else learned."""
     return (

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from zoo.hub.facts import Facts, facts_of
 from zoo.hub.renaming import Rename
 from zoo.models.settings import ModelSettings
@@ -123,6 +125,7 @@ class Target:
         keys: config.json <- settings. constants: config.json <- always the same.
         roles: config.json <- the token of a role.
         renames: the tensors that all its classes have.
+        tables: their tensors that follow from settings alone; importing passes them over.
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
         segments: whether pairs are told apart by token types.
@@ -139,6 +142,7 @@ class Target:
     classes: tuple[NativeClass, ...]
     longest: str
     constants: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
     segments: bool = False
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:

@@ -1,0 +1,62 @@
+"""Native target `pegasus`: pre-norm encoder-decoders with sinusoids that are transformers' PegasusFor… class.
+
+Its layers are those of `marian`, with norms in other places; its class calls the table of sinusoids missing where the
+file does not hold it.
+
+Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
+"""
+
+from torch import Tensor
+
+from zoo.blocks.position import sinusoids
+from zoo.hub.facts import Facts
+from zoo.hub.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
+from zoo.hub.renaming import same
+from zoo.hub.requirements import both, plain_blocks
+from zoo.hub.target import NativeClass, Requirement, Target, key
+
+
+def table(facts: Facts) -> Tensor:
+    """The sinusoids of every position, all sines before all cosines."""
+    longest = max(facts[path][0] for path in both("max_length"))
+    return COLUMNS.there(sinusoids(longest, facts["encoder.d_model"][0]))
+
+
+target = Target(
+    name="pegasus",
+    model_type="pegasus",
+    family="transformers' Pegasus",
+    sides=("encoder", "decoder"),
+    requirements=(
+        *plain_blocks("encoder", "pre_norm", "sinusoidal", ends_with_norm=True),
+        *plain_blocks("decoder", "pre_norm", "sinusoidal", ends_with_norm=True),
+        Requirement("encoder.norm.eps", (1e-5,)),
+        Requirement("decoder.norm.eps", (1e-5,)),
+        Requirement("embeddings.norm", (None,)),
+        Requirement("embeddings.segments", (0,)),
+        Requirement("embeddings.shared", (True,)),
+    ),
+    keys=(key("vocab_size", *both("vocab_size")), *SIZES),
+    constants={"is_encoder_decoder": True, "forced_eos_token_id": None, "tie_word_embeddings": True},
+    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
+    renames=(
+        same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS),
+        *LAYERS,
+        *stream_norm("encoder.stack.norm", "model.encoder.layer_norm"),
+        *stream_norm("decoder.stack.norm", "model.decoder.layer_norm"),
+    ),
+    tables={f"model.{side}.embed_positions.weight": table for side in ("encoder", "decoder")},
+    classes=(
+        NativeClass(
+            name="PegasusForConditionalGeneration",
+            auto="AutoModelForSeq2SeqLM",
+            heads={"language": "logits"},
+            text=(None, "end"),
+            requirements=(Requirement("heads.language.tied", (True,)),),
+            renames=(LOGITS_BIAS,),
+            generates=True,
+            pipeline="translation",
+        ),
+    ),
+    longest="encoder.max_length",
+)

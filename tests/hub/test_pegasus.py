@@ -1,0 +1,87 @@
+"""Pre-norm encoder-decoders with sinusoids are transformers' Pegasus."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from zoo.hub.facts import facts_of
+from zoo.hub.renaming import rename, rename_back
+from zoo.hub.targets import obstacles, targets
+from zoo.models.generate import generate
+from zoo.models.search import parse_generate
+from zoo.models.settings import load_settings
+from zoo.runs.tensors import unique_tensors
+
+PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
+ODD = {"d_model": 21, "encoder.n_heads": 3, "decoder.n_heads": 7, "encoder.n_layers": 1, "decoder.max_length": 50}
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {**ODD, "heads.language.bias": True, "embeddings.scale": False},
+    {"encoder.d_ff": 13, "encoder.feed_forward.activation": "gelu", "decoder.feed_forward.activation": "gelu"},
+    {"encoder.feed_forward.activation": "gelu_tanh", "decoder.feed_forward.activation": "gelu_tanh"},
+]
+
+
+@pytest.mark.parametrize("sets", CHOICES)
+def test_pre_norm_models_are_exported_and_checked(build: Any, export: Any, sets: dict[str, Any]):
+    report = export(build("transformer-nano", PRE_NORM | sets))
+    assert (report.target, report.class_name) == ("pegasus", "PegasusForConditionalGeneration")
+    assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
+    assert report.check.generated == 5
+
+
+@torch.no_grad()
+def test_sources_and_targets_of_different_length_agree(build: Any, export: Any):
+    given = build("transformer-nano", PRE_NORM | ODD)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
+    source, tokens = torch.randint(5, 150, (3, 37)), torch.randint(5, 150, (3, 8))
+    there = torch.arange(37) < torch.tensor([[37], [5], [1]])
+    ours = given.model.double().eval()(tokens, source, source_documents=there.long()).logits
+    theirs = model(source, attention_mask=there, decoder_input_ids=tokens).logits
+    torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
+
+
+def test_beams_write_the_same_texts(build: Any, export: Any):
+    given = build("transformer-nano", PRE_NORM, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
+    source = torch.tensor([[11, 24, 30, 3]])
+    settings = parse_generate(dict(given.generate))
+    ours = generate(given.model.double(), [[2]], settings, 3, source)[0].tokens
+    assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
+
+
+def test_the_table_of_sinusoids_is_what_their_class_computes(build: Any, export: Any, tmp_path: Path):
+    report = export(build("transformer-nano", PRE_NORM | ODD))
+    written = load_file(report.folder / "model.safetensors")["model.decoder.embed_positions.weight"]
+    config = transformers.AutoConfig.from_pretrained(report.folder)
+    theirs = transformers.PegasusForConditionalGeneration(config).model.decoder.embed_positions.weight
+    assert written.shape == (50, 21)
+    torch.testing.assert_close(written, theirs.detach(), atol=1e-7, rtol=0)
+
+
+def test_renames_undo_themselves(build: Any):
+    given = build("transformer-nano", PRE_NORM | ODD | {"heads.language.bias": True})
+    table, facts = (*targets["pegasus"].renames, *targets["pegasus"].classes[0].renames), facts_of(given.settings)
+    ours = unique_tensors(given.model)
+    back = rename_back(rename(ours, table, facts), table, facts)
+    assert back.keys() == ours.keys()
+    assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
+
+
+IN_THE_WAY = [
+    ({"embeddings.shared": False}, "embeddings.shared is false; transformers' Pegasus has true"),
+    ({"heads.language.tied": False}, "heads.language.tied is false; transformers' Pegasus has true"),
+    ({"decoder.final_norm": False}, "decoder.final_norm is false; transformers' Pegasus has null or true"),
+    ({"decoder.block": "post_norm"}, "decoder.block is post_norm; transformers' Pegasus has pre_norm"),
+    ({"encoder.position": "relative"}, "encoder.position is relative; transformers' Pegasus has sinusoidal"),
+]
+
+
+@pytest.mark.parametrize(("sets", "words"), IN_THE_WAY)
+def test_the_choice_in_the_way_is_named(sets: dict[str, Any], words: str):
+    pairs = [(tuple(path.split(".")), value) for path, value in (PRE_NORM | sets).items()]
+    assert obstacles(load_settings("transformer-nano", pairs))["pegasus"] == words
