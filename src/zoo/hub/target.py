@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+from tokenizers import Tokenizer as Backend
 from torch import Tensor
 
 from zoo.hub.facts import Facts, facts_of
 from zoo.hub.renaming import Rename
 from zoo.models.settings import ModelSettings
 from zoo.objectives.template import Template
+from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
 Allowed = tuple[Any, ...] | Callable[[Facts], tuple[Any, ...]]
+Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
+Recipe = Callable[[Mapping[str, bytes], Mapping[str, Any]], Backend | None]
 
 
 @dataclass(frozen=True)
@@ -40,23 +45,41 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Change:
+    """How a value is written in their config.json, and how it is read back."""
+
+    there: Callable[[Any], Any]
+    back: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
 class Key:
     """A key of their config.json that holds a setting of ours.
 
     Args:
-        theirs: the key.
+        theirs: the key; dots lead into maps, as in `rope_parameters.rope_theta`.
         paths: of the setting; several settings, and all layers, must have one value.
         names: our word -> theirs, for all words that they know.
         merge: makes one value of several that may differ, because no output depends on them.
+        through: for values that they count or spell in another way.
+        otherwise: what is written where the model has no such setting, in their words.
+        default: what a config.json means that lacks the key, in their words: the default of their config class.
+        null: what null means there, in their words, by other keys.
+        also: more words of theirs -> the word in `names` that means the same.
     """
 
     theirs: str
     paths: tuple[str, ...]
     names: Mapping[Any, Any] | None = None
     merge: Merge | None = None
+    through: Change | None = None
+    otherwise: Any = None
+    default: Any = REQUIRED
+    null: Callable[[Config], Any] | None = None
+    also: Mapping[Any, Any] = field(default_factory=dict)
 
     def values(self, facts: Facts) -> list[Any]:
-        return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, (None,))))
+        return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, ())))
 
     def obstacle(self, facts: Facts, family: str) -> str | None:
         """What is in the way, and what the family has instead."""
@@ -71,18 +94,64 @@ class Key:
     def value(self, facts: Facts) -> Any:
         """What is written."""
         values = self.values(facts)
+        if not values:
+            return self.otherwise
         value = values[0] if self.merge is None else self.merge(values)
+        if self.through is not None:
+            value = self.through.there(value)
         return value if self.names is None else self.names[value]
 
+    def back(self, value: Any) -> dict[str, Any]:
+        """Settings by path, from what is written.
 
-def key(theirs: str, *paths: str, names: Mapping[Any, Any] | None = None, merge: Merge | None = None) -> Key:
+        Raises:
+            ValueError: a word that `names` lacks.
+        """
+        if value == self.otherwise and self.otherwise is not None:
+            return {}
+        if self.names is not None:
+            value = self.also.get(value, value) if isinstance(value, str) else value
+            known = [ours for ours, theirs in self.names.items() if type(theirs) is type(value) and theirs == value]
+            if not known:
+                raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")
+            value = known[0]
+        if self.through is not None:
+            value = self.through.back(value)
+        return dict.fromkeys(self.paths, value)
+
+
+def key(
+    theirs: str,
+    *paths: str,
+    names: Mapping[Any, Any] | None = None,
+    merge: Merge | None = None,
+    through: Change | None = None,
+    otherwise: Any = None,
+    default: Any = REQUIRED,
+    null: Callable[[Config], Any] | None = None,
+    also: Mapping[Any, Any] = MappingProxyType({}),
+) -> Key:
     """A key of their config.json."""
-    return Key(theirs, paths, names, merge)
+    return Key(theirs, paths, names, merge, through, otherwise, default, null, also)
 
 
 def first(values: Sequence[Any]) -> Any:
     """For settings that act in training only: the first layer's."""
     return values[0]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A tensor of theirs that a file may hold although it is tied to another one.
+
+    Args:
+        theirs: the copy. of: what it is tied to.
+        untied: the setting that is false where the two differ; None: the copy is what their class uses then.
+    """
+
+    theirs: str
+    of: str
+    untied: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +162,7 @@ class NativeClass:
         name: the class.
         auto: the Auto class that finds it.
         heads: head -> the field of the class's output with its logits.
-        renames, requirements, keys: what it adds to those of its family.
+        renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         generates: whether it writes text.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
@@ -108,6 +177,7 @@ class NativeClass:
     renames: tuple[Rename, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     keys: tuple[Key, ...] = ()
+    copies: tuple[Copy, ...] = ()
     generates: bool = False
     reads_roles: bool = False
     pipeline: str | None = None
@@ -129,6 +199,11 @@ class Target:
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
         segments: whether pairs are told apart by token types.
+        prefix: of the names of tensors, which files of their headless class leave out.
+        copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
+        demands: key -> the values with which a config.json is this family, where export does not write the key.
+        lenient: the constants that say nothing about the model; importing takes any value of theirs.
+        recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
     """
 
     name: str
@@ -144,6 +219,12 @@ class Target:
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
     segments: bool = False
+    prefix: str = ""
+    copies: tuple[Copy, ...] = ()
+    strays: tuple[str, ...] = ()
+    demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    lenient: tuple[str, ...] = ()
+    recipe: Recipe | None = None
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
         """The first class that carries the model's first head and has no head that the model lacks."""
