@@ -36,7 +36,7 @@ target = Target(
         Requirement("embeddings.segments", (0,)),
         Requirement("embeddings.shared", (True,)),
     ),
-    keys=(key("vocab_size", *both("vocab_size")), *SIZES),
+    keys=(key("vocab_size", *both("vocab_size"), default=50265), *SIZES),
     constants={"is_encoder_decoder": True, "forced_eos_token_id": None, "tie_word_embeddings": True},
     roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
     renames=(
