@@ -4,10 +4,8 @@ from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.export import ExportReport, export_model
-from zoo.hub.exportable import Exportable
-from zoo.inference.loaded import Loaded, load_run
+from zoo.hub.trained import exportable
 from zoo.models.model import Model
-from zoo.runs.saved import SavedRun
 
 
 def load(path: str | Path) -> Model:
@@ -30,23 +28,4 @@ def export(path: str | Path, folder: str | Path, target: str | None = None) -> E
         ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
-    saved = resolve(path)
-    loaded = load_run(saved)
-    given = Exportable(
-        model=loaded.model,
-        tokenizer=loaded.tokenizer,
-        heads=loaded.mixture.heads,
-        labels=loaded.task.labels or (),
-        generate=loaded.task.generate,
-        facts=facts_of_run(loaded, saved),
-    )
-    return export_model(given, Path(folder), target)
-
-
-def facts_of_run(loaded: Loaded, saved: SavedRun) -> list[str]:
-    """What a model card tells of the run."""
-    facts = [f"objective: {', '.join(loaded.mixture.members)}", f"steps of training: {saved.step:,}"]
-    best = saved.checkpoint.state.get("best")
-    if best and best["step"] == saved.step:
-        facts.append(f"in validation: {best['metric']} {best['value']:.4g}")
-    return facts
+    return export_model(exportable(resolve(path)), Path(folder), target)

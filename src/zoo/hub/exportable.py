@@ -10,6 +10,9 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
 
+ADDRESS = "path/to/this/folder"
+
+
 @dataclass(frozen=True)
 class Exportable:
     """A model with its tokenizer and task.
@@ -19,6 +22,7 @@ class Exportable:
         labels: the names of the classes, where there is a classification head; empty: none are known.
         generate: how the task generates, as task files say it.
         facts: what a model card tells of the run, line by line.
+        address: where the export will be found, as its card says it: `org/name` on the hub.
     """
 
     model: Model
@@ -27,6 +31,7 @@ class Exportable:
     labels: Sequence[str] = ()
     generate: Mapping[str, Any] = field(default_factory=dict)
     facts: Sequence[str] = ()
+    address: str = ADDRESS
 
     @property
     def settings(self) -> ModelSettings:
