@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -66,6 +67,7 @@ class Key:
         default: what a config.json means that lacks the key, in their words: the default of their config class.
         null: what null means there, in their words, by other keys.
         also: more words of theirs -> the word in `names` that means the same.
+        joined: the settings together are one word: `names` has their values as a tuple.
     """
 
     theirs: str
@@ -77,8 +79,11 @@ class Key:
     default: Any = REQUIRED
     null: Callable[[Config], Any] | None = None
     also: Mapping[Any, Any] = field(default_factory=dict)
+    joined: bool = False
 
     def values(self, facts: Facts) -> list[Any]:
+        if self.joined:
+            return list(product(*(facts.get(path, ()) for path in self.paths)))
         return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, ())))
 
     def obstacle(self, facts: Facts, family: str) -> str | None:
@@ -88,7 +93,8 @@ class Key:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
         unknown = [value for value in values if self.names is not None and value not in self.names]
         if unknown:
-            return f"{self.paths[0]} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
+            settings = " and ".join(self.paths if self.joined else self.paths[:1])
+            return f"{settings} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
         return None
 
     def value(self, facts: Facts) -> Any:
@@ -117,7 +123,7 @@ class Key:
             value = known[0]
         if self.through is not None:
             value = self.through.back(value)
-        return dict.fromkeys(self.paths, value)
+        return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)
 
 
 def key(
@@ -130,9 +136,10 @@ def key(
     default: Any = REQUIRED,
     null: Callable[[Config], Any] | None = None,
     also: Mapping[Any, Any] = MappingProxyType({}),
+    joined: bool = False,
 ) -> Key:
     """A key of their config.json."""
-    return Key(theirs, paths, names, merge, through, otherwise, default, null, also)
+    return Key(theirs, paths, names, merge, through, otherwise, default, null, also, joined)
 
 
 def first(values: Sequence[Any]) -> Any:
@@ -262,4 +269,6 @@ def written(value: Any) -> str:
     """A value as files write it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple):
+        return " ".join(map(written, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
