@@ -1,6 +1,6 @@
 """Settings as a flat table."""
 
-from zoo.hub.facts import facts_of
+from zoo.hub.facts import by_layer, facts_of
 from zoo.models.settings import load_settings
 
 
@@ -28,3 +28,32 @@ def test_what_a_model_lacks_is_missing():
     facts = facts_of(load_settings("gpt-nano"))
     assert not [path for path in facts if path.startswith("encoder")]
     assert "heads.masked_lm" not in facts
+
+
+def test_what_follows_from_other_settings_is_written_out():
+    facts = facts_of(load_settings("gpt-nano"))
+    (d_model,), (n_heads,) = facts["decoder.d_model"], facts["decoder.n_heads"]
+    assert facts["decoder.attention.n_kv_heads"] == (n_heads,)
+    assert facts["decoder.attention.d_key"] == facts["decoder.attention.d_value"] == (d_model // n_heads,)
+
+
+WINDOWS = [(("decoder", "attention", "window"), [None, 3, 3]), (("decoder", "n_layers"), 4)]
+
+
+def test_layers_with_a_window_and_those_without_are_told_apart():
+    facts = facts_of(load_settings("gpt-nano", [*WINDOWS, (("decoder", "d_ff"), [7, 5, 5])]))
+    assert facts["decoder.layers"] == (("global", "local", "local", "global"),)
+    assert facts["decoder.d_ff in global layers"] == (7,) and facts["decoder.d_ff in local layers"] == (5,)
+    assert facts["decoder.attention.window in local layers"] == (3,)
+
+
+def test_settings_of_kinds_of_layers_become_lists_again():
+    given = {"decoder.layers": ["global", "local", "local"], "decoder.n_heads": 2}
+    given |= {"decoder.attention.window in local layers": 3, "decoder.d_ff in global layers": 7}
+    given |= {"decoder.d_ff in local layers": 5}
+    found = by_layer(given)
+    assert found == {"decoder.n_heads": 2, "decoder.attention.window": [None, 3, 3], "decoder.d_ff": [7, 5, 5]}
+
+
+def test_settings_of_a_kind_that_no_layer_has_are_passed_over():
+    assert by_layer({"decoder.layers": ["global"], "decoder.attention.window in local layers": 3}) == {}

@@ -59,8 +59,8 @@ IN_THE_WAY = [
     ("bert-nano", {f"{ATTENTION}.qk_norm": "layernorm"}, f"{ATTENTION}.qk_norm is layernorm", "false"),
     ("bert-nano", {f"{ATTENTION}.sinks": True}, f"{ATTENTION}.sinks is true", "false"),
     ("bert-nano", {f"{ATTENTION}.bias": False}, f"{ATTENTION}.bias is false", "true"),
-    ("bert-nano", {f"{ATTENTION}.d_key": 5}, f"{ATTENTION}.d_key is 5", "null or 8 (d_model / n_heads)"),
-    ("bert-nano", {f"{ATTENTION}.d_value": 5}, f"{ATTENTION}.d_value is 5", "null or 8 (d_model / n_heads)"),
+    ("bert-nano", {f"{ATTENTION}.d_key": 5}, f"{ATTENTION}.d_key is 5", "8 (d_model / n_heads)"),
+    ("bert-nano", {f"{ATTENTION}.d_value": 5}, f"{ATTENTION}.d_value is 5", "8 (d_model / n_heads)"),
     ("bert-nano", {ATTENTION: {"name": "grouped", "n_kv_heads": 2}}, f"{ATTENTION} is grouped", "full"),
     ("bert-nano", {MLP: "gated"}, f"{MLP} is gated", "mlp"),
     ("bert-nano", {f"{MLP}.bias": False}, f"{MLP}.bias is false", "true"),
@@ -156,5 +156,7 @@ def test_no_setting_of_a_stack_is_forgotten_by_a_target():
         model = next(shipped for shipped, fitting in FITTING.items() if fitting == name)
         for path in facts_of(load_settings(model)):
             last = path.split(".")[-1]
+            if path.endswith(("layers", "n_kv_heads")) and not path.endswith("n_layers"):
+                continue  # what other settings say, in other words
             ignored = path.split(".")[0] == "heads" or path.startswith("embeddings.") or last in training | {"kind"}
             assert ignored or path in spoken, f"{name} says nothing of {path}"

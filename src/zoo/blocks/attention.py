@@ -36,6 +36,13 @@ def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None
         raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
 
 
+def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | None) -> tuple[int, int]:
+    """d_key and d_value: as given, else d_model / n_heads (d_value: d_key, where that is no whole number)."""
+    even = None if d_model % n_heads else d_model // n_heads
+    d_key = d_key or d_model // n_heads
+    return d_key, d_value or even or d_key
+
+
 class Attention(nn.Module):
     """softmax(Q K' / sqrt(d_key)) V for each head, concatenated and mapped back.
 
@@ -77,9 +84,7 @@ class Attention(nn.Module):
                 raise ValueError(f"{name} ({value}) must be at least {least}")
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
-        even = None if d_model % n_heads else d_model // n_heads
-        self.d_key = d_key or d_model // n_heads
-        self.d_value = d_value or even or self.d_key
+        self.d_key, self.d_value = head_widths(d_model, n_heads, d_key, d_value)
         self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
         d_memory = d_memory or d_model
         self.query = nn.Linear(d_model, n_heads * self.d_key, bias)

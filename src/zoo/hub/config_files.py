@@ -15,7 +15,20 @@ def config_file(given: Exportable, target: Target, chosen: NativeClass) -> Json:
     facts = facts_of(given.settings)
     keys = {key.theirs: key.value(facts) for key in (*target.keys, *chosen.keys)}
     start = {"architectures": [chosen.name], "model_type": target.model_type, "dtype": "float32"}
-    return {**start, **keys, **target.constants, **token_ids(given, target), **label_maps(given, chosen)}
+    written = nested({**keys, **target.constants})
+    return {**start, **written, **token_ids(given, target), **label_maps(given, chosen)}
+
+
+def nested(flat: Json) -> Json:
+    """Keys with dots as maps in maps: {'a.b': 1} -> {'a': {'b': 1}}."""
+    tree: Json = {}
+    for path, value in flat.items():
+        *outer, last = path.split(".")
+        place = tree
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return tree
 
 
 def token_ids(given: Exportable, target: Target) -> Json:

@@ -2,29 +2,38 @@
 
 import dataclasses
 import typing
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
+from zoo.blocks.attention import head_widths
 from zoo.config import slot_of
 from zoo.models.layer import TransformerSettings
 from zoo.models.parts import PartChoice
 from zoo.models.settings import ModelSettings
 from zoo.registry import Choice, plain
 
+T = TypeVar("T")
 Facts = dict[str, tuple[Any, ...]]
+GLOBAL, LOCAL = "global", "local"  # layers whose places see all, and those with a window
+LAYER_KINDS = ("encoder.layers", "decoder.layers")
 
 
 def facts_of(settings: ModelSettings) -> Facts:
     """Every setting by its path, such as `decoder.norm` and `decoder.norm.eps`, each different value once.
 
-    A setting has several values where the layers of a stack differ, and is missing where the model lacks it.
+    A setting has several values where the layers of a stack differ, and is missing where the model lacks it. What
+    follows from other settings is written out: widths of heads, and `n_kv_heads` also where every head has its own.
+    Settings of the layers with a window, and of those without, are there a second time, as `in_layers` names them;
+    `<side>.layers` is the kind of every layer.
     """
     pairs = list(unfold_fields("embeddings", settings.embeddings))
     for head in settings.heads:
         pairs += unfold(f"heads.{head.name}", head.inherit(dropout=settings.dropout), None)
     for side, part in settings.parts.items():
         pairs.append((f"{side}.kind", part.kind))
-        pairs += [pair for layer in layers_of(part) for pair in unfold_fields(side, layer)]
+        layers = layers_of(part)
+        pairs += [pair for layer in different(layers) for pair in unfold_layer(side, layer)]
+        pairs += kinds_of(side, [layer for layer in layers if isinstance(layer, TransformerSettings)])
     found: dict[str, list[Any]] = {}
     for path, value in pairs:
         if value not in found.setdefault(path, []):
@@ -38,6 +47,67 @@ def layers_of(part: PartChoice) -> list[Any]:
     if isinstance(settings, TransformerSettings):
         return [settings.layer(i) for i in range(settings.n_layers)]
     return [settings]
+
+
+def unfold_layer(side: str, layer: Any) -> Iterator[tuple[str, Any]]:
+    """The settings of one layer."""
+    if not isinstance(layer, TransformerSettings):
+        yield from unfold_fields(side, layer)
+        return
+    attention = layer.attention
+    known = attention.slot.options(attention.name)
+    if "n_kv_heads" not in known:
+        yield f"{side}.attention.n_kv_heads", layer.n_heads
+    widths = head_widths(layer.d_model, layer.n_heads, attention.option("d_key"), attention.option("d_value"))
+    written = {**attention.options, **dict(zip(("d_key", "d_value"), widths, strict=True))}
+    explicit = dataclasses.replace(attention, options=written)
+    yield from unfold_fields(side, dataclasses.replace(layer, attention=explicit))
+
+
+def kinds_of(side: str, layers: list[TransformerSettings]) -> Iterator[tuple[str, Any]]:
+    """The kind of every layer, and what the layers of each kind have."""
+    if layers:
+        yield f"{side}.layers", tuple(map(kind_of, layers))
+    for layer in different(layers):
+        yield from ((in_layers(kind_of(layer), path), value) for path, value in unfold_layer(side, layer))
+
+
+def kind_of(layer: TransformerSettings) -> str:
+    """Whether a layer's places see all or have a window."""
+    return GLOBAL if layer.attention.option("window") is None else LOCAL
+
+
+def different(layers: list[T]) -> list[T]:
+    """Settings of layers, each only once."""
+    found: list[T] = []
+    for layer in layers:
+        if layer not in found:
+            found.append(layer)
+    return found
+
+
+def in_layers(kind: str, path: str) -> str:
+    """How a setting of the layers of one kind is named."""
+    return f"{path} in {kind} layers"
+
+
+def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by path, those of the layers of one kind put together as a list over all layers.
+
+    The way back from `in_layers`: `<side>.layers` says which kind each layer has; what a kind is not given is null.
+    """
+    kinds = {path.split(".")[0]: tuple(value) for path, value in values.items() if path in LAYER_KINDS}
+    found = {}
+    for path, value in values.items():
+        plain_path, among, kind = path.removesuffix(" layers").partition(" in ")
+        if path in LAYER_KINDS:
+            continue
+        if not among:
+            found[path] = value
+        elif kind in kinds[side := path.split(".")[0]]:
+            found.setdefault(plain_path, [None] * len(kinds[side]))
+            found[plain_path] = [value if k == kind else v for k, v in zip(kinds[side], found[plain_path], strict=True)]
+    return found
 
 
 def unfold_fields(prefix: str, settings: Any) -> Iterator[tuple[str, Any]]:

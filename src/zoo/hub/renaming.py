@@ -46,12 +46,14 @@ class Rename:
         ours, theirs: names; `{i}` stands for every layer.
         through: what is done to the tensor, in the order of the way there.
         when: (path, value) of the setting without which the tensor is not there.
+        start: the first layer that has it.
     """
 
     ours: tuple[str, ...]
     theirs: str
     through: tuple[Transform, ...] = ()
     when: tuple[str, Any] | None = None
+    start: int = 0
 
     def layer(self, i: int) -> "Rename":
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
@@ -71,9 +73,9 @@ class Rename:
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 
-def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | None = None) -> Rename:
+def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
     """One tensor of each side."""
-    return Rename((ours,), theirs, through, when)
+    return Rename((ours,), theirs, through, when, start)
 
 
 def affine(
@@ -88,14 +90,14 @@ def affine(
 
 
 def expand(renames: Sequence[Rename], facts: Facts, known: Callable[[Rename], bool]) -> Iterator[Rename]:
-    """The table for one model: entries of settings that it has, repeated for each layer that is `known`."""
+    """The table for one model: entries of settings that it has, for each layer up to one that is not `known`."""
     for rename in renames:
         if rename.when is not None and facts[rename.when[0]] != (rename.when[1],):
             continue
         if "{i}" not in rename.theirs:
             yield rename
             continue
-        layers = (rename.layer(i) for i in count())
+        layers = (rename.layer(i) for i in count(rename.start))
         for layer in layers:
             if not known(layer):
                 break

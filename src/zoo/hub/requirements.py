@@ -19,21 +19,21 @@ def plain_attention(side: str) -> tuple[Requirement, ...]:
     return (
         Requirement(f"{side}.mixer", ("attention",)),
         Requirement(f"{side}.attention", ("full",)),
+        Requirement(f"{side}.attention.score", ("scaled_dot",)),
         Requirement(f"{side}.attention.window", (None,)),
         Requirement(f"{side}.attention.qk_norm", (False,)),
         Requirement(f"{side}.attention.sinks", (False,)),
         Requirement(f"{side}.attention.bias", (True,)),
         *(
-            Requirement(f"{side}.attention.{width}", lambda facts: (None, head_width(facts, side)), "d_model / n_heads")
+            Requirement(f"{side}.attention.{width}", lambda facts: even_widths(facts, side), "d_model / n_heads")
             for width in ("d_key", "d_value")
         ),
     )
 
 
-def head_width(facts: Facts, side: str) -> float:
-    """d_model / n_heads; no whole number where heads do not fill the model."""
-    width: float = facts[f"{side}.d_model"][0] / facts[f"{side}.n_heads"][0]
-    return width
+def even_widths(facts: Facts, side: str) -> tuple[float, ...]:
+    """d_model / n_heads, for every n_heads of a layer; no whole number where heads do not fill the model."""
+    return tuple(facts[f"{side}.d_model"][0] / n_heads for n_heads in facts[f"{side}.n_heads"])
 
 
 def plain_mlp(side: str) -> tuple[Requirement, ...]:
