@@ -7,6 +7,7 @@ import pytest
 from zoo import config
 from zoo.hub.facts import facts_of
 from zoo.hub.targets import choose_target, fits, obstacles, targets
+from zoo.models.heads import heads
 from zoo.models.settings import load_settings
 
 FITTING = {
@@ -160,3 +161,15 @@ def test_no_setting_of_a_stack_is_forgotten_by_a_target():
                 continue  # what other settings say, in other words
             ignored = path.split(".")[0] == "heads" or path.startswith("embeddings.") or last in training | {"kind"}
             assert ignored or path in spoken, f"{name} says nothing of {path}"
+
+
+def test_no_option_of_a_head_is_forgotten_by_a_class():
+    """Every option is demanded, written, or decides whether a tensor is there; labels and dropout are known."""
+    for name, target in targets.items():
+        for chosen in target.classes:
+            demanded = {r.path for r in chosen.requirements} | {path for k in chosen.keys for path in k.paths}
+            spoken = demanded | {r.when[0] for r in chosen.renames if r.when is not None}
+            for head in chosen.heads:
+                options = {f"heads.{head}.{option}" for option in heads.options(head)} - {f"heads.{head}.labels"}
+                missing = {path for path in options - spoken if not path.endswith(".dropout")}
+                assert not missing, f"{name} ({chosen.name}) says nothing of {', '.join(missing)}"

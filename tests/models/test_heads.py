@@ -34,6 +34,12 @@ def test_an_untied_language_head_has_a_matrix_of_its_own(states: torch.Tensor, t
     torch.testing.assert_close(head(states, table), states @ head.output.weight.T + 1, **EXACT)
 
 
+def test_a_scaled_language_head_divides_the_states_and_not_the_bias(states: torch.Tensor, table: torch.Tensor):
+    head = Language(5, 7, False, scale=True, bias=True).double()
+    torch.nn.init.ones_(head.bias)
+    torch.testing.assert_close(head(states, table), states @ table.T / 5**0.5 + 1, **EXACT)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_masked_lm_is_berts_transform_and_bias(states: torch.Tensor, table: torch.Tensor, bias: bool):
     head = MaskedLM(5, 7, True, bias=bias).double()

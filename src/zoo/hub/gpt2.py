@@ -4,7 +4,7 @@ Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learner
 """
 
 from zoo.hub.renaming import TRANSPOSED, affine, same
-from zoo.hub.requirements import plain_blocks, plain_embeddings
+from zoo.hub.requirements import plain_blocks, plain_embeddings, plain_language
 from zoo.hub.target import NativeClass, Requirement, Target, first, key
 from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 
@@ -55,7 +55,7 @@ target = Target(
             auto="AutoModelForCausalLM",
             heads={"language": "logits"},
             text=("start", None),
-            requirements=(Requirement("heads.language.bias", (False,)),),
+            requirements=plain_language(),
             keys=(key("tie_word_embeddings", "heads.language.tied"),),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
             generates=True,

@@ -7,7 +7,7 @@ Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 """
 
 from zoo.hub.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.requirements import both, plain_blocks
+from zoo.hub.requirements import UNSCALED, both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, first, key
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
@@ -114,6 +114,7 @@ target = Target(
                     lambda facts: (True,) if facts["embeddings.shared"] == (True,) else (True, False),
                     "where the embeddings are shared",
                 ),
+                UNSCALED,
             ),
             keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
             renames=(

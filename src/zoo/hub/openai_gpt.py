@@ -5,7 +5,7 @@ Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre
 """
 
 from zoo.hub.renaming import TRANSPOSED, affine, same
-from zoo.hub.requirements import plain_blocks, plain_embeddings
+from zoo.hub.requirements import plain_blocks, plain_embeddings, plain_language
 from zoo.hub.target import NativeClass, Requirement, Target, first, key
 from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 
@@ -54,7 +54,7 @@ target = Target(
             auto="AutoModelForCausalLM",
             heads={"language": "logits"},
             text=("start", None),
-            requirements=(Requirement("heads.language.bias", (False,)),),
+            requirements=plain_language(),
             keys=(key("tie_word_embeddings", "heads.language.tied"),),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
             generates=True,

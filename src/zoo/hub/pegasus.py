@@ -12,7 +12,7 @@ from zoo.blocks.position import sinusoids
 from zoo.hub.facts import Facts
 from zoo.hub.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
 from zoo.hub.renaming import same
-from zoo.hub.requirements import both, plain_blocks
+from zoo.hub.requirements import UNSCALED, both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, key
 
 
@@ -52,7 +52,7 @@ target = Target(
             auto="AutoModelForSeq2SeqLM",
             heads={"language": "logits"},
             text=(None, "end"),
-            requirements=(Requirement("heads.language.tied", (True,)),),
+            requirements=(Requirement("heads.language.tied", (True,)), UNSCALED),
             renames=(LOGITS_BIAS,),
             generates=True,
             pipeline="translation",

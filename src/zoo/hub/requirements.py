@@ -59,6 +59,14 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
     )
 
 
+UNSCALED = Requirement("heads.language.scale", (False,))
+
+
+def plain_language() -> tuple[Requirement, ...]:
+    """Scores of the states as they are, without a bias."""
+    return Requirement("heads.language.bias", (False,)), UNSCALED
+
+
 def plain_embeddings(segments: int) -> tuple[Requirement, ...]:
     """Token vectors as they are, with this many segment vectors."""
     return Requirement("embeddings.scale", (False,)), Requirement("embeddings.segments", (segments,))
