@@ -1,5 +1,6 @@
 """Claims about checkpoints: whole or not there, damage is found and named, the good ones are never deleted."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -8,27 +9,30 @@ import pytest
 import torch
 
 from zoo.runs import checkpoint as module
-from zoo.runs.checkpoint import latest, prune, steps, verify, write_checkpoint
-from zoo.runs.files import remove_stray
+from zoo.runs.checkpoint import Content, latest, prune, steps, verify, write_checkpoint
+from zoo.runs.files import remove_stray, to_json
+from zoo.runs.metrics import Mark
 
 
 def write(checkpoints: Path, step: int, value: float = 1.0) -> None:
     tensors = {"weights": {"w": torch.full((5,), value)}, "optimizer": {"m": torch.zeros(3)}}
-    write_checkpoint(checkpoints / str(step), tensors, {"step": step}, 7 * step, {"config.yaml": "00"})
+    content = Content(tensors, {"step": step}, b"steps: 9\n", Mark(7 * step, "ab"), {"config.yaml": "00"})
+    write_checkpoint(checkpoints / str(step), content)
 
 
 def test_what_was_written_is_read(tmp_path: Path):
     write(tmp_path, 20, 0.1)
     found = verify(tmp_path / "20")
     assert (found.step, set(found.kinds)) == (20, {"weights", "optimizer"})
-    assert (found.metrics_bytes, found.state) == (140, {"step": 20})
+    assert (found.mark, found.state, found.training) == (Mark(140, "ab"), {"step": 20}, {"steps": 9})
     assert torch.equal(found.published["w"], torch.full((5,), 0.1))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["20"]
 
 
 def test_averaged_weights_are_the_ones_to_use(tmp_path: Path):
     tensors = {"weights": {"w": torch.zeros(1)}, "ema": {"w": torch.ones(1)}}
-    assert write_checkpoint(tmp_path / "1", tensors, {}, 0, {}).published["w"] == 1
+    write_checkpoint(tmp_path / "1", Content(tensors, {}))
+    assert verify(tmp_path / "1").published["w"] == 1
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
@@ -49,21 +53,48 @@ def test_every_kind_of_damage_is_found_and_named(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, "written in format 2, this zoo reads up to 1; upgrade zoo"),
+        ({"format": 3}, "written in format 3, this zoo reads up to 2; upgrade zoo"),
         ({"step": "3"}, "'step' is missing or of another type"),
+        ({"stepp": 3}, "it has a key 'stepp'"),
+        ({"step": 4}, "it is of step 4"),
         ({"files": {"../w.safetensors": {"size": 1, "sha256": ""}}}, "it lists the file '../w.safetensors'"),
         ({"files": {}}, "it lists no weights.safetensors"),
     ],
 )
 def test_a_manifest_that_cannot_be_right_is_refused(tmp_path: Path, change: dict, words: str):
     write(tmp_path, 3)
-    path = tmp_path / "3" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    edit_manifest(tmp_path / "3", change)
     with pytest.raises(ValueError, match=f"manifest.json: .*{words}"):
         verify(tmp_path / "3")
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000])
+def edit_manifest(folder: Path, change: dict, drop: tuple[str, ...] = ()) -> None:
+    """Change a manifest, and its hash as whoever wrote it would have."""
+    path = folder / "manifest.json"
+    manifest = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("sha256", *drop)}
+    manifest |= change
+    seal = {} if "sha256" in drop else {"sha256": hashlib.sha256(to_json(manifest)).hexdigest()}
+    path.write_bytes(to_json({**manifest, **seal}))
+
+
+def test_any_change_of_a_manifest_is_found(tmp_path: Path):
+    write(tmp_path, 3)
+    path = tmp_path / "3" / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"metrics_bytes": 21', b'"metrics_bytes": 12'))
+    with pytest.raises(ValueError, match="manifest.json: is damaged, its content is not what was written"):
+        verify(tmp_path / "3")
+
+
+def test_a_checkpoint_of_the_first_format_is_read(tmp_path: Path):
+    write(tmp_path, 3)
+    files = json.loads((tmp_path / "3" / "manifest.json").read_text())["files"]
+    del files["training.yaml"]
+    edit_manifest(tmp_path / "3", {"format": 1, "files": files}, drop=("metrics_sha256", "sha256"))
+    found = verify(tmp_path / "3")
+    assert (found.mark, found.training, found.state) == (Mark(21, None), None, {"step": 3})
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"a": NaN}', '{"a": 1, "a": 2}'])
 def test_a_manifest_that_is_no_map_is_refused(tmp_path: Path, text: str):
     write(tmp_path, 3)
     (tmp_path / "3" / "manifest.json").write_text(text)

@@ -3,19 +3,23 @@
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from zoo.config import Tree
+from zoo.config import Tree, read_yaml
 from zoo.runs.files import digest, make_aside, move_into_place, read_json, remove_folder, sync, to_json, write_file
+from zoo.runs.layout import MANIFEST, STATE, TRAINING
+from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
 
-FORMAT = 1
-MANIFEST, STATE = "manifest.json", "state.json"
+FORMAT = 2  # 1 had no hash of the manifest itself, none of metrics.jsonl, and no training.yaml
 PUBLISHED = ("average", "ema", "weights")  # which tensors a run's user gets: the first of these that is there
+OLD_TYPES: dict[str, Any] = {"format": int, "step": int, "metrics_bytes": int, "run": dict, "files": dict}
+TYPES = {**OLD_TYPES, "metrics_sha256": str | None, "sha256": str}
 Named = Mapping[str, Tensor]
 logger = logging.getLogger(__name__)
 
@@ -26,20 +30,30 @@ class Checkpoint:
 
     Args:
         step: optimizer steps done.
-        kinds: the tensor files it has: `weights`, `optimizer`, `ema`, `average`.
-        metrics_bytes: how long metrics.jsonl was.
+        files: the names of its files: state, settings, and tensors as `weights`, `optimizer`, `ema` and `average`.
+        mark: how far metrics.jsonl was.
         run_files: SHA-256 of the run's files that the weights depend on.
     """
 
     folder: Path
     step: int
-    kinds: tuple[str, ...]
-    metrics_bytes: int
+    files: tuple[str, ...]
+    mark: Mark
     run_files: Mapping[str, str]
 
     @property
     def state(self) -> Tree:
         return read_json(self.folder / STATE)
+
+    @property
+    def training(self) -> Tree | None:
+        """The settings it was trained with; None where an older zoo wrote it."""
+        return read_yaml(self.folder / TRAINING) if TRAINING in self.files else None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of tensors it has."""
+        return tuple(Path(name).stem for name in self.files if name.endswith(".safetensors"))
 
     def tensors(self, kind: str) -> dict[str, Tensor]:
         return read_tensors(self.folder / f"{kind}.safetensors")
@@ -50,9 +64,25 @@ class Checkpoint:
         return self.tensors(next(kind for kind in PUBLISHED if kind in self.kinds))
 
 
-def write_checkpoint(
-    folder: Path, tensors: Mapping[str, Named], state: Tree, metrics_bytes: int, run_files: Mapping[str, str]
-) -> Checkpoint:
+@dataclass(frozen=True)
+class Content:
+    """What a checkpoint is to hold.
+
+    Args:
+        tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
+        training: the content of training.yaml; nothing: there is none.
+        mark: how far metrics.jsonl is.
+        run_files: SHA-256 of the run's files that the weights depend on.
+    """
+
+    tensors: Mapping[str, Named]
+    state: Tree
+    training: bytes = b""
+    mark: Mark = Mark()
+    run_files: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_checkpoint(folder: Path, content: Content) -> None:
     """Write a checkpoint aside and give it its name, which is its step, when the disk has all of it.
 
     Raises:
@@ -60,18 +90,26 @@ def write_checkpoint(
     """
     aside = make_aside(folder)
     try:
-        for kind, named in tensors.items():
+        for kind, named in content.tensors.items():
             write_tensors(aside / f"{kind}.safetensors", named)
             sync(aside / f"{kind}.safetensors")
-        write_file(aside / STATE, to_json(state))
+        write_file(aside / STATE, to_json(content.state))
+        if content.training:
+            write_file(aside / TRAINING, content.training)
         files = {path.name: {"size": path.stat().st_size, "sha256": digest(path)} for path in sorted(aside.iterdir())}
-        known = {"format": FORMAT, "step": int(folder.name), "metrics_bytes": metrics_bytes, "run": dict(run_files)}
-        write_file(aside / MANIFEST, to_json({**known, "files": files}))
+        manifest: Tree = {
+            "format": FORMAT,
+            "step": int(folder.name),
+            "metrics_bytes": content.mark.bytes,
+            "metrics_sha256": content.mark.chain,
+            "run": dict(content.run_files),
+            "files": files,
+        }
+        write_file(aside / MANIFEST, to_json({**manifest, "sha256": sha256(to_json(manifest)).hexdigest()}))
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; the earlier ones are untouched") from error
-    return Checkpoint(folder, int(folder.name), tuple(tensors), metrics_bytes, run_files)
 
 
 def verify(folder: Path) -> Checkpoint:
@@ -80,26 +118,44 @@ def verify(folder: Path) -> Checkpoint:
     Raises:
         ValueError: something is missing, damaged or of a newer format; the message names the file.
     """
+    found = read_manifest(folder)
+    for name, entry in read_json(folder / MANIFEST)["files"].items():
+        check_file(folder / name, entry)
+    return found
+
+
+def read_manifest(folder: Path) -> Checkpoint:
+    """A checkpoint as its manifest has it; its other files are not looked at.
+
+    Raises:
+        ValueError: the manifest is missing, damaged or of a newer format.
+    """
     path = folder / MANIFEST
     manifest = read_json(path)
     check_manifest(manifest, path)
-    for name, entry in manifest["files"].items():
-        check_file(folder / name, entry)
-    kinds = tuple(Path(name).stem for name in manifest["files"] if name.endswith(".safetensors"))
-    if "weights" not in kinds:
+    if str(manifest["step"]) != folder.name:
+        raise ValueError(f"{path}: is damaged, it is of step {manifest['step']}")
+    if "weights.safetensors" not in manifest["files"]:
         raise ValueError(f"{path}: is damaged, it lists no weights.safetensors")
-    return Checkpoint(folder, manifest["step"], kinds, manifest["metrics_bytes"], manifest["run"])
+    mark = Mark(manifest["metrics_bytes"], manifest.get("metrics_sha256"))
+    return Checkpoint(folder, manifest["step"], tuple(manifest["files"]), mark, manifest["run"])
 
 
 def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
-    """Refuse a manifest that this version cannot read."""
+    """Refuse a manifest that this version cannot read, or that is not what was written."""
     written = manifest.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise ValueError(f"{path}: written in format {written}, this zoo reads up to {FORMAT}; upgrade zoo")
-    wanted = {"format": int, "step": int, "metrics_bytes": int, "run": dict, "files": dict}
+    wanted = OLD_TYPES if written == 1 else TYPES
     for key, kind in wanted.items():
-        if not isinstance(manifest.get(key), kind):
+        if key not in manifest or not isinstance(manifest[key], kind):
             raise ValueError(f"{path}: is damaged, '{key}' is missing or of another type")
+    for key in manifest:
+        if key not in wanted:
+            raise ValueError(f"{path}: is damaged, it has a key '{key}'")
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    if written != 1 and sha256(to_json(rest)).hexdigest() != manifest["sha256"]:
+        raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
     for name, entry in manifest["files"].items():
         if Path(name).name != name or not isinstance(entry, dict) or entry.keys() != {"size", "sha256"}:
             raise ValueError(f"{path}: is damaged, it lists the file '{name}'")

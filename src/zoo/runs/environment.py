@@ -13,7 +13,14 @@ import torch
 from zoo.config import Tree
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
-EXACT = ("versions", "threads", "processes", "devices")  # other ones may change the last bits of a resumed run
+BITS = "the resumed run may differ in its last bits"
+EXACT = {  # what a resumed run needs to be the same to the last bit, and what can differ where it changes
+    "versions": BITS,
+    "instructions": BITS,
+    "threads": BITS,
+    "devices": BITS,
+    "processes": "the examples and their order stay the same, but each process draws its own dropout",
+}
 SECRET = re.compile(r"hf_\w+")
 
 
@@ -25,6 +32,7 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "versions": {name: version for name in PACKAGES if (version := installed(name)) is not None},
+        "instructions": instructions(),
         "threads": torch.get_num_threads(),
         "processes": processes,
         "devices": list(devices),
@@ -51,5 +59,11 @@ def git_commit(folder: Path) -> str | None:
 
 
 def changes(before: Tree, now: Tree) -> list[str]:
-    """What differs between two environments that may change the last bits of a resumed run."""
-    return [f"{key}: {before.get(key)} -> {now.get(key)}" for key in EXACT if before.get(key) != now.get(key)]
+    """What differs between two environments, and what can differ in a resumed run because of it."""
+    differing = [key for key in EXACT if before.get(key) != now.get(key)]
+    return [f"{EXACT[key]}: {key}: {before.get(key)} -> {now.get(key)}" for key in differing]
+
+
+def instructions() -> str:
+    """The processor's kind, and the instructions that torch uses of it: they decide how sums are rounded."""
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ASIDE = ".partial-"
+MAX_BYTES = 64 << 20  # of a JSON file
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -84,14 +85,40 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds one map.
 
     Raises:
-        ValueError: no such file, not JSON, or not a map.
+        ValueError: no such file, not JSON, too large, or not a map.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is not a file")
     try:
-        tree = json.loads(path.read_bytes())
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ValueError(f"{path}: is damaged, it has {size} bytes, and no file of this kind has {MAX_BYTES}")
+        return parse_json(path.read_bytes(), str(path))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
+
+
+def parse_json(data: bytes, place: str) -> dict[str, Any]:
+    """One map in strict JSON: no NaN, no infinities, no key twice.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: is damaged, it is not JSON ({error})") from None
+        raise ValueError(f"{place}: is damaged, it is not JSON ({error})") from None
     if not isinstance(tree, dict):
-        raise ValueError(f"{path}: is damaged, expected a map")
+        raise ValueError(f"{place}: is damaged, expected a map")
     return tree
+
+
+def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
+        raise ValueError("a key is written twice")
+    return tree
+
+
+def refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")

@@ -2,22 +2,28 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import digest
-from zoo.runs.run import CHECKPOINTS, CONFIG, TASK, TOKENIZER, TRAINING
+from zoo.runs.files import digest, read_json
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, METRICS, TASK, TOKENIZER, TRAINING
+from zoo.runs.metrics import Line, read_metrics
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run folder as it lies there, and one of its checkpoints."""
+    """A run folder as it lies there, and one of its checkpoints.
+
+    Args:
+        training: the settings that the checkpoint was trained with.
+        data: by split, a hash of the data that it was trained on.
+    """
 
     folder: Path
     config: Tree
@@ -25,6 +31,16 @@ class SavedRun:
     training: Tree
     tokenizer: Mapping[str, bytes]
     checkpoint: Checkpoint
+    data: Tree = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> list[Line]:
+        """The lines of metrics.jsonl, one for each step.
+
+        Raises:
+            ValueError: they are not what was written.
+        """
+        return read_metrics(self.folder / METRICS, self.checkpoint.mark)
 
     @property
     def step(self) -> int:
@@ -60,9 +76,13 @@ def open_run(path: Path) -> SavedRun:
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
     checkpoint = best(folder) if path.absolute() == folder else named(folder, path)
     check_run_files(folder, checkpoint)
-    config, task, training = (read_yaml(folder / name) for name in (CONFIG, TASK, TRAINING))
+    config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
+    training = checkpoint.training
+    if training is None:
+        training = read_yaml(folder / TRAINING)
     tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
-    return SavedRun(folder, config, task, training, tokenizer, checkpoint)
+    data = read_json(folder / DATA) if DATA in checkpoint.run_files else {}
+    return SavedRun(folder, config, task, training, tokenizer, checkpoint, data)
 
 
 def named(folder: Path, path: Path) -> Checkpoint:

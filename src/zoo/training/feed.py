@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from zoo.config import Tree
@@ -20,17 +21,40 @@ class Rows(Protocol):
     def seek(self, position: Position) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Feed:
-    """Rows in their order, and how some of them become a micro-batch of a fixed number of rows."""
+    """Rows in their order, and how some of them become a micro-batch of a fixed number of rows.
+
+    Args:
+        seen: a hash of every example so far, in their order: two runs with the same one were trained on the same.
+    """
 
     rows: Rows
     collate: Callable[[Sequence[Row], int], Part]
+    seen: str = ""
 
     @staticmethod
     def of(examples: Examples) -> "Feed":
         """The feed of a split's examples."""
         return Feed(RowStream(examples), lambda rows, micro_batch: collate(rows, examples, micro_batch))
+
+    def take(self, n: int) -> list[Row]:
+        """The next n rows."""
+        rows = self.rows.take(n)
+        for row in rows:
+            examples = [(row.epoch, plan.document, plan.number) for plan in row.plans]
+            self.seen = sha256(f"{self.seen}{examples}".encode()).hexdigest()
+        return rows
+
+    @property
+    def position(self) -> Tree:
+        """Where the data stands."""
+        return {**self.rows.position._asdict(), "seen": self.seen}
+
+    def seek(self, position: Tree) -> None:
+        """Go on from a `position`."""
+        self.seen = position.get("seen", "")
+        self.rows.seek(Position(position["epoch"], position["window"], position["row"]))
 
 
 class Step(NamedTuple):
@@ -56,8 +80,8 @@ class Steps:
         self.ahead: Future[Step] | None = None
 
     def build(self) -> Step:
-        rows = self.feed.rows.take(self.batch)
-        position = self.feed.rows.position._asdict()
+        rows = self.feed.take(self.batch)
+        position = self.feed.position
         mine = share(rows, self.process, self.processes, self.micro_batch)
         return Step([self.feed.collate(part, self.micro_batch) for part in mine], position)
 

@@ -10,9 +10,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from zoo.config import Tree
-from zoo.data.order import Position
+from zoo.config import Tree, build
 from zoo.objectives.objective import Term
+from zoo.runs.layout import STATE
 from zoo.runs.run import Run
 from zoo.training.feed import Feed, Steps
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
@@ -108,7 +108,7 @@ def train(
     learner = Learner(model, settings, accelerator)
     state = restore(learner, feed, run)
     assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
-    if state.step >= settings.steps:
+    if is_complete(state, settings):
         logger.info("already complete: %d of %d steps", state.step, settings.steps)
         return state
     speed = begin(learner, run, watch)
@@ -154,10 +154,16 @@ def restore(learner: Learner, feed: Feed, run: Run) -> State:
     if run.checkpoint is None:
         return State()
     learner.restore(run.checkpoint)
-    state = State(**run.checkpoint.state)
-    feed.rows.seek(Position(**state.position))
+    state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
+    feed.seek(state.position)
     logger.info("resumed after step %d", state.step)
     return state
+
+
+def is_complete(state: State, settings: Training) -> bool:
+    """Whether nothing is left to do: all steps done, or stopped for want of progress."""
+    stale = settings.patience is not None and state.stale >= settings.patience
+    return stale or (settings.steps is not None and state.step >= settings.steps)
 
 
 def begin(learner: Learner, run: Run, watch: Watch) -> Speed:

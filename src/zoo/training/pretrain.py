@@ -14,7 +14,7 @@ from zoo.models.settings import ModelSettings, Sets, dump_settings, load_setting
 from zoo.models.vectors import start_from_vectors
 from zoo.objectives.mixture import Mixture
 from zoo.registry import refuse_unknown
-from zoo.runs.run import TOKENIZER
+from zoo.runs.layout import TOKENIZER
 from zoo.runs.saved import open_run
 from zoo.training.loop import State
 from zoo.training.plan import Plan, Request, make_plan, names_key, split_heads

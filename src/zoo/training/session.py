@@ -167,7 +167,8 @@ def begin(
     rows = RowStream(data.train).rows_of_epoch() if plan.training.steps is None else 0
     training = fix_training(plan.training, rows, model.settings.d_model)
     task: Tree = plain(plan.task.plain())
-    files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files())
+    hashes = {name: split.source.fingerprint for name, split in data.splits.items()}
+    files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files(), data=hashes)
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(model.settings), length, plan.mixture.capacities(length))
     watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops)

@@ -15,10 +15,17 @@ from zoo.training.optimizers import optimizers
 from zoo.training.schedules import Schedule, schedules
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
-MAY_CHANGE = (  # what a resumed run may set anew
-    *("steps", "micro_batch", "evaluate_every", "save_every", "keep", "patience", "log_every", "trackers"),
-    *("processes", "compile", "checkpointing", "average", "skip_limit", "peak_flops"),
-)
+ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
+MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
+    "steps": "the schedule becomes that of the new length",
+    "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
+    "compile": ROUNDING,
+    "checkpointing": ROUNDING,
+    "strategy": ROUNDING,
+    **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
+    **dict.fromkeys(("log_every", "trackers", "processes", "skip_limit", "peak_flops"), ""),
+    **dict.fromkeys(("hang_timeout", "peer_timeout"), ""),
+}
 AT_LEAST = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
     **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every"), 0),
@@ -34,7 +41,8 @@ class Training:
     Args:
         steps, epochs: optimizer steps, or passes over the rows of epoch 0; one of the two.
         batch: rows for each optimizer step, over all processes.
-        micro_batch: rows in one forward of one process; None: its whole share of the batch.
+        micro_batch: rows in one forward of one process; None: its whole share of the batch; auto: as many of them as
+            the device's memory holds.
         learning_rate: the peak of the schedule (`noam`: a factor).
         optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
         clip: the largest norm of all gradients together; None: as they are.
@@ -49,6 +57,10 @@ class Training:
         log_every: steps between lines of the text log and points of the trackers; metrics.jsonl has every step.
         trackers: of Accelerate, such as tensorboard.
         processes: how many are expected; None: any number.
+        strategy: of several processes: ddp: each holds the whole model; fsdp: each holds a shard of it (FSDP2);
+            auto: one process, or ddp.
+        hang_timeout: seconds that a step, or a pass of validation, may take.
+        peer_timeout: seconds that another process may be silent.
         skip_limit: steps in a row that may be skipped because the loss or a gradient is not finite.
         peak_flops: FLOP/s of one device, for the share of it that is used (MFU); None: measured at the start.
     """
@@ -56,7 +68,7 @@ class Training:
     steps: int | None = 1000
     epochs: float | None = None
     batch: int = 32
-    micro_batch: int | None = None
+    micro_batch: int | Literal["auto"] | None = None
     learning_rate: float = 5e-4
     schedule: Annotated[Choice[Schedule], schedules] = Choice(schedules, "linear")
     warmup_steps: int = 0
@@ -75,15 +87,18 @@ class Training:
     log_every: int = 50
     trackers: tuple[str, ...] = ()
     processes: int | None = None
+    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    hang_timeout: float = 1800.0
+    peer_timeout: float = 60.0
     skip_limit: int = 10
     peak_flops: float | None = None
 
     def __post_init__(self) -> None:
         for name, least in AT_LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if isinstance(value, int) and value < least:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
-        for name in ("epochs", "learning_rate", "clip", "peak_flops"):
+        for name in ("epochs", "learning_rate", "clip", "peak_flops", "hang_timeout", "peer_timeout"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"training.{name}: must be a finite number above 0, got {value}")

@@ -1,0 +1,7 @@
+"""What lies where in a run folder."""
+
+CONFIG, TASK, TRAINING, DATA = "config.yaml", "task.yaml", "training.yaml", "data.json"
+METRICS, ENVIRONMENT = "metrics.jsonl", "environment.json"
+CHECKPOINTS, LOCK = "checkpoints", ".lock"
+TOKENIZER = ("tokenizer.json", "roles.json")
+MANIFEST, STATE = "manifest.json", "state.json"  # of a checkpoint, which has its own training.yaml, too

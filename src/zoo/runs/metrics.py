@@ -1,0 +1,108 @@
+"""metrics.jsonl: one line for each step, appended; a checkpoint knows how long it was and a hash of all its lines."""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from zoo.runs.files import parse_json
+
+Line = dict[str, Any]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far metrics.jsonl was when a checkpoint was written.
+
+    Args:
+        chain: the hash of its lines, each hashed with the hash of all before it; None: unknown.
+    """
+
+    bytes: int = 0
+    chain: str | None = ""
+
+
+def link(chain: str, line: bytes) -> str:
+    """The hash of a line and of all before it."""
+    return sha256(chain.encode() + line).hexdigest()
+
+
+class MetricsLog:
+    """A run's metrics.jsonl, continued from a mark: what was logged after it is forgotten."""
+
+    def __init__(self, path: Path, mark: Mark) -> None:
+        self.path = path
+        self.file = path.open("ab", buffering=0)  # a full disk is noticed by the line that does not fit
+        self.chain = mark.chain
+        self.cut(mark.bytes)
+
+    def cut(self, length: int) -> None:
+        """Cut the file back to a length, or to its last whole line where it is shorter."""
+        size = self.file.tell()
+        if size < length:
+            logger.warning("%s: is shorter than when the checkpoint was written: lines are missing", self.path)
+            length = self.path.read_bytes().rfind(b"\n") + 1
+        if size > length:
+            self.file.truncate(length)
+            self.file.seek(length)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Write one line; what is not finite becomes null.
+
+        Raises:
+            RuntimeError: it cannot be written (a full disk).
+        """
+        finite = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
+        data = json.dumps(finite, allow_nan=False).encode() + b"\n"
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+        except OSError as error:
+            raise RuntimeError(
+                f"{self.path}: cannot be written: {error.strerror}; the checkpoints are whole"
+            ) from error
+        self.chain = None if self.chain is None else link(self.chain, data)
+
+    def mark(self) -> Mark:
+        """How far it is, once the disk has it."""
+        os.fsync(self.file.fileno())
+        return Mark(self.file.tell(), self.chain)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def read_metrics(path: Path, mark: Mark) -> list[Line]:
+    """The lines of a metrics.jsonl; what a kill left of its last one is dropped.
+
+    Args:
+        mark: what a checkpoint of the run knows of it.
+
+    Raises:
+        ValueError: it is not what was written; the message names the line where one is at fault.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    if len(content) < mark.bytes:
+        raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, at the checkpoint it had {mark.bytes}")
+    if mark.chain is not None and chain_of(content[: mark.bytes]) != mark.chain:
+        raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
+    whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
+    return [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
+
+
+def chain_of(content: bytes) -> str:
+    """The hash of all lines."""
+    chain = ""
+    for line in content.splitlines(keepends=True):
+        chain = link(chain, line)
+    return chain
