@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from zoo.blocks.attention import Attention, FullAttention, GroupedAttention
+from zoo.blocks.attention import Attention, DirectAttention, FullAttention, GroupedAttention
 from zoo.blocks.documents import View, positions_of
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
+from zoo.blocks.score import scores
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2], [1, 1, 2, 2, 0]])
@@ -228,3 +229,58 @@ def test_attention_refuses_what_does_not_fit(options: dict[str, Any], message: s
     n_heads = options.pop("n_heads", 4)
     with pytest.raises(ValueError, match=message):
         GroupedAttention(12, n_heads, **{"n_kv_heads": 1, **options})
+
+
+@pytest.mark.parametrize("n_kv_heads", [None, 2])
+@pytest.mark.parametrize("score", ["dot", "bilinear", {"name": "additive", "d_hidden": 3}], ids=str)
+def test_any_score_gives_the_softmax_of_its_scores(score: Any, n_kv_heads: int | None):
+    attention, x, view = build(12, 4, n_kv_heads, score=scores.parse(score)), randn(2, 5, 12), self_view()
+    queries, keys, values = (
+        m(x).unflatten(-1, (-1, 3)).transpose(1, 2) for m in (attention.query, attention.key, attention.value)
+    )
+    keys, values = (t.repeat_interleave(4 // attention.n_kv_heads, dim=1) for t in (keys, values))
+    said = attention.score(queries, keys).masked_fill(~view.mask(None), -torch.inf).softmax(-1).nan_to_num()
+    expected = attention.output((said @ values).transpose(1, 2).flatten(2))
+    record: list[Tensor | None] = []
+    torch.testing.assert_close(attend(attention, x, view), expected, **EXACT)
+    torch.testing.assert_close(attend(attention, x, view, record), expected, **EXACT)
+    torch.testing.assert_close(record[0], said, **EXACT)
+
+
+@pytest.mark.parametrize("score", ["bilinear", "additive"])
+def test_direct_attention_reads_the_memory_as_it_is(score: str):
+    """c = sum_i softmax(score(s, h))_i h_i."""
+    attention, states, memory = filled(DirectAttention(6, 1, 4, score=score)), randn(2, 3, 6), randn(2, 5, 4, seed=1)
+    documents = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    view = View(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), documents)
+    weights = attention.score(states, memory).masked_fill(documents[:, None] == 0, -torch.inf).softmax(-1)
+    torch.testing.assert_close(attention(states, attention.read(memory, None, None), view), weights @ memory, **EXACT)
+
+
+@pytest.mark.parametrize("score", scores.names())
+@pytest.mark.parametrize("build_one", [FullAttention, DirectAttention])
+def test_self_attention_without_positions_follows_a_permutation(build_one: type[Attention], score: str):
+    attention, x, order = filled(build_one(12, 4, score=score)), randn(2, 5, 12), torch.tensor([3, 0, 4, 1, 2])
+    view = self_view(torch.ones(2, 5, dtype=torch.long), causal=False)
+    torch.testing.assert_close(attend(attention, x[:, order], view), attend(attention, x, view)[:, order], **EXACT)
+    ordered = self_view(torch.ones(2, 5, dtype=torch.long), causal=False, position="alibi")
+    assert not torch.allclose(attend(attention, x[:, order], ordered), attend(attention, x, ordered)[:, order])
+
+
+@pytest.mark.parametrize("score", scores.names())
+def test_many_heads_are_single_heads_side_by_side(score: str):
+    """MultiHead = Concat(head_1 … head_h) W_O, each head with its own columns of W_Q, W_K and W_V."""
+    many, x, view, heads = build(12, 4, bias=False, score=score), randn(2, 5, 12), self_view(), []
+    for head in range(4):
+        single = build(12, 1, bias=False, d_key=3, d_value=3, score=score)
+        single.score.load_state_dict(many.score.state_dict())
+        single.output = nn.Identity()
+        for name in ("query", "key", "value"):
+            getattr(single, name).weight.data = getattr(many, name).weight[3 * head : 3 * head + 3]
+        heads.append(attend(single, x, self_view(n_heads=1)))
+    torch.testing.assert_close(attend(many, x, view), many.output(torch.cat(heads, dim=-1)), **EXACT)
+
+
+def test_direct_attention_refuses_widths_that_heads_do_not_divide():
+    with pytest.raises(ValueError, match=r"d_model \(10\) must be a multiple of n_heads \(4\)"):
+        DirectAttention(10, 4, 12, score="additive")

@@ -13,6 +13,7 @@ from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
+from zoo.blocks.score import scores
 from zoo.models.model import Model
 from zoo.registry import REQUIRED, Slot
 
@@ -39,6 +40,7 @@ OTHER: dict[str, list[Any]] = {  # values besides the default; an option that is
     "sinks": [True, 3],
     "dropout": [0.3],
     "activation": activations.names(),
+    "score": scores.names(),
 }
 SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1}
 

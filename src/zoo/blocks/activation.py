@@ -62,3 +62,11 @@ class ReLUSquared(nn.Module):
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
         return F.relu(x).square()
+
+
+@activations.register("tanh")
+class Tanh(nn.Module):
+    """The hyperbolic tangent, which BERT's pooler ends with."""
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.tanh(x)

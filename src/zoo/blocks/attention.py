@@ -5,20 +5,20 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from zoo.blocks.documents import View
-from zoo.blocks.dropout import dropout
+from zoo.blocks.kernels import Rule, eager, fused
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
 from zoo.blocks.residual import IntoStream
+from zoo.blocks.score import ScoreOption, scores
 from zoo.registry import Slot
 
 
 class Reading(NamedTuple):
-    """A memory as keys and values."""
+    """A memory as keys, turned as the score compares them, and values."""
 
-    keys: Float[Tensor, "batch kv_heads memory d_key"]
+    keys: Float[Tensor, "batch kv_heads memory width"]
     values: Float[Tensor, "batch kv_heads memory d_value"]
 
 
@@ -44,7 +44,7 @@ def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | No
 
 
 class Attention(nn.Module):
-    """softmax(Q K' / sqrt(d_key)) V for each head, concatenated and mapped back.
+    """softmax(score(Q, K)) V for each head, concatenated and mapped back.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
 
@@ -58,6 +58,10 @@ class Attention(nn.Module):
         sinks: learned logits of each head that take part in the softmax and carry no value (Xiao et al. 2023,
             arXiv:2309.17453, in the form of gpt-oss); true is 1.
         dropout: share of the weights dropped in training.
+        score: how well queries and keys agree; the fused kernels serve those that are inner products.
+
+    Attributes:
+        width: of what it returns.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Attention(nn.Module):
         qk_norm: bool | NormOption,
         sinks: bool | int,
         dropout: float,
+        score: ScoreOption,
     ) -> None:
         super().__init__()
         refuse_uneven(d_model, n_heads, n_kv_heads, d_key)
@@ -86,15 +91,20 @@ class Attention(nn.Module):
             raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
         self.d_key, self.d_value = head_widths(d_model, n_heads, d_key, d_value)
         self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
-        d_memory = d_memory or d_model
-        self.query = nn.Linear(d_model, n_heads * self.d_key, bias)
-        self.key = nn.Linear(d_memory, n_kv_heads * self.d_key, bias)
-        self.value = nn.Linear(d_memory, n_kv_heads * self.d_value, bias)
-        self.output = IntoStream(n_heads * self.d_value, d_model, bias)
+        self.build_maps(d_model, d_memory or d_model, bias)
         kind = "rmsnorm" if qk_norm is True else qk_norm
         self.query_norm = norms.build(kind, self.d_key) if kind else None
         self.key_norm = norms.build(kind, self.d_key) if kind else None
         self.sinks = nn.Parameter(torch.zeros(n_heads, int(sinks))) if sinks else None
+        self.score = scores.build(score, self.d_query, self.d_key)
+
+    def build_maps(self, d_model: int, d_memory: int, bias: bool) -> None:
+        """The four maps, of the queries, the keys, the values and back."""
+        self.d_query, self.width = self.d_key, d_model
+        self.query: nn.Module = nn.Linear(d_model, self.n_heads * self.d_key, bias)
+        self.key: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_key, bias)
+        self.value: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_value, bias)
+        self.output: nn.Module = IntoStream(self.n_heads * self.d_value, d_model, bias)
 
     def read(
         self,
@@ -109,7 +119,7 @@ class Attention(nn.Module):
             keys = self.key_norm(keys)
         if position is not None and at is not None:
             keys = position.rotate(keys, at)
-        return Reading(keys, values)
+        return Reading(self.score.turn_keys(keys), values)
 
     def forward(
         self,
@@ -117,73 +127,23 @@ class Attention(nn.Module):
         reading: Reading,
         view: View,
         record: list[Tensor | None] | None = None,
-    ) -> Float[Tensor, "batch queries d_model"]:
+    ) -> Float[Tensor, "batch queries width"]:
         """Read a memory; with a `record`, its weights (batch, heads, queries, memory) are appended to it."""
-        queries = self.query(x).unflatten(-1, (self.n_heads, self.d_key)).transpose(1, 2)
+        queries = self.query(x).unflatten(-1, (self.n_heads, self.d_query)).transpose(1, 2)
         if self.query_norm is not None:
             queries = self.query_norm(queries)
         if view.position is not None:
             queries = view.position.rotate(queries, view.positions)
+        queries = self.score.turn_queries(queries)
+        rule = Rule(self.score, self.window, self.sinks, self.dropout if self.training else 0.0)
         # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
-        drops = self.training and self.dropout > 0 and queries.device.type == "cpu"
-        if record is None and not drops:
-            heads = self.fused(queries, reading, view)
+        drops = rule.dropout > 0 and queries.device.type == "cpu"
+        if record is None and not drops and self.score.scale is not None:
+            heads = fused(queries, *reading, view, rule)
         else:
-            heads = self.eager(queries, reading, view, record)
+            heads = eager(queries, *reading, view, rule, record)
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
-
-    def fused(self, queries: Tensor, reading: Reading, view: View) -> Float[Tensor, "batch heads queries d_value"]:
-        """torch's kernels; a query that sees no key gets 0."""
-        keys, values = (t.to(queries.dtype) for t in reading)
-        mask = view.scores(self.window)
-        causal = self.sinks is None and mask is not None and mask.dtype == torch.bool and view.causal_only(self.window)
-        if self.sinks is not None:
-            mask, keys, values = self.with_sinks(mask, keys, values, queries)
-        elif mask is not None and mask.dtype != torch.bool:
-            mask = mask.to(queries.dtype)
-        return F.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            attn_mask=None if causal else mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=causal,
-            enable_gqa=self.n_kv_heads != self.n_heads,
-        )
-
-    def with_sinks(
-        self, mask: Tensor | None, keys: Tensor, values: Tensor, queries: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Sinks as keys of zeros, whose scores are their logits, with values of zeros."""
-        assert self.sinks is not None
-        n_sinks, shape = self.sinks.shape[1], (len(keys), self.n_heads, queries.shape[2])
-        seen = queries.new_zeros(*shape, keys.shape[2])
-        if mask is not None:
-            seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask
-        logits = self.sinks[None, :, None].expand(*shape, n_sinks).to(seen.dtype)
-        keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
-        return torch.cat([seen, logits], dim=-1), keys, values
-
-    def eager(
-        self, queries: Tensor, reading: Reading, view: View, record: list[Tensor | None] | None
-    ) -> Float[Tensor, "batch heads queries d_value"]:
-        """The formula itself, whose weights can be shown."""
-        shared = self.n_heads // self.n_kv_heads
-        keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in reading)
-        scores = (queries * self.d_key**-0.5) @ keys.transpose(-1, -2)
-        mask, blind = view.opened(self.window), view.blind(self.window)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-        n_keys = scores.shape[-1]
-        if self.sinks is not None:
-            logits = self.sinks[None, :, None].expand(*scores.shape[:3], -1)
-            scores = torch.cat([scores, logits.to(scores.dtype)], dim=-1)
-        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :n_keys]
-        if record is not None:
-            record.append(weights if blind is None else weights.masked_fill(blind, 0.0))
-        heads = dropout(weights.to(values.dtype), self.dropout, self.training) @ values
-        return heads if blind is None else heads.masked_fill(blind, 0.0)
 
 
 attentions: Slot[Attention] = Slot("attention")
@@ -209,6 +169,7 @@ class FullAttention(Attention):
         qk_norm: bool | NormOption = False,
         sinks: bool | int = False,
         dropout: float = 0.0,
+        score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__(
             d_model,
@@ -222,6 +183,7 @@ class FullAttention(Attention):
             qk_norm=qk_norm,
             sinks=sinks,
             dropout=dropout,
+            score=score,
         )
 
 
@@ -249,6 +211,7 @@ class GroupedAttention(Attention):
         qk_norm: bool | NormOption = False,
         sinks: bool | int = False,
         dropout: float = 0.0,
+        score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__(
             d_model,
@@ -262,4 +225,47 @@ class GroupedAttention(Attention):
             qk_norm=qk_norm,
             sinks=sinks,
             dropout=dropout,
+            score=score,
         )
+
+
+@attentions.register("direct")
+class DirectAttention(Attention):
+    """The memory as it is serves as keys and values, each head's share of it: no maps of its own.
+
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, equations 5 and 6 (score: additive); Luong et al. 2015,
+    arXiv:1508.04025, section 3.1 (score: dot, bilinear).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_memory: int | None = None,
+        *,
+        window: int | None = None,
+        sinks: bool | int = False,
+        dropout: float = 0.0,
+        score: ScoreOption = "scaled_dot",
+    ) -> None:
+        width = d_memory or d_model
+        refuse_uneven(width, n_heads, n_heads, None)
+        super().__init__(
+            d_model,
+            n_heads,
+            d_memory,
+            n_heads,
+            window=window,
+            d_key=width // n_heads,
+            d_value=None,
+            bias=False,
+            qk_norm=False,
+            sinks=sinks,
+            dropout=dropout,
+            score=score,
+        )
+
+    def build_maps(self, d_model: int, d_memory: int, bias: bool) -> None:
+        refuse_uneven(d_model, self.n_heads, self.n_heads, None)
+        self.d_query, self.width, self.d_value = d_model // self.n_heads, d_memory, self.d_key
+        self.query = self.key = self.value = self.output = nn.Identity()

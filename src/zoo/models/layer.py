@@ -76,7 +76,11 @@ def build_attention(layer: TransformerSettings) -> Attention:
 def build_cross(layer: TransformerSettings, d_memory: int) -> Attention:
     """Attention to a memory: places of two rows have no distance, so there is no window."""
     options = {key: value for key, value in layer.attention.options.items() if key != "window"}
-    return replace(layer.attention, options=options).build(layer.d_model, layer.n_heads, d_memory)
+    cross: Attention = replace(layer.attention, options=options).build(layer.d_model, layer.n_heads, d_memory)
+    if cross.width != layer.d_model:
+        problem = f"attention '{layer.attention.name}' returns the memory's width ({cross.width}), not d_model"
+        raise ValueError(f"{problem} ({layer.d_model}); choose full, or give both parts the same d_model")
+    return cross
 
 
 def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) -> Block:
@@ -99,7 +103,7 @@ def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[nn
     built: list[Position] = []
     numbers = []
     for layer in layers:
-        d_key = layer.attention.option("d_key") or layer.d_model // layer.n_heads
+        d_key = layer.attention.options.get("d_key") or layer.d_model // layer.n_heads
         kind = (layer.position, layer.n_heads, d_key)
         if kind not in kinds:
             kinds.append(kind)

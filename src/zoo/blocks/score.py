@@ -1,0 +1,139 @@
+"""Slot `score`: how well a query and a key agree. Supplied: d_query, d_key, the widths of the two."""
+
+import math
+from abc import ABC
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.registry import Choice, Slot
+
+Queries = Float[Tensor, "*batch queries d_query"]
+Keys = Float[Tensor, "*batch keys d_key"]
+
+
+class Score(nn.Module, ABC):
+    """Turns queries and keys, each for itself, then compares every query with every key.
+
+    Keys are turned once, when a memory is read, however many queries come later. All heads of a layer share the score's
+    parameters: what sets heads apart are the maps of the attention before it.
+
+    Attributes:
+        scale: the turned queries and keys are compared by their inner product, multiplied by this, so that the fused
+            kernels apply; None: by `compare`.
+    """
+
+    scale: float | None = 1.0
+
+    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
+        """Queries as they are compared."""
+        return queries
+
+    def turn_keys(self, keys: Keys) -> Float[Tensor, "*batch keys width"]:
+        """Keys as they are compared."""
+        return keys
+
+    def compare(
+        self, queries: Float[Tensor, "*batch queries width"], keys: Float[Tensor, "*batch keys width"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        """The scores of turned queries with turned keys."""
+        assert self.scale is not None
+        return (queries * self.scale) @ keys.transpose(-1, -2)
+
+    def forward(self, queries: Queries, keys: Keys) -> Float[Tensor, "*batch queries keys"]:
+        """The scores of every query with every key."""
+        return self.compare(self.turn_queries(queries), self.turn_keys(keys))
+
+
+scores: Slot[Score] = Slot("score")
+ScoreOption = Annotated[str | Choice[Score], scores]
+
+
+def refuse_unequal(name: str, d_query: int, d_key: int) -> None:
+    """Check that an inner product of queries and keys exists.
+
+    Raises:
+        ValueError: they are not equally wide.
+    """
+    if d_query != d_key:
+        problem = f"score '{name}': queries are {d_query} wide, keys {d_key}, which have no inner product"
+        raise ValueError(f"{problem}; choose bilinear or additive, or make them equally wide")
+
+
+@scores.register("scaled_dot")
+class ScaledDot(Score):
+    """q'k / sqrt(d_key): kept out of the region where the softmax has no gradient.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
+    """
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        refuse_unequal("scaled_dot", d_query, d_key)
+        self.scale = 1 / math.sqrt(d_key)
+
+
+@scores.register("dot")
+class Dot(Score):
+    """q'k.
+
+    Source: Luong et al. 2015, arXiv:1508.04025, equation 8 (dot); T5 (Raffel et al. 2020, arXiv:1910.10683).
+    """
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        refuse_unequal("dot", d_query, d_key)
+
+
+@scores.register("bilinear")
+class Bilinear(Score):
+    """q'W k, with a learned W.
+
+    Source: Luong et al. 2015, arXiv:1508.04025, equation 8 (general).
+    """
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_query, d_key, bias=False)  # its weight is W'
+
+    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
+        turned: Tensor = self.query(queries)
+        return turned
+
+
+@scores.register("additive")
+class Additive(Score):
+    """v'tanh(W q + U k): a perceptron with one hidden layer.
+
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, section A.1.2.
+
+    Args:
+        d_hidden: width of the hidden layer; None: as wide as a key.
+    """
+
+    def __init__(self, d_query: int, d_key: int, *, d_hidden: int | None = None) -> None:
+        super().__init__()
+        if d_hidden is not None and d_hidden < 1:
+            raise ValueError(f"score 'additive': d_hidden ({d_hidden}) must be at least 1")
+        self.scale = None
+        d_hidden = d_hidden or d_key
+        self.query = nn.Linear(d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_key, d_hidden, bias=False)
+        self.weigh = nn.Linear(d_hidden, 1, bias=False)
+
+    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
+        turned: Tensor = self.query(queries)
+        return turned
+
+    def turn_keys(self, keys: Keys) -> Float[Tensor, "*batch keys width"]:
+        turned: Tensor = self.key(keys)
+        return turned
+
+    def compare(
+        self, queries: Float[Tensor, "*batch queries width"], keys: Float[Tensor, "*batch keys width"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        hidden = torch.tanh(queries[..., :, None, :] + keys[..., None, :, :])
+        scored: Tensor = self.weigh(hidden)
+        return scored.squeeze(-1)
