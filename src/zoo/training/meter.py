@@ -41,8 +41,8 @@ class Tally:
         self.parts.append(part)
         self.weights = {name: term.weight for name, term in terms.items()}
         self.metrics = list(measured)
-        self.sums.append(torch.stack([term.sum.detach().float() for term in terms.values()]))
-        pairs = [number.detach().float() for pair in measured.values() for number in pair]
+        self.sums.append(torch.stack([at_least_float32(term.sum) for term in terms.values()]))
+        pairs = [at_least_float32(number) for pair in measured.values() for number in pair]
         self.measured.append(torch.stack(pairs) if pairs else self.sums[-1].new_zeros(0))
 
     def agree(self, accelerator: Accelerator, norm: Tensor, flags: list[float]) -> None:
@@ -79,6 +79,11 @@ class Tally:
         """Examples of this process's micro-batches whose loss is not finite, else of all."""
         faulty = [part for part, row in zip(self.parts, self.sums, strict=True) if not row.isfinite().all()]
         return [example for part in faulty or self.parts for example in part.examples][:SHOWN]
+
+
+def at_least_float32(number: Tensor) -> Tensor:
+    """A number in float32, or in float64 where the model computes in that."""
+    return number.detach().to(torch.promote_types(number.dtype, torch.float32))
 
 
 class Speed:
