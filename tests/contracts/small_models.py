@@ -13,6 +13,7 @@ from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
+from zoo.blocks.recurrence import cells
 from zoo.blocks.score import scores
 from zoo.models.model import Model
 from zoo.registry import REQUIRED, Slot
@@ -41,6 +42,12 @@ OTHER: dict[str, list[Any]] = {  # values besides the default; an option that is
     "dropout": [0.3],
     "activation": activations.names(),
     "score": scores.names(),
+    "cell": cells.names(),
+    "d_state": [7],
+    "bidirectional": [False],
+    "kernel": [1, 4],
+    "dilation": [2],
+    "depthwise": [True],
 }
 SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1}
 

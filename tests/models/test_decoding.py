@@ -25,6 +25,10 @@ CHOICES: list[dict[str, Any]] = [
     {"position": ["rotary", "none"], "attention.qk_norm": True, "block": "parallel"},
     {"position": {"name": "rotary", "base": [100.0, 5000.0]}, "attention.d_value": 6, "norm": ["layernorm", "rmsnorm"]},
     {"position": "relative", "n_heads": [4, 2], "d_ff": [48, 7]},
+    {"attention.score": "additive", "position": "rotary"},
+    {"mixer": ["recurrent", {"name": "recurrent", "cell": "lstm", "d_state": 5}]},
+    {"mixer": ["convolution", {"name": "convolution", "kernel": 2, "dilation": 3, "depthwise": True}]},
+    {"mixer": ["recurrent", "convolution", "attention"], "n_layers": 3, "block": "parallel"},
 ]
 SPLITS = [[1] * LENGTH, [4, 1, 1, 3], [LENGTH]]
 

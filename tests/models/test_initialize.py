@@ -95,3 +95,21 @@ def test_every_initializer_draws_from_its_generator_alone(name: str):
         initializers.build(name).matrix(weight, generator)
         drawn.append(weight)
     assert torch.equal(*drawn) and drawn[0].unique().numel() == 35
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "vanilla"])
+def test_maps_of_a_state_to_itself_are_orthogonal_gate_by_gate_and_follow_the_seed(cell: str):
+    changes = {"mixer": {"name": "recurrent", "cell": cell}, "initialize": "xavier"}
+    built = [create_model("gpt2-nano", seed=seed, **changes) for seed in (0, 0, 1)]
+    kernels = [each.decoder.stack.blocks[0].mixer.cell.kernel for each in built]
+    for gate in kernels[0].weight_hh_l0.detach().view(-1, 32, 32):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(32), rtol=1e-5, atol=1e-5)
+    drawn = kernels[0].weight_ih_l0.detach()
+    assert drawn.abs().max() <= (6 / 64) ** 0.5 and drawn.std() == pytest.approx((2 / 64) ** 0.5, rel=0.1)
+    assert torch.equal(drawn, kernels[1].weight_ih_l0) and not torch.equal(drawn, kernels[2].weight_ih_l0)
+
+
+def test_filters_of_a_convolution_keep_the_variance_of_what_they_read():
+    mixer = {"name": "convolution", "kernel": 9, "depthwise": True}
+    drawn = create_model("gpt2-nano", d_model=128, mixer=mixer).decoder.stack.blocks[0].mixer.filters.weight.detach()
+    assert drawn.std() == pytest.approx(1 / 3, rel=0.1)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from zoo.blocks.position import Position
 
@@ -17,6 +18,53 @@ def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch l
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     starts = torch.where(begins, places, 0).cummax(dim=1).values
     return torch.where(documents > 0, places - starts, 0)
+
+
+class Unpacked:
+    """The documents of packed rows, each in a row of its own, in reading order.
+
+    Where there is no document at all, one of length 0 stands for it.
+
+    Attributes:
+        lengths: of the documents (places).
+        rows, numbers: which row each document stands in, and which document of that row it is.
+    """
+
+    def __init__(self, documents: Int[Tensor, "batch length"]) -> None:
+        self.real = documents > 0
+        begins = self.real & (positions_of(documents) == 0)
+        order = begins.flatten().cumsum(0) - 1
+        self.lengths = torch.bincount(order[self.real.flatten()], minlength=1)
+        places = begins.flatten().nonzero()[:, 0]
+        places = places if len(places) else places.new_zeros(1)
+        self.rows, self.numbers = places // documents.shape[1], documents.flatten()[places]
+        longest = max(int(self.lengths.max()), 1)
+        self.inside = torch.arange(longest, device=documents.device) < self.lengths[:, None]
+
+    def unpack(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "documents longest *any"]:
+        """A row for each document, zeros after its end."""
+        out = x.new_zeros(*self.inside.shape, *x.shape[2:])
+        out[self.inside] = x[self.real]
+        return out
+
+    def pack(self, x: Shaped[Tensor, "documents longest *any"]) -> Shaped[Tensor, "batch length *any"]:
+        """The rows that the documents came from, zeros where there was none."""
+        out = x.new_zeros(*self.real.shape, *x.shape[2:])
+        out[self.real] = x[self.inside]
+        return out
+
+    def sequence(self, x: Float[Tensor, "batch length width"]) -> PackedSequence:
+        """The documents as torch's recurrent kernels take them."""
+        return sequence(self.unpack(x), self.lengths)
+
+    def from_sequence(self, x: PackedSequence) -> Float[Tensor, "batch length width"]:
+        """The rows that the documents came from."""
+        return self.pack(pad_packed_sequence(x, batch_first=True, total_length=self.inside.shape[1])[0])
+
+
+def sequence(x: Float[Tensor, "rows longest width"], lengths: Int[Tensor, " rows"]) -> PackedSequence:
+    """Rows of these lengths as torch's recurrent kernels take them."""
+    return pack_padded_sequence(x, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
 
 
 @dataclass
@@ -43,7 +91,7 @@ class View:
     causal: bool = False
     plain: bool = False
     position: Position | None = None
-    cache: dict[Any, Tensor | None] = field(default_factory=dict)
+    cache: dict[Any, Any] = field(default_factory=dict)
 
     def under(self, position: Position) -> "View":
         """The same view for layers with another position; masks stay shared."""
@@ -59,12 +107,22 @@ class View:
         queries = self.start + torch.arange(self.documents.shape[1], device=device)
         return queries, torch.arange(self.key_documents.shape[1], device=device)
 
+    def unpacked(self) -> Unpacked | None:
+        """The queries' documents, each in a row of its own; None where every row is one document."""
+        if self.plain:
+            return None
+        if "unpacked" not in self.cache:
+            self.cache["unpacked"] = Unpacked(self.documents)
+        found: Unpacked = self.cache["unpacked"]
+        return found
+
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""
         key = ("mask", window)
         if key not in self.cache:
             self.cache[key] = self.build_mask(window)
-        return self.cache[key]
+        found: Tensor | None = self.cache[key]
+        return found
 
     def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         parts = []
@@ -100,7 +158,8 @@ class View:
                 self.cache[key] = allowed
             else:
                 self.cache[key] = bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
-        return self.cache[key]
+        found: Tensor | None = self.cache[key]
+        return found
 
     def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
         """True where a query sees no key at all; None where every query sees some."""
@@ -108,7 +167,8 @@ class View:
         if key not in self.cache:
             allowed = self.mask(window)
             self.cache[key] = None if allowed is None else ~allowed.any(-1, keepdim=True)
-        return self.cache[key]
+        found: Tensor | None = self.cache[key]
+        return found
 
     def opened(self, window: int | None) -> Tensor | None:
         """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
@@ -119,4 +179,5 @@ class View:
                 self.cache[key] = scores
             else:
                 self.cache[key] = scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)
-        return self.cache[key]
+        found: Tensor | None = self.cache[key]
+        return found

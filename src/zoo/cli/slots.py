@@ -9,6 +9,7 @@ from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
+from zoo.blocks.recurrence import cells
 from zoo.blocks.score import scores
 from zoo.models.heads import heads
 from zoo.models.initialize import initializers
@@ -16,6 +17,7 @@ from zoo.objectives.mixture import objectives
 from zoo.registry import Slot
 
 EVERY: tuple[Slot[Any], ...] = (
-    norms, activations, feed_forwards, positions, scores, attentions, mixers, blocks, heads, initializers, objectives,
+    norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, heads, initializers,
+    objectives,
 )  # fmt: skip
 SLOTS = {slot.name: slot for slot in EVERY}

@@ -10,7 +10,7 @@ from zoo.registry import Slot
 
 
 class Initializer(ABC):
-    """Draws the first values of a model's matrices; norms, sinks and biases keep those of their constructors."""
+    """Draws the first values of a model's matrices; norms, sinks and cells' biases keep their constructors'."""
 
     @abstractmethod
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
@@ -19,6 +19,20 @@ class Initializer(ABC):
     @abstractmethod
     def table(self, weight: Tensor, generator: torch.Generator) -> None:
         """A table of vectors: tokens, segments, positions."""
+
+    def state(self, weight: Tensor, generator: torch.Generator) -> None:
+        """A map from a recurrent state to itself: orthogonal, so that it neither grows nor fades.
+
+        Source: Bahdanau et al. 2015, arXiv:1409.0473, section B.1; Saxe et al. 2014, arXiv:1312.6120.
+        """
+        nn.init.orthogonal_(weight, generator=generator)
+
+    def filters(self, weight: Tensor, generator: torch.Generator) -> None:
+        """A convolution's filters: the variance of what they read stays.
+
+        Source: He et al. 2015, arXiv:1502.01852, equation 10, without the rectifier's 2.
+        """
+        nn.init.normal_(weight, 0.0, weight[0].numel() ** -0.5, generator=generator)
 
     @abstractmethod
     def into_stream(self, n_layers: int) -> float:
@@ -91,3 +105,16 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             initializer.table(module.weight, generator)
+        elif isinstance(module, nn.Conv1d):
+            initializer.filters(module.weight, generator)
+        elif isinstance(module, nn.RNNBase):
+            initialize_recurrence(module, initializer, generator)
+
+
+def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
+    """Draw the two maps of every gate."""
+    for name, weight in kernel.named_parameters():
+        if "weight" in name:
+            draw = initializer.state if "weight_hh" in name else initializer.matrix
+            for gate in weight.data.view(-1, kernel.hidden_size, weight.shape[1]):
+                draw(gate, generator)

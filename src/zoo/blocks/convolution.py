@@ -1,0 +1,47 @@
+"""One-dimensional convolution over places that stops at document borders."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Taps(nn.Module):
+    """The neighbours of every place, at fixed distances; those of other documents, or of none, are zeros.
+
+    Args:
+        kernel: how many places are read, the place itself among them.
+        dilation: distance between them (places).
+        causal: whether they are the place and those before it; else the place is in their middle.
+    """
+
+    def __init__(self, kernel: int, dilation: int, causal: bool) -> None:
+        super().__init__()
+        for name, value in (("kernel", kernel), ("dilation", dilation)):
+            if value < 1:
+                raise ValueError(f"mixer 'convolution': {name} ({value}) must be at least 1")
+        last = 0 if causal else (kernel - 1) // 2
+        self.distances = [dilation * (last - k) for k in range(kernel)][::-1]
+
+    @property
+    def reach(self) -> int:
+        """How far back a place reads."""
+        return -min(self.distances)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length kernel d_model"]:
+        taps = []
+        for distance in self.distances:
+            there = (shifted(documents, distance) == documents) & (documents > 0)
+            taps.append(torch.where(there[..., None], shifted(x, distance), 0.0))
+        return torch.stack(taps, dim=2)
+
+
+def shifted(x: Tensor, distance: int) -> Tensor:
+    """At each place what stands `distance` places later in its row; zeros beyond the row."""
+    length = x.shape[1]
+    kept = x[:, max(distance, 0) : max(length + distance, 0)]
+    missing = length - kept.shape[1]
+    before, after = (missing, 0) if distance < 0 else (0, missing)
+    return F.pad(kept, (*[0] * (2 * (x.dim() - 2)), before, after))

@@ -1,0 +1,129 @@
+"""Slot `cell`: how a state takes in the next vector. Supplied: d_input, d_state, whether both directions are read."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Annotated, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from zoo.blocks.documents import View
+from zoo.registry import Choice, Slot
+
+States = Float[Tensor, "vectors rows d_state"]
+
+
+class Cell(nn.Module, ABC):
+    """One layer of recurrence, by torch's kernels: whole sequences, or one vector more.
+
+    Class attributes:
+        Kernel: torch's module.
+        n_vectors: vectors that make up a state; the first one is what others see of it.
+    """
+
+    Kernel: ClassVar[Callable[..., nn.RNNBase]]
+    n_vectors: ClassVar[int] = 1
+
+    def __init__(self, d_input: int, d_state: int, bidirectional: bool) -> None:
+        super().__init__()
+        self.d_state = d_state
+        self.kernel = type(self).Kernel(d_input, d_state, batch_first=True, bidirectional=bidirectional)
+        for name, parameter in self.kernel.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+
+    @abstractmethod
+    def split(self, state: States) -> Tensor | tuple[Tensor, ...]:
+        """A state as torch's kernel takes it."""
+
+    @abstractmethod
+    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
+        """A state as torch's kernel returns it, as one tensor."""
+
+    def start(self, x: Float[Tensor, "rows *any"]) -> States:
+        """The state before the first vector, of the inputs' type."""
+        return x.new_zeros(self.n_vectors, len(x), self.d_state)
+
+    def run(self, x: PackedSequence, state: States | None = None) -> PackedSequence:
+        """The states along sequences of different lengths; of both directions side by side."""
+        said: PackedSequence = self.kernel(x, None if state is None else self.split(state))[0]
+        return said
+
+    def forward(self, x: Float[Tensor, "batch length d_input"], view: View) -> Float[Tensor, "batch length states"]:
+        """The states along rows; they start anew with each document, and are 0 where there is none."""
+        unpacked = view.unpacked()
+        if unpacked is None:
+            states: Tensor = self.kernel(x)[0]
+            return states
+        return unpacked.from_sequence(self.run(unpacked.sequence(x)))
+
+    def step(self, x: Float[Tensor, "rows d_input"], state: States) -> States:
+        """The state after one vector more."""
+        return self.join(self.kernel(x[:, None], self.split(state.to(x.dtype)))[1])
+
+
+cells: Slot[Cell] = Slot("cell")
+CellOption = Annotated[str | Choice[Cell], cells]
+
+
+def hold(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
+    """The new state in rows that took in a vector, the old one in the others."""
+    return torch.where(there[None, :, None], new, state.to(new.dtype))
+
+
+class PlainState(Cell, ABC):
+    """A state of one vector."""
+
+    def split(self, state: States) -> Tensor:
+        return state.contiguous()
+
+    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
+        assert isinstance(state, Tensor)
+        return state
+
+
+@cells.register("gru")
+class GRU(PlainState):
+    """Two gates: one forgets the state inside the candidate, one mixes state and candidate.
+
+    Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8; the forgetting gate acts behind the state's matrix, as
+    in torch and cuDNN.
+    """
+
+    Kernel = nn.GRU
+
+
+@cells.register("lstm")
+class LSTM(Cell):
+    """A state behind three gates: input, forget, output. The forget gate begins open, its bias 1.
+
+    Source: Hochreiter & Schmidhuber 1997; Gers et al. 2000 (forget gate); Jozefowicz et al. 2015, section 2.2 (its
+    bias).
+    """
+
+    Kernel = nn.LSTM
+    n_vectors = 2
+
+    def __init__(self, d_input: int, d_state: int, bidirectional: bool) -> None:
+        super().__init__(d_input, d_state, bidirectional)
+        for name, parameter in self.kernel.named_parameters():
+            if "bias_ih" in name:
+                nn.init.ones_(parameter.data[d_state : 2 * d_state])
+
+    def split(self, state: States) -> tuple[Tensor, ...]:
+        return state[:1].contiguous(), state[1:].contiguous()
+
+    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
+        return torch.cat(tuple(state))
+
+
+@cells.register("vanilla")
+class Vanilla(PlainState):
+    """tanh(W x + U h + b).
+
+    Source: Elman 1990, "Finding structure in time".
+    """
+
+    Kernel = nn.RNN

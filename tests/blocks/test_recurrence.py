@@ -1,0 +1,107 @@
+"""Cells and the mixer of them: against torch.nn's modules, document by document, and place by place."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo.blocks.attention import FullAttention
+from zoo.blocks.documents import View, positions_of
+from zoo.blocks.mixer import mixers
+from zoo.blocks.recurrence import cells
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+THEIRS: dict[str, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "vanilla": nn.RNN}
+DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 0], [1, 1, 2, 2, 2, 2]])
+
+
+def randn(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def view_of(documents: Tensor) -> View:
+    return View(documents, positions_of(documents), documents)
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("name", cells.names())
+def test_a_cell_runs_along_each_document_as_torchs_module_does(name: str, both: bool):
+    torch.manual_seed(0)
+    cell, theirs = cells.build(name, 3, 4, both).double(), THEIRS[name](3, 4, batch_first=True, bidirectional=both)
+    theirs.double().load_state_dict(cell.kernel.state_dict())
+    x, expected = randn(2, 6, 3), torch.zeros(2, 6, 8 if both else 4, dtype=torch.float64)
+    for row, number in ((0, 1), (0, 2), (1, 1), (1, 2)):
+        places = DOCUMENTS[row] == number
+        expected[row, places] = theirs(x[row : row + 1, places])[0][0]
+    torch.testing.assert_close(cell(x, view_of(DOCUMENTS)), expected, **EXACT)
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_steps_of_a_cell_are_its_run(name: str):
+    torch.manual_seed(0)
+    cell, x, ones = cells.build(name, 3, 4, False).double(), randn(2, 6, 3), torch.ones(2, 6, dtype=torch.long)
+    state, seen = cell.start(x), []
+    for at in range(6):
+        state = cell.step(x[:, at], state)
+        seen.append(state[0])
+    torch.testing.assert_close(torch.stack(seen, 1), cell(x, View(ones, ones, ones, plain=True)), **EXACT)
+
+
+def test_rows_without_documents_give_zeros_and_gradients_of_zero():
+    cell = cells.build("gru", 3, 4, True)
+    out = cell(torch.randn(2, 5, 3), view_of(torch.zeros(2, 5, dtype=torch.long)))
+    out.sum().backward()
+    assert not out.any() and not any(p.grad is None or p.grad.any() for p in cell.parameters())
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        *({"name": "recurrent", "cell": cell, "d_state": 5} for cell in cells.names()),
+        {"name": "convolution"},
+        {"name": "convolution", "kernel": 3, "dilation": 2, "depthwise": True},
+        {"name": "convolution", "kernel": 1},
+    ],
+    ids=str,
+)
+def test_a_state_is_held_where_there_is_no_document(choice: dict[str, Any]):
+    """Wherever places of document 0 stand, before the text or amid it, and whatever they hold."""
+    torch.manual_seed(0)
+    mixer = mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double()
+    x, there = randn(2, 9, 6), torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0, 1], [1] * 9])
+    state, said = mixer.start_state(2), []
+    for new in (slice(0, 1), slice(1, 5), slice(5, 9)):
+        said.append(mixer.step(x[:, new], view_of(there[:, new]), state))
+    for row in range(2):
+        text = x[row : row + 1, there[row] > 0]
+        ones = torch.ones(text.shape[:2], dtype=torch.long)
+        expected = mixer(text, View(ones, ones, ones, causal=True, plain=True))[0]
+        torch.testing.assert_close(torch.cat(said, dim=1)[row, there[row] > 0], expected, **EXACT)
+
+
+@pytest.mark.parametrize("choice", [{"name": "recurrent", "cell": "lstm"}, {"name": "convolution", "kernel": 3}])
+def test_reordered_rows_go_on_where_their_parents_were(choice: dict[str, Any]):
+    torch.manual_seed(0)
+    mixer, rows, state = (
+        mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double(),
+        torch.tensor([2, 2, 0]),
+        [],
+    )
+    x, ones = randn(3, 5, 6), torch.ones(3, 5, dtype=torch.long)
+    state = mixer.start_state(3)
+    mixer.reorder(state, torch.arange(3))
+    mixer.step(x[:, :4], view_of(ones[:, :4]), state)
+    mixer.reorder(state, rows)
+    last = mixer.step(x[rows, 4:], view_of(ones[:, 4:]), state)
+    torch.testing.assert_close(last, mixer(x, view_of(ones))[rows, 4:], **EXACT)
+
+
+def test_a_state_without_width_is_refused():
+    with pytest.raises(ValueError, match=r"mixer 'recurrent': d_state \(0\) must be at least 1"):
+        mixers.build({"name": "recurrent", "d_state": 0}, 6, True, lambda: FullAttention(6, 1))
+
+
+def test_the_forget_gate_begins_open():
+    kernel = cells.build("lstm", 3, 2, False).kernel
+    assert (kernel.bias_ih_l0 + kernel.bias_hh_l0).tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
