@@ -47,7 +47,8 @@ def build(trained: dict[str, Tokenizer]) -> Build:
     def make(
         name: str, sets: dict[str, Any] | None = None, kind: str = "bpe", moved: bool = True, **known: Any
     ) -> Exportable:
-        sides = ("encoder", "decoder") if "transformer" in name else ("encoder",) if "bert" in name else ("decoder",)
+        both = name.startswith(("transformer", "t5"))
+        sides = ("encoder", "decoder") if both else ("encoder",) if "bert" in name else ("decoder",)
         small = {**SMALL, "vocab_size": trained[kind].vocab_size}
         small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
         pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]

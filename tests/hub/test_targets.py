@@ -17,6 +17,7 @@ FITTING = {
     "gpt": "openai-gpt",
     "transformer-base": "marian",
     "transformer-pre-norm": "pegasus",
+    "t5-small": "t5",
 }
 BERT, GPT2 = targets["bert"].family, targets["gpt2"].family
 

@@ -12,8 +12,20 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 Request = dict[str, Any]
+
+
+class Unrounded(TorchFunctionMode):
+    """Float64 stays float64 where a class's code goes to float32, as norms do: what still differs is no rounding."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        asked = (*args[1:], *(kwargs or {}).values())
+        rounds = function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in asked)
+        if rounds and args[0].dtype == torch.float64:
+            return args[0]
+        return function(*args, **(kwargs or {}))
 
 
 def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -51,7 +63,8 @@ def run(model: Any, request: Request) -> dict[str, Tensor]:
     if both:
         target = batch([row["tokens"] for row in rows], request["pad"])
         given |= {"decoder_input_ids": target[0], "decoder_attention_mask": target[1]}
-    output = model(**given)
+    with Unrounded():
+        output = model(**given)
     return {head: getattr(output, name).contiguous() for head, name in request["outputs"].items()}
 
 
@@ -74,8 +87,9 @@ def generate(model: Any, request: Request) -> list[list[int]]:
     found = []
     for prompt in request["generate"]:
         ids = torch.tensor([prompt["tokens"]])
-        mask = torch.ones_like(ids)
-        output = model.generate(ids, attention_mask=mask, do_sample=False, num_beams=1, max_length=prompt["longest"])
+        mask, longest = torch.ones_like(ids), prompt["longest"]
+        with Unrounded():
+            output = model.generate(ids, attention_mask=mask, do_sample=False, num_beams=1, max_length=longest)
         found.append(output[0, prompt["skip"] :].tolist())
     return found
 

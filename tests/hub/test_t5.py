@@ -1,0 +1,149 @@
+"""Encoder-decoders with relative positions and without biases are transformers' T5, versions 1.0 and 1.1."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from zoo.hub.exportable import Exportable
+from zoo.hub.facts import facts_of
+from zoo.hub.reloading import Unrounded
+from zoo.hub.renaming import rename, rename_back
+from zoo.hub.targets import fits, obstacles, targets
+from zoo.models.generate import generate
+from zoo.models.search import parse_generate
+from zoo.models.settings import load_settings
+from zoo.runs.tensors import unique_tensors
+
+Sets = dict[str, Any]
+EXACT = {"atol": 1e-10, "rtol": 1e-10}
+
+
+def sides(**sets: Any) -> Sets:
+    """The same settings for both stacks."""
+    return {
+        f"{side}.{name.replace('__', '.')}": value for side in ("encoder", "decoder") for name, value in sets.items()
+    }
+
+
+GATED = sides(feed_forward={"name": "gated", "activation": "gelu_tanh", "bias": False})
+V1_1 = {**GATED, "heads.language.tied": False, "heads.language.scale": False}
+D_KV = sides(attention__d_key=7, attention__d_value=7)
+BUCKETS = sides(position__buckets=9, position__max_distance=17)
+CHOICES: list[Sets] = [
+    {},
+    V1_1,
+    {**V1_1, **D_KV, "d_model": 21, "decoder.n_layers": 1},
+    {**D_KV, **BUCKETS, **sides(norm__eps=0.1), "encoder.n_layers": 1},
+    {**sides(feed_forward={"name": "gated", "activation": "silu", "bias": False}, d_ff=13), **BUCKETS},
+    sides(feed_forward__activation="gelu", n_heads=2),
+    sides(feed_forward__activation="gelu_tanh"),
+]
+
+
+@pytest.mark.parametrize("sets", CHOICES)
+def test_both_versions_are_exported_and_checked(build: Any, export: Any, sets: Sets):
+    report = export(build("t5-nano", sets))
+    assert (report.target, report.class_name) == ("t5", "T5ForConditionalGeneration")
+    assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
+    assert report.check.generated == 5
+
+
+def exported(given: Exportable, export: Any) -> Any:
+    """The export as transformers loads it, in float64."""
+    return transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
+
+
+@pytest.mark.parametrize("left", [False, True])
+@torch.no_grad()
+def test_padding_on_either_side_agrees_with_the_rows_alone(build: Any, export: Any, left: bool):
+    given = build("t5-nano", {**V1_1, **BUCKETS})
+    model, ours = exported(given, export), given.model.double().eval()
+    sources = [torch.arange(5, 5 + n) for n in (30, 3, 1)]
+    tokens = torch.randint(5, 150, (3, 8), generator=torch.Generator().manual_seed(0))
+    source, there = torch.zeros(3, 30, dtype=torch.long), torch.zeros(3, 30, dtype=torch.long)
+    for row, ids in enumerate(sources):
+        where = slice(30 - len(ids), None) if left else slice(len(ids))
+        source[row, where], there[row, where] = ids, 1
+    with Unrounded():
+        theirs = model(source, attention_mask=there, decoder_input_ids=tokens).logits
+    said = ours(tokens, source, source_documents=there).logits
+    torch.testing.assert_close(said, theirs, **EXACT)
+    for row, ids in enumerate(sources):
+        torch.testing.assert_close(ours(tokens[row, None], ids[None]).logits[0], said[row], **EXACT)
+
+
+@torch.no_grad()
+def test_their_loss_shifts_labels_as_ours_are_taught(build: Any, export: Any):
+    given = build("t5-nano")
+    model, roles = exported(given, export), given.tokenizer.roles
+    source, target = torch.tensor([[9, 8, 11, roles.end]]), torch.tensor([[7, 12, roles.end]])
+    with Unrounded():
+        theirs = model(source, labels=target).loss
+    inputs = torch.tensor([[roles.start, 7, 12]])
+    logits = given.model.double().eval()(inputs, source).logits
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits[0], target[0]), theirs, **EXACT)
+
+
+def test_beams_write_the_same_texts(build: Any, export: Any):
+    given = build("t5-nano", V1_1, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
+    model, source = exported(given, export), torch.tensor([[11, 24, 30, 3]])
+    ours = generate(given.model.double(), [[2]], parse_generate(dict(given.generate)), 3, source)[0].tokens
+    assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
+
+
+@pytest.mark.parametrize("sets", [{}, V1_1])
+@torch.no_grad()
+def test_saving_what_was_loaded_and_loading_it_again_changes_nothing(
+    build: Any, export: Any, tmp_path: Path, sets: Sets
+):
+    first = exported(build("t5-nano", sets), export)
+    first.float().save_pretrained(tmp_path / "again")
+    second = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "again").eval()
+    inputs = {"input_ids": torch.tensor([[8, 9, 3]]), "decoder_input_ids": torch.tensor([[2, 9]])}
+    torch.testing.assert_close(first(**inputs).logits, second(**inputs).logits, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("sets", [{}, V1_1])
+def test_renames_undo_themselves(build: Any, sets: Sets):
+    given = build("t5-nano", sets)
+    table, facts = (*targets["t5"].renames, *targets["t5"].classes[0].renames), facts_of(given.settings)
+    ours = unique_tensors(given.model)
+    back = rename_back(rename(ours, table, facts), table, facts)
+    assert back.keys() == ours.keys()
+    assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
+
+
+IN_THE_WAY = [
+    (sides(attention__score="scaled_dot"), "encoder.attention.score is scaled_dot; {} has dot"),
+    (sides(position="rotary"), "encoder.position is rotary; {} has relative"),
+    (sides(attention__bias=True), "encoder.attention.bias is true; {} has false"),
+    ({"decoder.feed_forward.bias": True}, "decoder.feed_forward.bias is true; {} has false"),
+    ({"decoder.norm": "layernorm"}, "decoder.norm is layernorm; {} has rmsnorm"),
+    ({"decoder.d_ff": 7}, "encoder.d_ff and decoder.d_ff differ (48, 7); {} has one value for all"),
+    (sides(attention__d_key=6), "encoder.attention.d_value is 8; {} has 6 (as encoder.attention.d_key)"),
+    (
+        {"decoder.feed_forward.activation": "silu"},
+        "decoder.feed_forward.activation is silu; {} has relu (as encoder.feed_forward.activation)",
+    ),
+    (
+        sides(feed_forward={"name": "gated", "activation": "gelu", "bias": False}),
+        "encoder.feed_forward and encoder.feed_forward.activation is gated gelu; {} has mlp relu or gated gelu_tanh "
+        "or gated silu or gated relu or mlp gelu_tanh or mlp gelu or mlp silu",
+    ),
+    ({"heads.language.tied": False}, "heads.language.scale is true; {} has false (as heads.language.tied)"),
+    ({"embeddings.scale": True}, "embeddings.scale is true; {} has false"),
+]
+
+
+@pytest.mark.parametrize(("sets", "words"), IN_THE_WAY)
+def test_the_choice_in_the_way_is_named(sets: Sets, words: str):
+    pairs = [(tuple(path.split(".")), value) for path, value in sets.items()]
+    assert obstacles(load_settings("t5-nano", pairs))["t5"] == words.format("transformers' T5")
+
+
+@pytest.mark.parametrize("name", ["t5-small", "t5-v1_1-small", "t5-nano"])
+def test_shipped_models_fit(name: str):
+    assert fits(load_settings(name)) == ["t5"]
