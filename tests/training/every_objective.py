@@ -1,0 +1,151 @@
+"""The first step of a run for every registered objective, and for the mixtures that were published.
+
+`every_objective.py FOLDER MICRO_BATCH` takes it in every process that was launched and writes what came out.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file, save_file
+from tiny import settings
+from torch import Tensor
+
+from zoo.data.order import Examples
+from zoo.data.packing import Shape
+from zoo.inference.loaded import stream_of
+from zoo.models.create import create_model, list_models
+from zoo.models.heads import heads
+from zoo.models.model import Model
+from zoo.objectives.example import Ids, Lengths, Piece, Roles
+from zoo.objectives.form import Stream
+from zoo.objectives.forms import forms
+from zoo.objectives.mixture import Mixture, form_of, objectives
+from zoo.runs.run import RunFiles
+from zoo.training import loop
+from zoo.training.feed import Feed
+from zoo.training.learner import Learner
+from zoo.training.processes import begin_run, start_processes, stop_processes
+
+Objectives = dict[str, dict[str, Any]]
+MIXTURES: list[Objectives] = [
+    {"masked_lm": {}, "next_sentence": {}},  # BERT
+    {"classification": {}, "causal_lm": {"weight": 0.5}},  # GPT-1's L3
+]
+DTYPES = [torch.float64, torch.float32]
+ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+SHAPE = Shape(32, 32, longest=20, longest_source=20)
+BATCH, LABELS, DOCUMENTS = 32, 3, 100
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective or a mixture, and a model that it can train."""
+
+    objective: Objectives
+    model: str
+    dtype: torch.dtype
+
+    def __str__(self) -> str:
+        return f"{'+'.join(self.objective)} {self.model} {self.dtype}".replace("torch.", "")
+
+    def build(self) -> Model:
+        wanted = Mixture.parse(self.objective).heads
+        named = [{"name": head, "labels": LABELS} if "labels" in heads.options(head) else head for head in wanted]
+        return create_model(self.model, heads=named, vocab_size=ROLES.vocab_size, dropout=0.0).to(self.dtype)
+
+    def examples(self) -> Examples:
+        """Documents of 2 to 16 tokens: a row holds one to five."""
+        mixture, generator = Mixture.parse(self.objective), np.random.default_rng(5)
+        columns = columns_of(self.objective)
+        counts = np.ones(DOCUMENTS, dtype=np.int64)
+        if form_of(self.objective, columns) == "sentences":
+            counts = generator.integers(2, 5, size=DOCUMENTS)
+        most = 17 // counts.max()
+        units = {field: generator.integers(2, most, size=counts.sum()) for field in columns}
+        lengths = Lengths(
+            {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
+            np.cumsum([0, *counts]) if counts.max() > 1 else None,
+            generator.integers(0, LABELS, size=DOCUMENTS),
+        )
+        ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
+
+        def read(piece: Piece) -> Ids:
+            return ids[piece.field][piece.start : piece.stop]
+
+        form = mixture.form(columns, stream_of(create_model(self.model)))
+        return Examples(form, mixture, lengths, read, ROLES, SHAPE)
+
+
+def columns_of(objective: Objectives) -> tuple[str, ...]:
+    """The columns of data that has just what the objective reads."""
+    return forms[form_of(objective, ["text"])].fields
+
+
+def fits(objective: Objectives, stream: Stream) -> bool:
+    try:
+        Mixture.parse(objective).form(columns_of(objective), stream)
+    except ValueError:
+        return False
+    return True
+
+
+def cases() -> list[Case]:
+    """Every objective with a model of each kind of stream that it can train."""
+    streams = {stream_of(create_model(name)): name for name in list_models("*-nano")}
+    wanted: list[Objectives] = [*({name: {}} for name in objectives.names()), *MIXTURES]
+    pairs = [(o, model) for o in wanted for stream, model in streams.items() if fits(o, stream)]
+    return [Case(objective, model, dtype) for objective, model in pairs for dtype in DTYPES]
+
+
+class Step(NamedTuple):
+    """A step's log line and its gradients by parameter."""
+
+    line: dict[str, float]
+    gradients: dict[str, Tensor]
+
+    def write(self, path: Path) -> None:
+        save_file(self.gradients, f"{path}.safetensors")
+        path.with_suffix(".json").write_text(json.dumps(self.line))
+
+    @staticmethod
+    def read(path: Path) -> "Step":
+        return Step(json.loads(path.with_suffix(".json").read_text()), load_file(f"{path}.safetensors"))
+
+
+def take_step(case: Case, folder: Path, micro_batch: int, processes: Accelerator) -> Step:
+    """Train for one step of 32 rows in the loop itself."""
+    kept: dict[str, Tensor] = {}
+
+    class Keeping(Learner):
+        def clip(self) -> Tensor:
+            kept.update({name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None})
+            return super().clip()
+
+    training = settings(steps=1, batch=BATCH, micro_batch=micro_batch, clip=None, evaluate_every=0, save_every=0)
+    examples, learner = case.examples(), loop.Learner
+    loop.Learner = Keeping  # type: ignore[misc]
+    try:
+        with begin_run(processes, folder, RunFiles({}), resume=False) as run:
+            loop.train(case.build(), Feed.of(examples), examples.mixture, training, run, processes)
+    finally:
+        loop.Learner = learner  # type: ignore[misc]
+    (line,) = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return Step({key: line[key] for key in line if key.startswith("loss") or key == "gradient_norm"}, kept)
+
+
+def main(folder: Path, micro_batch: int) -> None:
+    processes = start_processes(settings(), folder)
+    for number, case in enumerate(cases()):
+        step = take_step(case, folder / f"run-{number}", micro_batch, processes)
+        step.write(folder / f"{number}-{processes.process_index}")
+    stop_processes(processes)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
