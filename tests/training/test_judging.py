@@ -7,7 +7,7 @@ from tiny import lines, settings, train_tiny
 from torch import nn
 
 from zoo.runs.saved import open_run
-from zoo.training.loop import Validation, Watch
+from zoo.training.judging import Validation, Watch
 
 
 def judged(*values: float, higher: bool = False) -> Watch:

@@ -13,7 +13,8 @@ from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
 from zoo.training import loop
 from zoo.training.feed import Feed
-from zoo.training.loop import Watch, train
+from zoo.training.judging import Watch
+from zoo.training.loop import train
 
 
 def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):

@@ -11,7 +11,7 @@ from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, t
 
 from zoo.runs.saved import open_run
 from zoo.training import learner, loop
-from zoo.training.loop import Watch
+from zoo.training.judging import Watch
 from zoo.training.stopping import Stopped
 
 

@@ -15,7 +15,8 @@ from zoo.objectives.example import Lengths, Roles
 from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 from zoo.training.feed import Feed
-from zoo.training.loop import Watch, train
+from zoo.training.judging import Watch
+from zoo.training.loop import train
 
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 NANO = {"gpt2-nano": "causal_lm", "bert-nano": {"masked_lm": {}, "next_sentence": {}}}

@@ -18,9 +18,11 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
 from zoo.training.feed import Feed
-from zoo.training.loop import State, Watch, train
+from zoo.training.judging import Watch
+from zoo.training.loop import train
 from zoo.training.processes import begin_run
 from zoo.training.settings import Training, fix_training, resolve_training
+from zoo.training.state import State
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 GOAL = Mixture.parse("causal_lm")

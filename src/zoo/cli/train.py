@@ -13,10 +13,10 @@ from zoo.cli.options import Checkpoint, Data, Model, Pair, Set, read_sets, split
 from zoo.cli.progress import bars
 from zoo.hub.checkpoint import resolve
 from zoo.training.finetune import finetune as run_finetune
-from zoo.training.loop import State
 from zoo.training.plan import Request
 from zoo.training.pretrain import pretrain as run_pretrain
 from zoo.training.session import Watcher
+from zoo.training.state import State
 from zoo.training.stopping import Stopped
 
 RUN = "Folder of the run: new or empty, unless --resume."

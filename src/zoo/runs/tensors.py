@@ -53,6 +53,18 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
     return compare_names(expected, tensors)
 
 
+def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
+    """The tensors, unless one of them holds NaN or infinity: nothing can be trained from those.
+
+    Raises:
+        ValueError: with the name of the tensor.
+    """
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{place}: {name} holds NaN or infinity; start from an earlier checkpoint")
+    return tensors
+
+
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     """All names of a module's tensors, tied ones included."""
     return {name.replace(COMPILED, ""): tensor for name, tensor in module.state_dict().items()}
@@ -112,3 +124,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
     return tensors
+
+
+def part_of(name: str) -> str:
+    """The part of a model that a weight belongs to, as a user knows it: `heads.classification`, `pooler`, `encoder`."""
+    words = name.split(".")
+    return ".".join(words[:2]) if words[0] == "heads" else words[0]

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from zoo.training.strategy import spread_like
+
 Weights = dict[str, Tensor]
 
 
@@ -35,7 +37,7 @@ def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 6.1.
     """
     return {
-        name: torch.stack([parameter.detach(), *(other[name].to(parameter) for other in others)]).mean(0)
+        name: torch.stack([parameter.detach(), *(spread_like(other[name], parameter) for other in others)]).mean(0)
         for name, parameter in model.named_parameters()
     }
 

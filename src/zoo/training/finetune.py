@@ -13,10 +13,11 @@ from zoo.models.cost import on_meta
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.runs.saved import SavedRun
-from zoo.training.loop import State
+from zoo.runs.tensors import finite, part_of
 from zoo.training.plan import Plan, Request, make_plan, split_heads
 from zoo.training.pretrain import settle_heads
 from zoo.training.session import Start, Watcher, run_session
+from zoo.training.state import State
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         return settle_heads(own, about_heads, plan.mixture, labels)
 
     def fill(model: Model, plan: Plan, tokenizer: Tokenizer) -> None:
-        carry_over(model, saved.weights)
+        carry_over(model, finite(saved.weights, str(saved.folder)))
 
     return run_session(request, plan, Start(first, keep_tokenizer, settle, fill), watcher)
 
@@ -90,9 +91,3 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
         logger.info("left out of the checkpoint, since the task does not train it: %s", ", ".join(dropped))
     if fresh:
         logger.info("begins anew, since the checkpoint does not have it: %s", ", ".join(fresh))
-
-
-def part_of(name: str) -> str:
-    """The part of a model that a weight belongs to, as a user knows it: `heads.classification`, `pooler`, `encoder`."""
-    words = name.split(".")
-    return ".".join(words[:2]) if words[0] == "heads" else words[0]

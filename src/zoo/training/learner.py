@@ -12,30 +12,37 @@ from torch import Tensor, nn
 from zoo.config import Tree
 from zoo.models.parts import Part
 from zoo.runs.checkpoint import Checkpoint
-from zoo.runs.tensors import load_tensors, unique_tensors
+from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.optimizers import trained
 from zoo.training.processes import forward_dtype
 from zoo.training.settings import Training
+from zoo.training.strategy import gathered, local, spread, spread_like, whole
 
 
 class Learner:
     """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
 
-    def __init__(self, model: nn.Module, settings: Training, accelerator: Accelerator) -> None:
+    def __init__(
+        self, model: nn.Module, settings: Training, accelerator: Accelerator, checkpoint: Checkpoint | None = None
+    ) -> None:
         self.model, self.settings, self.accelerator = model, settings, accelerator
         self.dtype = forward_dtype(settings.precision, accelerator.device)
         for module in model.modules():
             if isinstance(module, Part):
                 module.checkpoint_layers(settings.checkpointing)
-        model.to(accelerator.device).train()
-        self.wrapped = accelerator.prepare_model(torch.compile(model) if settings.compile else model)
+        if checkpoint is not None:
+            load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
+        self.kept = list(unique_tensors(model))
+        self.wrapped = spread(model.train(), settings, accelerator)
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         assert settings.steps is not None, "fix_training comes first"
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
         self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=self.dtype is torch.float16)
         self.moving = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.mean: Weights | None = None
+        if checkpoint is not None:
+            self.restore(checkpoint)
 
     def autocast(self) -> Any:
         """The precision of the forward pass."""
@@ -52,7 +59,7 @@ class Learner:
         """Clip the gradients; the norm that they had."""
         self.scaler.unscale_(self.optimizer)
         limit = torch.inf if self.settings.clip is None else self.settings.clip
-        return nn.utils.clip_grad_norm_(trained(self.model), limit)
+        return whole(nn.utils.clip_grad_norm_(trained(self.model), limit))
 
     def update(self, step: int, finite: bool) -> float:
         """Change the weights, unless a gradient is not finite; the learning rate.
@@ -81,7 +88,7 @@ class Learner:
         """The model as a user of the run will get it, for validation."""
         self.model.eval()
         try:
-            with shown(self.model, self.published), torch.no_grad(), self.autocast():
+            with shown(self.model, self.published), gathered(self.model), torch.no_grad(), self.autocast():
                 yield self.model
         finally:
             self.model.train()
@@ -96,36 +103,54 @@ class Learner:
         return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """All tensors of a checkpoint, by the file that holds them."""
-        weights = unique_tensors(self.model)
+        """All tensors of a checkpoint, by the file that holds them; whole ones in the main process."""
+        own = named_tensors(self.model)
+        weights = {name: self.put_together(own[name]) for name in self.kept}
         state = self.optimizer.state_dict()["state"]
         optimizer = {
-            f"{key}/{name}": tensor for i, name in enumerate(self.names()) for key, tensor in state.get(i, {}).items()
+            f"{key}/{name}": self.put_together(tensor)
+            for i, name in enumerate(self.names())
+            for key, tensor in state.get(i, {}).items()
         }
         kinds = {"weights": weights, "optimizer": optimizer}
         if self.published is not None:
-            kinds["average" if self.moving is None else "ema"] = {**weights, **self.published}
+            averaged = {name: self.put_together(tensor) for name, tensor in self.published.items()}
+            kinds["average" if self.moving is None else "ema"] = {**weights, **averaged}
         return kinds
+
+    def put_together(self, tensor: Tensor) -> Tensor:
+        """A tensor as the main process saves it; shards leave the device one after the other."""
+        full = whole(tensor)
+        if full is tensor:
+            return tensor
+        return full.cpu() if self.accelerator.is_main_process else full.new_empty(0)
+
+    def spoiled(self) -> str | None:
+        """The name of a weight that is not finite in this process; None where all are."""
+        broken = (name for name, weight in self.model.named_parameters() if not local(weight).isfinite().all())
+        return next(broken, None)
 
     def scale(self) -> Tree:
         """The loss scale of float16; nothing in other precisions."""
         return dict(self.scaler.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint of the same model and settings.
+        """Continue from what a checkpoint of the same model and settings has beside its weights.
 
         Raises:
             ValueError: its tensors do not fit.
         """
-        load_tensors(self.model, checkpoint.tensors("weights"))
         if self.moving is not None:
             ema = checkpoint.tensors("ema")
-            self.moving.weights = {name: ema[name].to(tensor) for name, tensor in self.moving.weights.items()}
+            self.moving.weights = {name: spread_like(ema[name], own) for name, own in self.moving.weights.items()}
         saved, names = checkpoint.tensors("optimizer"), self.names()
+        parameters = dict(self.model.named_parameters())
         state: dict[int, dict[str, Tensor]] = {}
         for place, tensor in saved.items():
             key, name = place.split("/", 1)
-            state.setdefault(names.index(name), {})[key] = tensor
+            parameter = parameters[name]
+            own = spread_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
+            state.setdefault(names.index(name), {})[key] = own
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(checkpoint.state["scale"])

@@ -1,7 +1,11 @@
-"""Memory on the CPU: let the C library keep large blocks instead of giving them back to the kernel after every use."""
+"""Memory: large blocks that the C library keeps on the CPU, and what to do where a step needs more than there is."""
 
 import ctypes
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE = 1 << 30
@@ -19,3 +23,32 @@ def keep_large_blocks() -> bool:
     library = ctypes.CDLL(None)
     wanted = {M_MMAP_THRESHOLD: LARGE, M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: PAD}
     return all([library.mallopt(parameter, value) == 1 for parameter, value in wanted.items()])
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that a device, or the CPU, has no memory left."""
+    # the CPU's allocator raises a plain RuntimeError
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+@contextmanager
+def explain_memory(micro_batch: int | None) -> Iterator[None]:
+    """Say which setting to lower when a training step runs out of memory.
+
+    Args:
+        micro_batch: rows in one forward; None: the whole share of a process.
+
+    Raises:
+        RuntimeError: in the place of what torch says.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        now = "the whole share of a process" if micro_batch is None else micro_batch
+        raise RuntimeError(
+            f"out of memory: lower training.micro_batch (now {now}), which changes no gradient, or set it to auto; if "
+            "it is 1, set training.checkpointing=true or, with several GPUs, training.strategy=fsdp. "
+            f"{str(error).splitlines()[0]}"
+        ) from error

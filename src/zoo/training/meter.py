@@ -75,10 +75,10 @@ class Tally:
         both = zip(self.metrics, pairs[::2], pairs[1::2], strict=True)
         return {name: total / count for name, total, count in both if count}
 
-    def suspects(self) -> list[tuple[int, int, int]]:
-        """Examples of this process's micro-batches whose loss is not finite, else of all."""
+    def suspects(self) -> tuple[bool, list[tuple[int, int, int]]]:
+        """Whether a loss of this process is not finite, and the examples of those micro-batches; else of all."""
         faulty = [part for part, row in zip(self.parts, self.sums, strict=True) if not row.isfinite().all()]
-        return [example for part in faulty or self.parts for example in part.examples][:SHOWN]
+        return bool(faulty), [example for part in faulty or self.parts for example in part.examples][:SHOWN]
 
 
 def at_least_float32(number: Tensor) -> Tensor:

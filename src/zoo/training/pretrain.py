@@ -16,9 +16,9 @@ from zoo.objectives.mixture import Mixture
 from zoo.registry import refuse_unknown
 from zoo.runs.layout import TOKENIZER
 from zoo.runs.saved import open_run
-from zoo.training.loop import State
 from zoo.training.plan import Plan, Request, make_plan, names_key, split_heads
 from zoo.training.session import Start, Watcher, run_session
+from zoo.training.state import State
 
 logger = logging.getLogger(__name__)
 

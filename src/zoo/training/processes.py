@@ -5,12 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-from accelerate.utils import DistributedType
+from accelerate.utils import DistributedType, InitProcessGroupKwargs
 from torch import Tensor
 
 from zoo.registry import refuse_unknown
@@ -18,8 +19,11 @@ from zoo.runs.environment import describe_environment
 from zoo.runs.run import Run, RunFiles, create_run, join_run
 from zoo.training.memory import keep_large_blocks
 from zoo.training.settings import MAY_CHANGE, Training
+from zoo.training.strategy import ONE, choose_strategy
 
-WHOLE_MODEL = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+# waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
+PATIENT = timedelta(days=7)
+PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 logger = logging.getLogger(__name__)
 
 
@@ -36,10 +40,17 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
     keep_large_blocks()
     launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        # on CPUs Accelerate would train with DDP instead, without a word
+        raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = launched > 1 and not torch.accelerator.is_available()
     accelerator = Accelerator(
-        cpu=on_cpu, mixed_precision="no", log_with=list(settings.trackers) or None, project_dir=str(folder)
+        cpu=on_cpu,
+        mixed_precision="no",
+        log_with=list(settings.trackers) or None,
+        project_dir=str(folder),
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
     )
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)
@@ -59,9 +70,10 @@ def check_processes(accelerator: Accelerator, settings: Training, launched: int)
             f"training.processes: {settings.processes} expected, but {count} started; on CPUs `accelerate launch "
             "--cpu` starts one: set ACCELERATE_USE_CPU=true and use --multi_gpu"
         )
-    if accelerator.distributed_type not in WHOLE_MODEL:
+    if accelerator.distributed_type not in PLAIN:
         strategy = accelerator.distributed_type.value
-        raise ValueError(f"accelerate launch: {strategy} is not supported; every process must hold the whole model")
+        raise ValueError(f"accelerate launch: {strategy} is not supported; use --multi_gpu, and training.strategy")
+    choose_strategy(settings, count)
     if accelerator.gradient_accumulation_steps != 1:
         raise ValueError("accelerate launch: leave out --gradient_accumulation_steps; set training.micro_batch instead")
 
@@ -96,14 +108,14 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def describe_processes(accelerator: Accelerator, settings: Training) -> str:
+def describe_processes(accelerator: Accelerator, settings: Training, strategy: str) -> str:
     """Processes, devices, strategy and precision in one line."""
-    count = accelerator.num_processes
-    strategy = "one process" if count == 1 else f"{count} processes (DDP, {accelerator.distributed_type.value})"
+    count, kind = accelerator.num_processes, accelerator.distributed_type.value
+    processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"
     dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
     precision = str(dtype).removeprefix("torch.")
     threads = torch.get_num_threads()
-    return f"{strategy} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
+    return f"{processes} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
 
 
 def begin_run(accelerator: Accelerator, folder: Path, files: RunFiles, resume: bool) -> Run:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
@@ -28,11 +29,14 @@ from zoo.objectives.mixture import form_of
 from zoo.registry import plain
 from zoo.runs.run import RunFiles, check_folder
 from zoo.training.feed import Feed
-from zoo.training.loop import State, Validation, Watch, train
+from zoo.training.judging import Validation, Watch
+from zoo.training.loop import train
 from zoo.training.meter import Line
 from zoo.training.plan import Plan, Request
-from zoo.training.processes import begin_run, start_processes, stop_processes
+from zoo.training.processes import begin_run
 from zoo.training.settings import fix_training
+from zoo.training.state import State
+from zoo.training.together import Group, check_agreement, together
 
 logger = logging.getLogger(__name__)
 
@@ -67,22 +71,19 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
         ValueError: anything about the request that cannot be, before the run's folder is written.
     """
     check_folder(request.folder, request.resume)
-    accelerator = start_processes(plan.training, request.folder)
-    try:
+    with together(plan.training, request.folder) as group:
         rows = load_rows(plan.task, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         plan = replace(plan, task=name_columns(plan.task, rows["train"], plan, start.first))
         plan = replace(plan, task=name_labels(plan.task, rows["train"], plan))
-        tokenizer = agree_on(accelerator, lambda: start.tokenizer(plan, rows))
+        tokenizer = agree_on(group.accelerator, lambda: start.tokenizer(plan, rows))
         settings = start.settings(plan, tokenizer, len(plan.task.labels or ()))
         on_meta(settings)  # refuses what does not combine before hours of tokenising
-        data = Data.read(plan, settings, rows, tokenizer, accelerator, watcher.tokenising)
+        data = Data.read(plan, settings, rows, tokenizer, group.accelerator, watcher.tokenising)
         model = Model(settings).initialize(plan.training.seed)
         start.fill(model, plan, tokenizer)
-        return begin(request, plan, data, model, tokenizer, accelerator, watcher)
-    finally:
-        stop_processes(accelerator)
+        return begin(request, plan, data, model, tokenizer, group, watcher)
 
 
 def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer]) -> Tokenizer:
@@ -160,7 +161,7 @@ def begin(
     data: Data,
     model: Model,
     tokenizer: Tokenizer,
-    accelerator: Accelerator,
+    group: Group,
     watcher: Watcher,
 ) -> State:
     """Write the run's files and train."""
@@ -171,9 +172,17 @@ def begin(
     files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files(), data=hashes)
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(model.settings), length, plan.mixture.capacities(length))
-    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops)
+    accelerator = group.accelerator
+    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops, group.alive)
+    check_agreement(accelerator, {**vars(files), "weights": fingerprint(model)})
     with begin_run(accelerator, request.folder, files, request.resume) as run:
+        check_agreement(accelerator, {"checkpoint": run.checkpoint and run.checkpoint.step})
         return train(model, Feed.of(data.train), plan.mixture, training, run, accelerator, watch)
+
+
+def fingerprint(model: nn.Module) -> list[float]:
+    """The sum of each weight: what tells two models of the same settings apart."""
+    return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
 
 
 def validation(plan: Plan, data: Data, tokenizer: Tokenizer, accelerator: Accelerator) -> Validation | None:
@@ -183,7 +192,7 @@ def validation(plan: Plan, data: Data, tokenizer: Tokenizer, accelerator: Accele
     evaluation = Evaluation(
         data.validation,
         data.splits["validation"],
-        plan.training.micro_batch or min(plan.training.batch, 64),
+        plan.training.evaluation_batch,
         plan.generate,
         process=accelerator.process_index,
         processes=accelerator.num_processes,

@@ -114,6 +114,11 @@ class Training:
         self.schedule.inherit(d_model=1).build(self.learning_rate, 1, self.warmup_steps)
         self.optimizer.build(nn.Linear(1, 1, device="meta"), self.learning_rate)
 
+    @property
+    def evaluation_batch(self) -> int:
+        """Rows in one pass of validation."""
+        return self.micro_batch if isinstance(self.micro_batch, int) else min(self.batch, 64)
+
 
 def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
     """Merge settings, the lowest precedence first; naming steps or epochs at a higher level cancels the other.

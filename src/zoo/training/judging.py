@@ -1,0 +1,93 @@
+"""Validation during training: what a user of the run would get now is judged, and the best so far is noted."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import nn
+
+from zoo.runs.run import Run
+from zoo.training.learner import Learner
+from zoo.training.meter import Line
+from zoo.training.processes import add_up
+from zoo.training.state import State
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How a model is judged during training.
+
+    Args:
+        measure: called in every process, with the model in evaluation mode; the main process's values are used.
+        metric: which of its values decides.
+        higher_is_better: whether more of it is better.
+    """
+
+    measure: Callable[[nn.Module], dict[str, float]]
+    metric: str
+    higher_is_better: bool = False
+
+
+def ignore(line: Line) -> None:
+    """Report nothing."""
+
+
+def rest() -> None:
+    """Nobody waits for a sign of life."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on.
+
+    Args:
+        validation: None: nobody judges, and the last checkpoint is the one to use.
+        report: given each step's log line, with `steps` added; in the main process.
+        flops_per_token: of the model, forward and backward; None: no MFU.
+        alive: called with every step, and whenever validation gets on.
+    """
+
+    validation: Validation | None = None
+    report: Callable[[Line], None] = ignore
+    flops_per_token: float | None = None
+    alive: Callable[[], None] = rest
+
+
+NOBODY = Watch()
+
+
+def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool) -> Line:
+    """Validate what a user of the run would get now; the best so far is noted in the state.
+
+    Args:
+        last: whether this is the end of the run, when the last checkpoints are averaged.
+    """
+    if last and learner.settings.average is not None:
+        learner.take_mean([c for c in run.recent(learner.settings.average - 1) if c.step < state.step])
+    if watch.validation is None:
+        return {}
+    with learner.showing() as model, telling(model, watch.alive):
+        values = watch.validation.measure(model)
+    value = values[watch.validation.metric]
+    sign = 1 if watch.validation.higher_is_better else -1
+    better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
+    accelerator = learner.accelerator
+    # the main process's values decide in all of them, so that no last bit can set them apart
+    (improved, decisive) = add_up(accelerator, [float(better), value] if accelerator.is_main_process else [0.0, 0.0])
+    state.stale = 0 if improved else state.stale + 1
+    if improved:
+        state.best = {"step": state.step, "metric": watch.validation.metric, "value": decisive}
+    return {f"validation/{name}": number for name, number in values.items()}
+
+
+@contextmanager
+def telling(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
+    """Let each of a model's smallest modules give a sign of life when it is called, in whatever way."""
+    leaves = [module for module in model.modules() if not any(module.children())]
+    hooks = [module.register_forward_pre_hook(lambda *_: alive()) for module in leaves]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

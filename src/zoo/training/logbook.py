@@ -1,0 +1,99 @@
+"""What a run says: what trains on what, a line for each step, and warnings where numbers break."""
+
+import logging
+import math
+
+import torch
+from accelerate.utils import gather_object
+
+from zoo.runs.run import Run
+from zoo.training.judging import Watch
+from zoo.training.learner import Learner
+from zoo.training.meter import Line, Speed, Tally, measure_peak
+from zoo.training.processes import describe_processes
+from zoo.training.state import State, last_good
+from zoo.training.strategy import strategy_of
+
+SHOWN = 20
+logger = logging.getLogger(__name__)
+
+
+def begin(learner: Learner, watch: Watch) -> Speed:
+    """Say what trains on what, start the trackers, and measure the machine where its use is to be logged."""
+    accelerator, settings = learner.accelerator, learner.settings
+    if accelerator.is_main_process:
+        logger.info("training on %s", describe_processes(accelerator, settings, strategy_of(learner.wrapped)))
+    if settings.trackers:
+        accelerator.init_trackers("trackers")
+    peak = settings.peak_flops
+    if peak is None and watch.flops_per_token is not None:
+        peak = measure_peak(accelerator.device, learner.dtype or torch.float32)
+    return Speed(watch.flops_per_token, peak and peak * accelerator.num_processes)
+
+
+def is_due(step: int, every: int) -> bool:
+    """Whether something that happens every so many steps happens now; 0: never."""
+    return every > 0 and step % every == 0
+
+
+def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> None:
+    """Write a step's line to metrics.jsonl, and every so often to the text log and the trackers."""
+    if not learner.accelerator.is_main_process:
+        return
+    run.log(line)
+    watch.report({**line, "steps": learner.settings.steps})
+    validated = any(key.startswith("validation/") for key in line)
+    if last or validated or is_due(line["step"], learner.settings.log_every):
+        numbers = {key: value for key, value in line.items() if isinstance(value, float) and math.isfinite(value)}
+        learner.accelerator.log(numbers, step=line["step"])
+        shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in silent(numbers))
+        logger.info("step %d of %s: %s", line["step"], learner.settings.steps, shown)
+
+
+def silent(numbers: Line) -> set[str]:
+    """What a line of the text log leaves out: the seconds, and the terms of a loss that has but one."""
+    terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", "validation/loss/")]
+    return {"seconds", *(names[0] for names in terms if len(names) == 1)}
+
+
+def note_numbers(tally: Tally, state: State, learner: Learner, run: Run) -> None:
+    """Report a step that changed nothing because it was not finite.
+
+    Raises:
+        RuntimeError: as many in a row as the settings allow.
+    """
+    state.skipped = state.skipped + 1 if tally.bad else 0
+    if not tally.bad:
+        return
+    everyone = list(gather_object([tally.suspects()]))
+    examples = name_examples(everyone)
+    if learner.accelerator.is_main_process:
+        said = (
+            "step %d: the loss or a gradient is not finite, nothing is updated; examples (epoch, document, number): %s"
+        )
+        logger.warning(said, state.step, examples)
+    if state.skipped >= learner.settings.skip_limit:
+        raise RuntimeError(
+            f"step {state.step}: the loss or a gradient was not finite in {state.skipped} steps in a row "
+            f"(training.skip_limit); {last_good(run)}"
+        )
+
+
+def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:
+    """The examples to look at: those of the faulty micro-batches of all processes, or all where none is."""
+    faulty = [examples for guilty, examples in everyone if guilty]
+    return [example for examples in faulty or [examples for _, examples in everyone] for example in examples][:SHOWN]
+
+
+def note_spike(tally: Tally, state: State) -> Line:
+    """Report a loss far above the usual one; `spike` of the log line is by how many standard deviations."""
+    if tally.bad:
+        return {}
+    usual, loss = state.usual.mean, tally.line["loss"]
+    deviations = state.usual.take(loss)
+    if deviations is None:
+        return {}
+    examples = [example for part in tally.parts for example in part.examples][:SHOWN]
+    said = "step %d: the loss jumped to %.4g from about %.4g (%.1f standard deviations); examples of this process: %s"
+    logger.warning(said, state.step, loss, usual, deviations, examples)
+    return {"spike": deviations}

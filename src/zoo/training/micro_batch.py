@@ -1,0 +1,61 @@
+"""`training.micro_batch: auto`: the largest number of rows whose forward and backward pass the memory holds."""
+
+import logging
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from zoo.training.feed import Feed
+from zoo.training.learner import Learner
+from zoo.training.memory import is_out_of_memory
+from zoo.training.optimizers import trained
+
+logger = logging.getLogger(__name__)
+
+
+def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) -> int | None:
+    """Rows in one forward, the same in every process; None: the whole share of a process.
+
+    With `auto` the share of a process is halved until a pass fits. Nothing of the pass stays: no gradient, no place in
+    the data.
+
+    Args:
+        goal: whose terms are summed.
+        found: what an earlier part of the run trained with.
+    """
+    settings, processes = learner.settings, learner.accelerator.num_processes
+    if settings.micro_batch != "auto":
+        return settings.micro_batch
+    share = -(-settings.batch // processes)
+    rows = share if found is None else min(found, share)
+    while found is None and not fits(learner, feed, goal, rows):
+        if rows == 1:
+            break  # the first step says it all
+        rows = -(-rows // 2)
+    agreed = min(gather_object([rows]))
+    if learner.accelerator.is_main_process:
+        logger.info("training.micro_batch: auto is %d of the %d rows of a process", agreed, share)
+    return int(agreed)
+
+
+def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
+    """Whether memory holds a pass over so many rows, beside the optimizer's state."""
+    position = feed.position
+    part = feed.collate(feed.take(rows), rows).to(learner.accelerator.device)
+    feed.seek(position)
+    try:
+        moments = [torch.empty_like(parameter) for parameter in trained(learner.model) for _ in range(2)]
+        with learner.autocast():
+            terms = goal.terms(learner.model(**part.inputs).heads, part.targets)
+        torch.autograd.backward([term.sum for term in terms.values()])
+        del moments
+        return True
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return False
+    finally:
+        learner.optimizer.zero_grad(set_to_none=True)
+        if learner.accelerator.device.type == "cuda":
+            torch.cuda.empty_cache()

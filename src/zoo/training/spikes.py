@@ -1,0 +1,30 @@
+"""Loss spikes: a step whose loss is far above what it was lately."""
+
+import math
+from dataclasses import dataclass
+
+MEMORY = 50  # steps that the usual loss is a mean over, about
+SIGMAS, LEAST = 6.0, 0.1
+
+
+@dataclass
+class Usual:
+    """What the loss was lately: mean and variance with exponentially falling weights.
+
+    A spike is a loss above the mean by more than 6 standard deviations and by more than a tenth of the mean, once 50
+    steps were seen. A loss that stays where it jumped to becomes the usual one.
+    """
+
+    mean: float = 0.0
+    variance: float = 0.0
+    seen: int = 0
+
+    def take(self, loss: float) -> float | None:
+        """Take in a step's loss; where that is a spike, how many standard deviations it is above the mean."""
+        above, deviation = loss - self.mean, math.sqrt(self.variance)
+        spike = self.seen >= MEMORY and above > max(SIGMAS * deviation, LEAST * abs(self.mean))
+        weight = 1 / min(self.seen + 1, MEMORY)
+        self.mean += weight * above
+        self.variance = (1 - weight) * (self.variance + weight * above**2)
+        self.seen += 1
+        return above / max(deviation, 1e-9) if spike else None

@@ -1,0 +1,82 @@
+"""Where a run stands: what a checkpoint's state.json holds, saved and continued."""
+
+import logging
+from dataclasses import asdict, dataclass, field
+
+from zoo.config import Tree, build
+from zoo.runs.layout import STATE
+from zoo.runs.run import Run
+from zoo.training.feed import Feed
+from zoo.training.learner import Learner
+from zoo.training.processes import add_up
+from zoo.training.settings import Training
+from zoo.training.spikes import Usual
+
+ADVICE = "Lower training.learning_rate, or raise training.warmup_steps"
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Args:
+        step: optimizer steps done.
+        position: of the data.
+        best: step, metric and value of the best validated checkpoint.
+        stale: validations since then.
+        skipped: steps in a row whose loss or gradient was not finite.
+        scale: the loss scale of float16.
+        usual: what the loss was lately.
+        micro_batch: rows in one forward, as the settings say or as `auto` found; None: the whole share of a process.
+    """
+
+    step: int = 0
+    position: Tree = field(default_factory=dict)
+    best: Tree | None = None
+    stale: int = 0
+    skipped: int = 0
+    scale: Tree = field(default_factory=dict)
+    usual: Usual = field(default_factory=Usual)
+    micro_batch: int | None = None
+
+
+def resume(run: Run, feed: Feed) -> State:
+    """Where the run's checkpoint stands, the feed moved there; or the beginning."""
+    if run.checkpoint is None:
+        return State()
+    state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
+    feed.seek(state.position)
+    logger.info("resumed after step %d", state.step)
+    return state
+
+
+def is_complete(state: State, settings: Training) -> bool:
+    """Whether nothing is left to do: all steps done, or stopped for want of progress."""
+    stale = settings.patience is not None and state.stale >= settings.patience
+    return stale or (settings.steps is not None and state.step >= settings.steps)
+
+
+def save(learner: Learner, state: State, run: Run) -> None:
+    """Write a checkpoint, and let go of those that are neither recent nor the best.
+
+    Raises:
+        RuntimeError: a weight is not finite any more, or the checkpoint cannot be written; the earlier ones stand.
+    """
+    spoiled = learner.spoiled()
+    (count,) = add_up(learner.accelerator, [float(spoiled is not None)])
+    if count:
+        raise RuntimeError(
+            f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"
+        )
+    state.scale = learner.scale()
+    run.save(state.step, learner.tensors(), asdict(state))
+    best = None if state.best is None else int(state.best["step"])
+    run.prune(max(learner.settings.keep, learner.settings.average or 1), best)
+
+
+def last_good(run: Run) -> str:
+    """Where a run can go on from after it broke, and what to change."""
+    newest = next(iter(run.recent(1)), None)
+    where = "there is no checkpoint yet" if newest is None else f"the last good checkpoint is {newest.folder}"
+    return f"{where}. {ADVICE}"

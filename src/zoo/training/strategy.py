@@ -1,0 +1,120 @@
+"""How a model is spread over the processes: whole in each of them (DDP), or a shard in each (FSDP2)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate.utils import fsdp2_prepare_model
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.export import register_dataclass
+from torch.nn.parallel import DistributedDataParallel
+
+from zoo.blocks.block import Block
+from zoo.models.model import Output
+from zoo.training.settings import Training
+
+ONE, DDP, FSDP = "one process", "ddp", "fsdp"
+register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the backward pass begins
+
+
+def choose_strategy(settings: Training, processes: int) -> str:
+    """What should run.
+
+    Raises:
+        ValueError: the settings ask for what so many processes cannot do, or for what does not combine.
+    """
+    if processes == 1 and settings.strategy != "auto":
+        raise ValueError(f"training.strategy: {settings.strategy} needs several processes, but one started")
+    if settings.strategy != FSDP:
+        return ONE if processes == 1 else DDP
+    if settings.precision == "float16":
+        raise ValueError("training.precision: float16 does not combine with strategy fsdp; use bfloat16 or float32")
+    if settings.micro_batch == "auto":
+        raise ValueError("training.micro_batch: auto does not combine with strategy fsdp; name a number of rows")
+    return FSDP
+
+
+def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
+    """The model on the device of each process, as its training steps call it.
+
+    Raises:
+        RuntimeError: Accelerate made something else of it than was asked for.
+    """
+    wanted = choose_strategy(settings, accelerator.num_processes)
+    if wanted == FSDP:
+        shard(model, accelerator)
+        wrapped: nn.Module = compiled(model, settings.compile)
+    else:
+        wrapped = accelerator.prepare_model(compiled(model.to(accelerator.device), settings.compile))
+    if strategy_of(wrapped) != wanted:
+        raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
+    return wrapped
+
+
+def compiled(model: nn.Module, wanted: bool) -> Any:
+    """The model, compiled where that is wanted."""
+    return torch.compile(model) if wanted else model
+
+
+def shard(model: nn.Module, accelerator: Accelerator) -> None:
+    """Leave a shard of each parameter in this process; each block is put together when it computes, the rest at once.
+
+    Source: Zhao et al. 2023, arXiv:2304.11277; torch's fully_shard.
+    """
+    blocks = sorted({type(module).__name__ for module in model.modules() if isinstance(module, Block)})
+    # on CPUs `prepare` takes DDP in the place of FSDP without a word; what it calls for FSDP2 on GPUs works there, too
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        reshard_after_forward=True,
+        auto_wrap_policy="transformer_based_wrap" if blocks else "no_wrap",
+        transformer_cls_names_to_wrap=blocks or None,
+        cpu_offload=False,
+        cpu_ram_efficient_loading=False,
+        mixed_precision_policy=None,
+    )
+    fsdp2_prepare_model(accelerator, model)
+
+
+def strategy_of(wrapped: nn.Module) -> str:
+    """What really runs, read off the model."""
+    kinds = [type(module) for module in wrapped.modules()]
+    if any(issubclass(kind, FSDPModule) for kind in kinds):
+        return FSDP
+    return DDP if any(issubclass(kind, DistributedDataParallel) for kind in kinds) else ONE
+
+
+@contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """Let every process hold the whole model for a while, so that it can compute without the others."""
+    shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for module in shards:
+        module.set_reshard_after_forward(False, recurse=False)
+        module.unshard()
+    try:
+        yield
+    finally:
+        for module in shards:
+            module.set_reshard_after_forward(module is not model, recurse=False)
+            module.reshard()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor with what the other processes hold of it; all of them must call this."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def spread_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """A whole tensor, which every process has, on the device of another one and in shards where that is."""
+    tensor = tensor.to(other.device, other.dtype)
+    if not isinstance(other, DTensor):
+        return tensor
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

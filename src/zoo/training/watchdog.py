@@ -1,0 +1,92 @@
+"""A thread that ends the process when a step hangs or another process is lost: library timeouts are not enough."""
+
+import faulthandler
+import logging
+import math
+import os
+import sys
+import threading
+import time
+
+from zoo.training.heartbeat import Heart, Trouble
+
+FAILED = 1
+GRACE = 3.0  # seconds in which the main thread may notice by itself
+STDERR = 2
+logger = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Waits for signs of life: of this process from `alive`, of the others from their heart-beats.
+
+    Args:
+        limit: seconds that may lie between two signs of this process, once there was one.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self.every = limit, min(1.0, limit / 4)
+        self.last = math.inf
+        self.heart: Heart | None = None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True, name="zoo-watchdog")
+        self.thread.start()
+
+    def alive(self) -> None:
+        """This process gets on."""
+        self.last = time.monotonic()
+
+    def rest(self) -> None:
+        """Expect no sign of this process until the next one."""
+        self.last = math.inf
+
+    def stop(self) -> None:
+        self.over.set()
+        if threading.current_thread() is not self.thread:
+            self.thread.join()
+
+    def watch(self) -> None:
+        """Look again and again; a process that was itself stopped for a while begins anew."""
+        before = time.monotonic()
+        while not self.over.wait(self.every):
+            now = time.monotonic()
+            asleep = now - before - self.every
+            before = now
+            if asleep > max(GRACE, self.every):
+                self.last += asleep
+                self.forgive(asleep)
+            elif now - self.last > self.limit:
+                self.end_hanging(now - self.last)
+            elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
+                self.end_alone(self.heart, trouble)
+
+    def forgive(self, seconds: float) -> None:
+        """Do not count a time in which this process did not run as silence of the others."""
+        if self.heart is not None:
+            self.heart.answered += seconds
+            self.heart.heard = [heard + seconds for heard in self.heart.heard]
+
+    def end_hanging(self, seconds: float) -> None:
+        """Say that this process hangs, show where, and end it."""
+        message = f"nothing moved for {seconds:.0f} s (training.hang_timeout); where each thread stands follows"
+        if self.heart is not None:
+            message = f"{self.heart.name(self.heart.process)}: {message}"
+            self.heart.tell(message)
+        logger.critical("error: %s", message)
+        faulthandler.dump_traceback(STDERR, all_threads=True)
+        leave_at_once()
+
+    def end_alone(self, heart: Heart, trouble: Trouble) -> None:
+        """End this process because of another one, unless the main thread does so by itself."""
+        if self.over.wait(GRACE):
+            return
+        if heart.speaks(trouble):
+            logger.critical("error: %s; all processes end", trouble.what)
+        heart.bury(trouble)
+        leave_at_once()
+
+
+def leave_at_once() -> None:
+    """End the process from whichever thread this is: the main one may be stuck."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(FAILED)
