@@ -93,7 +93,6 @@ def test_lengths_are_checked() -> None:
 
 
 def test_a_source_is_files_or_a_repository_or_built_in() -> None:
-    assert "task.source: one of 'files', 'hub' and 'builtin' is needed" in refused(source={})
     assert "needs neither 'files' nor 'hub'" in refused(source={"builtin": "pydocs", "hub": "a/b"})
     assert "unknown built-in source 'pydoc' (did you mean 'pydocs'?)" in refused(source={"builtin": "pydoc"})
     assert "unknown split 'valid' (did you mean 'validation'?)" in refused(source={"files": {"valid": "x"}})

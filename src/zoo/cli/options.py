@@ -9,7 +9,7 @@ from rich.console import Console
 
 from zoo.config import Tree, merge, nest, parse_set
 
-CHECKPOINT = "A run, or a checkpoint folder inside one."
+CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 MODEL = "A name from `zoo list models`, or a path to a YAML file."
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]

@@ -11,6 +11,8 @@ COMMANDS = {
     "evaluate": ("zoo.cli.evaluate:evaluate", "Measure a checkpoint on a split of a task."),
     "predict": ("zoo.cli.predict:predict", "Generate, fill masks, classify or translate: what the checkpoint does."),
     "export": ("zoo.cli.export:export", "Write a checkpoint as a folder that plain transformers loads."),
+    "push": ("zoo.cli.push:push", "Export a checkpoint and publish it on the Hugging Face hub, all at once."),
+    "import": ("zoo.cli.import_:import_command", "Write a model of transformers as a run."),
 }
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"

@@ -146,6 +146,10 @@ def find_origin(source: Source, data_dir: Path | None) -> Origin:
     Raises:
         ValueError: a file is missing, and no repository is named.
     """
+    if not (source.files or source.hub or source.builtin):
+        raise ValueError(
+            "source: names no data; one of 'files', 'hub' and 'builtin' is needed (imported models need a TASK)"
+        )
     if source.builtin is not None:
         return EMBEDDED[source.builtin]()
     paths: dict[str, Path | dict[str, Path]] = {}

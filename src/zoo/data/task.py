@@ -24,7 +24,7 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a task's rows come from, and how they are read.
+    """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
 
     Args:
         files: split -> a data file, or a map of columns to text files that go line by line together.
@@ -55,8 +55,6 @@ class Source:
         """Raise a ValueError where the settings contradict each other."""
         if self.builtin is not None and (self.files or self.hub):
             raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
-        if not (self.files or self.hub or self.builtin):
-            raise ValueError(f"{place}: one of 'files', 'hub' and 'builtin' is needed")
         if self.builtin is not None:
             refuse_unknown(self.builtin, EMBEDDED, "built-in source", f"{place}.builtin")
         for split in self.files or {}:
@@ -65,6 +63,23 @@ class Source:
             refuse_unknown(split, SPLITS, "split", f"{place}.header")
         if not 0 < self.validation < 1:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the model card of an export says that only its author knows.
+
+    Args:
+        license: as the hub names it, such as mit or cc-by-4.0.
+        language: codes of the languages that the model reads or writes.
+        datasets: on the hub; empty: the task's own repository, where it names one.
+        limitations: what the model should not be used for, in a sentence.
+    """
+
+    license: str | None = None
+    language: list[str] = field(default_factory=list)
+    datasets: list[str] = field(default_factory=list)
+    limitations: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,7 @@ class Task:
     metrics: list[str] = field(default_factory=list)
     generate: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    card: Card = field(default_factory=Card)
 
     @property
     def row_length(self) -> Sides:
@@ -106,7 +122,9 @@ class Task:
         """The map that `read_task` reads back, without what is left at its default."""
         default = config.dump(Task({}, Source()))
         tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
-        tree["source"] = {key: value for key, value in tree["source"].items() if value != default["source"][key]}
+        for part in ("source", "card"):
+            if part in tree:
+                tree[part] = {key: value for key, value in tree[part].items() if value != default[part][key]}
         return tree
 
     def verify(self, place: str) -> None:

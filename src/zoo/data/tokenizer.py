@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
+from zoo.data.patterns import check_patterns
 from zoo.data.tokenizer_training import ANGLED, BRACKETED, ROLES, SPACE, TokenizerRecipe, role_token
 from zoo.objectives.example import Ids, Roles
 from zoo.registry import Choice, refuse_unknown
@@ -65,6 +66,7 @@ class Tokenizer:
             backend = Backend.from_str(files[BACKEND_FILE].decode())
         except Exception as error:  # the library raises plain Exception for any malformed file
             raise ValueError(f"{place}/{BACKEND_FILE}: not a tokenizer: {error}") from None
+        check_patterns(json.loads(backend.to_str()), f"{place}/{BACKEND_FILE}")
         try:
             role_tokens = json.loads(files[ROLES_FILE])
         except (ValueError, RecursionError) as error:

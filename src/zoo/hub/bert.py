@@ -3,9 +3,10 @@
 Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
 """
 
+from zoo.hub.recipes import BERT
 from zoo.hub.renaming import affine, same
-from zoo.hub.requirements import as_in, plain_blocks, plain_embeddings, plain_layernorm
-from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.hub.requirements import SAME_ACTIVATIONS, as_in, plain_blocks, plain_embeddings, plain_layernorm
+from zoo.hub.target import Copy, NativeClass, Requirement, Target, first, key
 from zoo.objectives.template import ENCODED_PAIR, ENCODED_TEXT
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
@@ -27,6 +28,16 @@ MASKED_LM_REQUIREMENTS = (
     as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
 )
 
+POOLER_REQUIREMENTS = (
+    Requirement("pooler.activation", ("tanh",)),
+    Requirement("pooler.norm", (None,)),
+    Requirement("pooler.bias", (True,)),
+)
+COPIES = (
+    Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),
+)
+
 target = Target(
     name="bert",
     model_type="bert",
@@ -39,17 +50,17 @@ target = Target(
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
     ),
     keys=(
-        key("vocab_size", "encoder.vocab_size"),
-        key("hidden_size", "encoder.d_model"),
-        key("num_hidden_layers", "encoder.n_layers"),
-        key("num_attention_heads", "encoder.n_heads"),
-        key("intermediate_size", "encoder.d_ff"),
-        key("hidden_act", "encoder.feed_forward.activation", names=ACTIVATIONS),
-        key("max_position_embeddings", "encoder.max_length"),
-        key("type_vocab_size", "embeddings.segments"),
-        key("layer_norm_eps", "encoder.norm.eps"),
-        key("hidden_dropout_prob", "encoder.dropout", merge=first),
-        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first),
+        key("vocab_size", "encoder.vocab_size", default=30522),
+        key("hidden_size", "encoder.d_model", default=768),
+        key("num_hidden_layers", "encoder.n_layers", default=12),
+        key("num_attention_heads", "encoder.n_heads", default=12),
+        key("intermediate_size", "encoder.d_ff", default=3072),
+        key("hidden_act", "encoder.feed_forward.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="gelu"),
+        key("max_position_embeddings", "encoder.max_length", default=512),
+        key("type_vocab_size", "embeddings.segments", default=2),
+        key("layer_norm_eps", "encoder.norm.eps", default=1e-12),
+        key("hidden_dropout_prob", "encoder.dropout", merge=first, default=0.1),
+        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first, default=0.1),
     ),
     constants={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
     roles={"pad_token_id": "pad"},
@@ -72,10 +83,12 @@ target = Target(
             name="BertForPreTraining",
             auto="AutoModelForPreTraining",
             heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+            labels={"next_sentence": "next_sentence_label"},
             text=ENCODED_TEXT,
             pair=ENCODED_PAIR,
-            requirements=MASKED_LM_REQUIREMENTS,
+            requirements=(*MASKED_LM_REQUIREMENTS, *POOLER_REQUIREMENTS),
             renames=(*MASKED_LM, *POOLER, *NEXT_SENTENCE),
+            copies=COPIES,
             reads_roles=True,
             pipeline="fill-mask",
         ),
@@ -87,6 +100,7 @@ target = Target(
             pair=ENCODED_PAIR,
             requirements=MASKED_LM_REQUIREMENTS,
             renames=MASKED_LM,
+            copies=COPIES,
             reads_roles=True,
             pipeline="fill-mask",
         ),
@@ -96,6 +110,7 @@ target = Target(
             heads={"next_sentence": "logits"},
             text=ENCODED_TEXT,
             pair=ENCODED_PAIR,
+            requirements=POOLER_REQUIREMENTS,
             renames=(*POOLER, *NEXT_SENTENCE),
         ),
         NativeClass(
@@ -104,11 +119,23 @@ target = Target(
             heads={"classification": "logits"},
             text=ENCODED_TEXT,
             pair=ENCODED_PAIR,
-            keys=(key("classifier_dropout", "heads.classification.dropout"),),
+            requirements=POOLER_REQUIREMENTS,
+            keys=(
+                key(
+                    "classifier_dropout",
+                    "heads.classification.dropout",
+                    default=None,
+                    null=lambda config: config("hidden_dropout_prob"),
+                ),
+            ),
             renames=(*POOLER, *affine("heads.classification.output", "classifier")),
             pipeline="text-classification",
         ),
     ),
     longest="encoder.max_length",
     segments=True,
+    prefix="bert.",
+    strays=("embeddings.position_ids", "embeddings.token_type_ids"),
+    demands={"position_embedding_type": ("absolute",)},
+    recipe=BERT,
 )

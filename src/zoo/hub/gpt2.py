@@ -3,9 +3,10 @@
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
 """
 
+from zoo.hub.recipes import GPT2
 from zoo.hub.renaming import TRANSPOSED, affine, same
-from zoo.hub.requirements import plain_blocks, plain_embeddings, plain_language
-from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.hub.requirements import SAME_ACTIVATIONS, plain_blocks, plain_embeddings, plain_language
+from zoo.hub.target import Copy, NativeClass, Requirement, Target, first, key
 from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 
 ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
@@ -24,17 +25,23 @@ target = Target(
         Requirement("embeddings.norm", (None,)),
     ),
     keys=(
-        key("vocab_size", "decoder.vocab_size"),
-        key("n_positions", "decoder.max_length"),
-        key("n_embd", "decoder.d_model"),
-        key("n_layer", "decoder.n_layers"),
-        key("n_head", "decoder.n_heads"),
-        key("n_inner", "decoder.d_ff"),
-        key("activation_function", "decoder.feed_forward.activation", names=ACTIVATIONS),
-        key("layer_norm_epsilon", "decoder.norm.eps"),
-        key("resid_pdrop", "decoder.dropout", merge=first),
-        key("embd_pdrop", "decoder.dropout", merge=first),
-        key("attn_pdrop", "decoder.attention.dropout", merge=first),
+        key("vocab_size", "decoder.vocab_size", default=50257),
+        key("n_positions", "decoder.max_length", default=1024),
+        key("n_embd", "decoder.d_model", default=768),
+        key("n_layer", "decoder.n_layers", default=12),
+        key("n_head", "decoder.n_heads", default=12),
+        key("n_inner", "decoder.d_ff", default=None, null=lambda config: 4 * config("n_embd")),
+        key(
+            "activation_function",
+            "decoder.feed_forward.activation",
+            names=ACTIVATIONS,
+            also=SAME_ACTIVATIONS,
+            default="gelu_new",
+        ),
+        key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
+        key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
     ),
     constants={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
     roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"},
@@ -56,9 +63,11 @@ target = Target(
             heads={"language": "logits"},
             text=("start", None),
             requirements=plain_language(),
-            keys=(key("tie_word_embeddings", "heads.language.tied"),),
+            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            copies=(Copy("lm_head.weight", "transformer.wte.weight", untied="heads.language.tied"),),
             generates=True,
+            shifts=True,
             pipeline="text-generation",
         ),
         NativeClass(
@@ -72,4 +81,7 @@ target = Target(
         ),
     ),
     longest="decoder.max_length",
+    prefix="transformer.",
+    strays=("attn.bias", "attn.masked_bias"),
+    recipe=GPT2,
 )

@@ -7,8 +7,8 @@ Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 """
 
 from zoo.hub.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.requirements import UNSCALED, both, plain_blocks
-from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.hub.requirements import SAME_ACTIVATIONS, UNSCALED, both, plain_blocks
+from zoo.hub.target import Copy, NativeClass, Requirement, Target, first, key
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
 TOKENS = "{}.stack.embeddings.tokens.weight"
@@ -67,13 +67,26 @@ SIZES = (
     key("decoder_attention_heads", "decoder.n_heads", default=16),
     key("encoder_ffn_dim", "encoder.d_ff", default=4096),
     key("decoder_ffn_dim", "decoder.d_ff", default=4096),
-    key("activation_function", *both("feed_forward.activation"), names=ACTIVATIONS, default="gelu"),
+    key(
+        "activation_function",
+        *both("feed_forward.activation"),
+        names=ACTIVATIONS,
+        also=SAME_ACTIVATIONS,
+        default="gelu",
+    ),
     key("max_position_embeddings", *both("max_length"), merge=max, default=1024),
     key("scale_embedding", "embeddings.scale", default=False),
     key("dropout", *both("dropout"), merge=first, default=0.1),
     key("attention_dropout", *both("attention.dropout"), merge=first, default=0.0),
     key("activation_dropout", *both("feed_forward.dropout"), merge=first, default=0.0),
 )
+SHARED = "model.shared.weight"
+COPIES = (
+    Copy("model.encoder.embed_tokens.weight", SHARED),
+    Copy("model.decoder.embed_tokens.weight", SHARED),
+    Copy("lm_head.weight", SHARED, untied="heads.language.tied"),
+)
+STRAYS = ("embed_positions.weight",)  # they follow from the sizes
 
 target = Target(
     name="marian",
@@ -126,4 +139,8 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    prefix="model.",
+    copies=COPIES,
+    strays=STRAYS,
+    lenient=("forced_eos_token_id",),
 )

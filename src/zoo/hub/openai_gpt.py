@@ -4,9 +4,10 @@ Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre
 `models/openai`.
 """
 
+from zoo.hub.recipes import OPENAI_GPT
 from zoo.hub.renaming import TRANSPOSED, affine, same
 from zoo.hub.requirements import plain_blocks, plain_embeddings, plain_language
-from zoo.hub.target import NativeClass, Requirement, Target, first, key
+from zoo.hub.target import Copy, NativeClass, Requirement, Target, first, key
 from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 
 ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # what they call gelu is the approximation
@@ -26,16 +27,16 @@ target = Target(
         Requirement("embeddings.norm", (None,)),
     ),
     keys=(
-        key("vocab_size", "decoder.vocab_size"),
-        key("n_positions", "decoder.max_length"),
-        key("n_embd", "decoder.d_model"),
-        key("n_layer", "decoder.n_layers"),
-        key("n_head", "decoder.n_heads"),
-        key("afn", "decoder.feed_forward.activation", names=ACTIVATIONS),
-        key("layer_norm_epsilon", "decoder.norm.eps"),
-        key("resid_pdrop", "decoder.dropout", merge=first),
-        key("embd_pdrop", "decoder.dropout", merge=first),
-        key("attn_pdrop", "decoder.attention.dropout", merge=first),
+        key("vocab_size", "decoder.vocab_size", default=40478),
+        key("n_positions", "decoder.max_length", default=512),
+        key("n_embd", "decoder.d_model", default=768),
+        key("n_layer", "decoder.n_layers", default=12),
+        key("n_head", "decoder.n_heads", default=12),
+        key("afn", "decoder.feed_forward.activation", names=ACTIVATIONS, default="gelu"),
+        key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
+        key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
     ),
     roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"},
     renames=(
@@ -55,9 +56,11 @@ target = Target(
             heads={"language": "logits"},
             text=("start", None),
             requirements=plain_language(),
-            keys=(key("tie_word_embeddings", "heads.language.tied"),),
+            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            copies=(Copy("lm_head.weight", "transformer.tokens_embed.weight", untied="heads.language.tied"),),
             generates=True,
+            shifts=True,
             pipeline="text-generation",
         ),
         NativeClass(
@@ -71,4 +74,7 @@ target = Target(
         ),
     ),
     longest="decoder.max_length",
+    prefix="transformer.",
+    strays=("attn.bias", "position_ids"),
+    recipe=OPENAI_GPT,
 )

@@ -3,6 +3,9 @@
 from zoo.hub.facts import Facts
 from zoo.hub.target import Requirement
 
+# what they call by several names -> the one that export writes
+SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
+
 
 def as_in(path: str, other: str) -> Requirement:
     """A setting that must be as another one is."""
@@ -33,7 +36,23 @@ def plain_attention(side: str) -> tuple[Requirement, ...]:
 
 def even_widths(facts: Facts, side: str) -> tuple[float, ...]:
     """d_model / n_heads, for every n_heads of a layer; no whole number where heads do not fill the model."""
-    return tuple(facts[f"{side}.d_model"][0] / n_heads for n_heads in facts[f"{side}.n_heads"])
+    (d_model,) = facts[f"{side}.d_model"]
+    return tuple(d_model / n if d_model % n else d_model // n for n in facts[f"{side}.n_heads"])
+
+
+def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, ...]:
+    """Pre-norm blocks that end with a norm, rotary positions, gated feed-forward; whether maps have biases is free."""
+    return (
+        Requirement(f"{side}.block", ("pre_norm",)),
+        Requirement(f"{side}.norm", (norm,)),
+        Requirement(f"{side}.first_norm", (first_norm,)),
+        Requirement(f"{side}.final_norm", (None, True)),
+        Requirement(f"{side}.position", ("rotary",)),
+        Requirement(f"{side}.feed_forward", ("gated",)),
+        Requirement(f"{side}.mixer", ("attention",)),
+        Requirement(f"{side}.attention.score", ("scaled_dot",)),
+        Requirement(f"{side}.attention.sinks", (False,)),
+    )
 
 
 def plain_mlp(side: str) -> tuple[Requirement, ...]:

@@ -6,10 +6,10 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from tokenizers import Tokenizer as Backend
 from torch import Tensor
 
 from zoo.hub.facts import Facts, facts_of
+from zoo.hub.recipes import Recipe
 from zoo.hub.renaming import Rename
 from zoo.models.settings import ModelSettings
 from zoo.objectives.template import Template
@@ -18,7 +18,6 @@ from zoo.registry import REQUIRED
 Merge = Callable[[Sequence[Any]], Any]
 Allowed = tuple[Any, ...] | Callable[[Facts], tuple[Any, ...]]
 Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
-Recipe = Callable[[Mapping[str, bytes], Mapping[str, Any]], Backend | None]
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,10 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Change:
-    """How a value is written in their config.json, and how it is read back."""
+    """How a value is written in their config.json, and how it is read back; None: other keys say it too."""
 
     there: Callable[[Any], Any]
-    back: Callable[[Any], Any]
+    back: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class Key:
         Raises:
             ValueError: a word that `names` lacks.
         """
-        if value == self.otherwise and self.otherwise is not None:
+        if self.through is not None and self.through.back is None:
             return {}
         if self.names is not None:
             value = self.also.get(value, value) if isinstance(value, str) else value
@@ -121,7 +120,7 @@ class Key:
             if not known:
                 raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")
             value = known[0]
-        if self.through is not None:
+        if self.through is not None and self.through.back is not None:
             value = self.through.back(value)
         return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)
 
@@ -153,12 +152,13 @@ class Copy:
 
     Args:
         theirs: the copy. of: what it is tied to.
-        untied: the setting that is false where the two differ; None: the copy is what their class uses then.
+        untied: the setting that is false where the two differ. rules: whether their class reads the copy then.
     """
 
     theirs: str
     of: str
     untied: str | None = None
+    rules: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,9 @@ class NativeClass:
         heads: head -> the field of the class's output with its logits.
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
+        labels: head -> the argument that takes its labels, where that is not `labels`.
         generates: whether it writes text.
+        shifts: whether its loss compares each place with the label of the next one.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
         pipeline: the name of its task in pipelines and model cards.
     """
@@ -185,7 +187,9 @@ class NativeClass:
     requirements: tuple[Requirement, ...] = ()
     keys: tuple[Key, ...] = ()
     copies: tuple[Copy, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     generates: bool = False
+    shifts: bool = False
     reads_roles: bool = False
     pipeline: str | None = None
 

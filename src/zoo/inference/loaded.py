@@ -1,25 +1,49 @@
 """A trained run, ready to be used: its model, its tokenizer, and what it was trained to do."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from zoo.data.task import Task, read_task
 from zoo.data.tokenizer import Tokenizer
+from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
 from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
-from zoo.runs.tensors import load_tensors
+from zoo.runs.tensors import load_tensors, named_tensors, refuse, wrong_shapes
+
+SMALL = 2**20  # parameters that cost next to no memory
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with its tokenizer and task; the first objective says what it is for."""
+    """A model with its tokenizer and task; the first objective says what it is for.
+
+    Args:
+        given_tokenizer: None for a model that was imported without one.
+    """
 
     model: Model
-    tokenizer: Tokenizer
+    given_tokenizer: Tokenizer | None
     task: Task
     mixture: Mixture
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What turns texts into ids and back.
+
+        Raises:
+            ValueError: the checkpoint has none.
+        """
+        if self.given_tokenizer is None:
+            raise ValueError(
+                "this checkpoint has no tokenizer, so it reads token ids only (in Python, zoo.load gives the model); "
+                "put a tokenizer.json beside its config.json and import it again"
+            )
+        return self.given_tokenizer
 
     @property
     def purpose(self) -> str:
@@ -44,11 +68,23 @@ def load_run(saved: SavedRun) -> Loaded:
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
-    model = Model(parse_settings(saved.config, place=str(saved.folder / "config.yaml")))
-    load_tensors(model, saved.weights)
+    place = str(saved.folder / "config.yaml")
+    settings, weights = parse_settings(saved.config, place=place), saved.weights
+    Bounds.of(tensor.numel() for tensor in weights.values()).check(saved.config, place)
+    refuse_larger(on_meta(settings), weights)
+    model = Model(settings)
+    load_tensors(model, weights)
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
-    tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
-    if tokenizer.vocab_size > model.settings.vocab_size:
-        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {model.settings.vocab_size} token vectors"
+    tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder)) if saved.tokenizer else None
+    if tokenizer is not None and tokenizer.vocab_size > settings.vocab_size:
+        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
     return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+
+
+def refuse_larger(model: Model, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a model that its weights cannot fill, before memory is taken for it."""
+    refuse(wrong_shapes(named_tensors(model), weights))
+    needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())
+    if needed > 2 * given + SMALL:  # what lacks less is named tensor by tensor
+        raise ValueError(f"the weights do not fit the model: it has {needed:,} parameters, the checkpoint {given:,}")

@@ -1,6 +1,8 @@
 """What a model costs before anything runs: parameters, arithmetic and memory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -10,6 +12,40 @@ from zoo.models.settings import ModelSettings
 
 BACKWARD = 2  # a backward pass multiplies twice as many matrices as a forward pass
 ADAM_MOMENTS = 2
+
+SIZES = ("vocab_size", "d_model", "d_ff", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
+MOST_PLACES = 2**20  # tokens of one document; no model here has read a longer one
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the settings of a model can be, given the tensors that somebody says are its weights.
+
+    Args:
+        layers: how many there can be at most. elements: of the largest tensor.
+    """
+
+    layers: int
+    elements: int
+
+    @staticmethod
+    def of(elements: Iterable[int]) -> "Bounds":
+        """From the number of elements of each tensor."""
+        counts = list(elements)
+        return Bounds(len(counts), max(counts, default=0))
+
+    def check(self, tree: Any, place: str) -> None:
+        """Refuse a model's map whose sizes no tensor bears out, before anything is built of it.
+
+        Raises:
+            ValueError: there is such a size; the message names it.
+        """
+        most = {"n_layers": self.layers, "max_length": MOST_PLACES, **dict.fromkeys(SIZES, self.elements)}
+        for key, value in tree.items() if isinstance(tree, Mapping) else ():
+            for one in value if isinstance(value, list) else [value]:
+                if type(one) is int and one > most.get(key, one):
+                    raise ValueError(f"{place}: {key} is {one}, which the tensors cannot be (at most {most[key]})")
+                self.check(one, place)
 
 
 def on_meta(settings: ModelSettings) -> Model:
