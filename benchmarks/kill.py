@@ -1,0 +1,194 @@
+"""Kill training runs at random moments, resume them, and compare every bit with runs that nobody killed.
+
+    python benchmarks/kill.py --trials 200
+
+Each trial trains one of four families (in turn), with dropout, masking, accumulation, a thread that prepares data, an
+average of the weights, validation, and old checkpoints being deleted. It is killed with SIGKILL one to three times,
+each time at a random moment between its start and its end, then resumed to its end, and the two folders are compared:
+every checkpoint's weights, optimizer, average, step, data position, hash of the examples seen, best validation, the
+run's own files, and metrics.jsonl but for timings. The processes are forked from one that has imported everything.
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.runs.checkpoint import steps, verify
+from zoo.runs.files import ASIDE, read_json
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, MANIFEST, METRICS, TASK, TOKENIZER, TRAINING
+from zoo.runs.saved import open_run
+from zoo.training.finetune import finetune
+from zoo.training.plan import Request
+from zoo.training.pretrain import pretrain
+from zoo.training.session import Watcher
+
+TIMINGS = ("tokens_per_second", "mfu", "seconds")
+WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
+TEXT = "source: {files: {train: text.txt}, documents: blank_line, validation: 0.2}"
+ROWS = "source: {files: {train: rows.tsv}, validation: 0.2}"
+STARTS = {"encoder-decoder": "transformer-nano", "GPT": "gpt2-nano", "BERT": "bert-nano", "classifier": "BERT"}
+TASKS = {
+    "encoder-decoder": f"""objective: translation\n{ROWS}
+columns: {{source: text, target: other}}\ntokenizer: {{name: bpe, vocab_size: 120}}""",
+    "GPT": f"""objective: causal_lm\n{TEXT}\nmetrics: [perplexity]\ntokenizer: {{name: byte_bpe, vocab_size: 300}}""",
+    "BERT": f"""objective: {{masked_lm: {{}}, next_sentence: {{}}}}\n{TEXT}
+metrics: [next_sentence/accuracy]\ntokenizer: {{name: wordpiece, vocab_size: 120}}""",
+    "classifier": f"""objective: classification\n{ROWS}\ncolumns: {{text: text, label: label}}\nmetrics: [accuracy]""",
+}
+SETTINGS: dict[str, Any] = {
+    **{"steps": 40, "batch": 6, "micro_batch": 2, "save_every": 4, "evaluate_every": 10, "keep": 3, "ema": 0.9},
+    **{"learning_rate": 1e-3, "warmup_steps": 5, "schedule": "cosine", "precision": "float32", "peak_flops": 1e12},
+}
+
+
+def write_data(folder: Path) -> None:
+    """Texts of blank-line documents, a table of sentences, and a task file for each family, from a fixed seed."""
+    drawn = random.Random(1)
+
+    def sentence() -> str:
+        return " ".join(drawn.choices(WORDS, k=drawn.randint(3, 11))) + "."
+
+    rows = [f"{sentence()}\t{sentence()}\t{('neg', 'pos')[i % 2]}" for i in range(150)]
+    (folder / "rows.tsv").write_text("\n".join(["text\tother\tlabel", *rows]) + "\n")
+    documents = ["\n".join(sentence() for _ in range(drawn.randint(2, 6))) for _ in range(60)]
+    (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
+    for family, text in TASKS.items():
+        (folder / f"{family}.yaml").write_text(f"# {family}.yaml: made by kill.py\n{text}\nlength: 48\n")
+
+
+def train(family: str, place: Path, folder: Path) -> None:
+    """Train one of the families in a folder, continuing what is there; the classifier starts from the finished BERT."""
+    watcher = Watcher(lambda *_: None, lambda line: None)
+    request = Request(str(place / f"{family}.yaml"), folder, training_sets=SETTINGS, resume=True, data=place)
+    start = STARTS[family]
+    if start in STARTS:
+        finetune(open_run(place / "reference" / start), request, watcher)
+    else:
+        pretrain(start, request, watcher)
+
+
+def begin(family: str, place: Path, folder: Path) -> int:
+    """Train in a process of its own; its id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        train(family, place, folder)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def finish(child: int) -> int:
+    """Wait for a process; its exit status, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def kill_later(child: int, folder: Path, delay: float) -> str:
+    """Kill a process after some seconds; what it was doing in its folder then."""
+    time.sleep(delay)
+    os.kill(child, signal.SIGKILL)
+    if finish(child) == 0:
+        return "after its end"
+    if not (folder / METRICS).exists():
+        return "while it started"
+    return "during a save" if list(folder.glob(f"{CHECKPOINTS}/{ASIDE}*")) else "between saves"
+
+
+def compare(one: Path, other: Path) -> list[str]:
+    """What differs between two runs that should be one, but for timings and the environment."""
+    found = [
+        name for name in (CONFIG, TASK, TRAINING, *TOKENIZER, DATA) if content(one / name) != content(other / name)
+    ]
+    if steps(one / CHECKPOINTS) != steps(other / CHECKPOINTS):
+        return [*found, f"checkpoints {steps(one / CHECKPOINTS)} and {steps(other / CHECKPOINTS)}"]
+    for step in steps(one / CHECKPOINTS):
+        hashes = [read_json(verify(run / CHECKPOINTS / str(step)).folder / MANIFEST) for run in (one, other)]
+        found += [
+            f"{step}/run: {name}" for name in hashes[0]["run"] if hashes[0]["run"][name] != hashes[1]["run"][name]
+        ]
+        both = dict.fromkeys([*hashes[0]["files"], *hashes[1]["files"]])
+        found += [f"{step}/{name}" for name in both if hashes[0]["files"].get(name) != hashes[1]["files"].get(name)]
+    lines = [[untimed(line) for line in open_run(run).metrics] for run in (one, other)]
+    differing = [i for i, pair in enumerate(zip(*lines, strict=False), 1) if pair[0] != pair[1]]
+    found += [f"{METRICS}: line {differing[0]}"] if differing else []
+    return found + ([f"{METRICS}: {len(lines[0])} and {len(lines[1])} lines"] if len(lines[0]) != len(lines[1]) else [])
+
+
+def content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def untimed(line: dict[str, Any]) -> str:
+    """A line of metrics.jsonl without timings, every number to its last bit."""
+    return json.dumps({key: value for key, value in line.items() if key not in TIMINGS})
+
+
+def try_once(family: str, place: Path, folder: Path, drawn: random.Random, seconds: float) -> list[str]:
+    """Kill a run one to three times and resume it to its end; what it was doing when it was killed.
+
+    Raises:
+        AssertionError: it did not come to its end, or differs from the run that nobody killed.
+    """
+    times = drawn.randint(1, 3)
+    moments = [kill_later(begin(family, place, folder), folder, drawn.uniform(0, seconds)) for _ in range(times)]
+    status = finish(begin(family, place, folder))
+    assert status == 0, f"{folder}: could not be resumed (status {status})"
+    found = compare(place / "reference" / family, folder)
+    assert not found, f"{folder}: {', '.join(found)}"
+    return moments
+
+
+def main(trials: int, seed: int, place: Path) -> int:
+    """Run the trials; how many failed."""
+    print(f"{trials} trials, seed {seed}", flush=True)
+    torch.set_num_threads(1)  # threads do not survive a fork
+    write_data(place)
+    seconds: dict[str, float] = {}
+    for family in STARTS:
+        started = time.perf_counter()
+        assert finish(begin(family, place, place / "reference" / family)) == 0
+        seconds[family] = time.perf_counter() - started
+    moments: Counter[str] = Counter()
+    failed = 0
+    drawn, started = random.Random(seed), time.perf_counter()
+    for trial in range(trials):
+        family = list(STARTS)[trial % len(STARTS)]
+        folder = place / f"{trial}-{family}"
+        try:
+            found = try_once(family, place, folder, drawn, seconds[family])
+            moments.update(found)
+            print(f"{trial + 1} {family}: the same; killed {', '.join(found)}", flush=True)
+            shutil.rmtree(folder)
+        except AssertionError as difference:
+            failed += 1
+            print(f"{trial + 1} {family}: DIFFERENT: {difference}", flush=True)
+    kills = ", ".join(f"{count} {moment}" for moment, count in moments.most_common())
+    spent = time.perf_counter() - started
+    print(f"{trials - failed} of {trials} the same to the last bit; {moments.total()} kills ({kills}); {spent:.0f} s")
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="zoo-kill-") as scratch:
+        os.environ |= {"ZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hugging-face", "HF_HUB_OFFLINE": "1"}
+        sys.exit(1 if main(chosen.trials, chosen.seed, Path(scratch)) else 0)
