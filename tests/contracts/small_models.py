@@ -71,8 +71,20 @@ def variants() -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-VARIANTS = variants()
-NAMES = [(slot, choice) for slot, choice in VARIANTS if set(choice) <= {"name", *NEEDED}]
+ATTENDING = {"kind": "recurrent", "attention": {"name": "direct", "score": "additive"}}
+PARTS: list[tuple[str, dict[str, Any]]] = [  # parts of other kinds than the transformer's, with each other and with it
+    ("parts", {"encoder": {"kind": "recurrent"}, "decoder": {"kind": "recurrent"}}),
+    (
+        "parts",
+        {"encoder": {"kind": "recurrent", "n_layers": 2, "cell": "lstm"}, "decoder": {**ATTENDING, "n_layers": 2}},
+    ),
+    ("parts", {"encoder": {"kind": "recurrent", "bidirectional": False, "cell": "vanilla"}, "decoder": ATTENDING}),
+    ("parts", {"encoder": {"kind": "recurrent"}}),
+    ("parts", {"decoder": {"kind": "recurrent", "cell": "lstm", "n_layers": 2}}),
+    ("parts", {"decoder": {"kind": "recurrent", "n_heads": 2, "attention": {"name": "full", "sinks": 1}}}),
+]
+VARIANTS = variants() + PARTS
+NAMES = [(slot, choice) for slot, choice in VARIANTS if set(choice) <= {"name", *NEEDED} or slot == "parts"]
 
 
 def label(value: Any) -> str | None:
@@ -83,8 +95,9 @@ def label(value: Any) -> str | None:
 
 
 def build(slot: str, choice: dict[str, Any], dtype: torch.dtype = torch.float32) -> Model:
-    """An encoder-decoder with the choice on both sides; its parameters are all different."""
-    model = create_model("transformer-nano", **SIZES, **{f"encoder.{slot}": choice, f"decoder.{slot}": choice})
+    """An encoder-decoder with the choice on both sides, or with these parts; its parameters are all different."""
+    changes = choice if slot == "parts" else {f"encoder.{slot}": choice, f"decoder.{slot}": choice}
+    model = create_model("transformer-nano", **{**SIZES, **changes})
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)

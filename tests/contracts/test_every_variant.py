@@ -87,7 +87,8 @@ def test_documents_and_padding_cannot_be_seen_from_other_documents(slot: str, ch
             other = (documents != number) & (documents > 0)
             assert torch.equal(old[other], new[other])  # bit by bit
             assert new.isfinite().all()
-        assert not torch.equal(before[0][DOCUMENTS == number], after[0][DOCUMENTS == number])
+        changed = not torch.equal(before[0][DOCUMENTS == number], after[0][DOCUMENTS == number])
+        assert changed or number == 0  # what is said where there is no document may be nothing
 
 
 def alone(tokens: Tensor, documents: Tensor, row: int, number: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from zoo.blocks.documents import positions_of
 from zoo.models.embeddings import Embeddings
@@ -24,10 +25,26 @@ class Memory:
     Args:
         states: one vector a place.
         documents: of the places; None where every row is one document without gaps.
+        encoder: what made it, and knows how to sum a document up.
     """
 
     states: Float[Tensor, "batch memory d_memory"]
     documents: Int[Tensor, "batch memory"] | None
+    encoder: "Encoder"
+
+    def summaries(self) -> Float[Tensor, "batch numbers d_memory"]:
+        """One vector for each row's k-th document, at [row, k]; zeros at k = 0 and where there is none."""
+        batch, length = self.states.shape[:2]
+        if self.documents is None:
+            begins = torch.arange(batch, device=self.states.device) * length
+            documents = torch.ones(batch, length, dtype=torch.long, device=self.states.device)
+            return F.pad(self.encoder.summarize(self.states, documents, begins)[:, None], (0, 0, 1, 0))
+        places = self.encoder.document_places(self.documents)
+        found = self.encoder.summarize(self.states, self.documents, places)
+        most = max(int(self.documents.max()), 1)
+        out = found.new_zeros(batch, most + 1, found.shape[1])
+        out[places // length, self.documents.flatten()[places]] = found
+        return out
 
 
 @dataclass

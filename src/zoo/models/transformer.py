@@ -148,7 +148,7 @@ class TransformerEncoder(Encoder):
         return self.stack.embeddings
 
     def forward(self, given: Pass) -> Memory:
-        return Memory(self.stack(given, None, record_of(given, "encoder", False)), given.documents)
+        return Memory(self.stack(given, None, record_of(given, "encoder", False)), given.documents, self)
 
     def summarize(
         self, states: States, documents: Documents, places: Int[Tensor, " places"]

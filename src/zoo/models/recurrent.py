@@ -1,0 +1,101 @@
+"""Kind `recurrent` of encoder: a state that is carried along each document, in one direction or in both."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from jaxtyping import Float, Int
+from torch import Tensor, cat, nn
+
+from zoo.blocks.documents import View, positions_of
+from zoo.blocks.dropout import Dropout
+from zoo.blocks.recurrence import Cell, cells
+from zoo.models.embeddings import Embeddings, EmbeddingSettings
+from zoo.models.parts import Documents, Encoder, Memory, Pass, States, encoders
+from zoo.registry import Choice
+
+
+@dataclass(frozen=True)
+class RecurrentSettings:
+    """Settings of layers of cells.
+
+    Args:
+        d_model, vocab_size, max_length, dropout: inherited from the model where a part does not set them.
+        n_layers: cells on top of each other.
+        cell: how a state takes in the next vector.
+    """
+
+    d_model: int
+    vocab_size: int
+    max_length: int
+    n_layers: int = 1
+    dropout: float = 0.1
+    cell: Annotated[Choice[Cell], cells] = cells.parse("gru")
+
+    def __post_init__(self) -> None:
+        for name in ("n_layers", "d_model", "vocab_size", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+
+
+@dataclass(frozen=True)
+class RecurrentEncoderSettings(RecurrentSettings):
+    """Settings of the encoder.
+
+    Args:
+        bidirectional: read each document from both ends; a place's state is both directions' side by side, each
+            d_model / 2 wide.
+    """
+
+    bidirectional: bool = True
+
+
+@encoders.register("recurrent")
+class RecurrentEncoder(Encoder):
+    """h_t = f(x_t, h_{t-1}) along each document; its last state sums it up.
+
+    Source: Sutskever et al. 2014, arXiv:1409.3215; Cho et al. 2014, arXiv:1406.1078; both directions: Bahdanau et al.
+    2015, arXiv:1409.0473, section 3.2. The summary of both directions is the last state of each.
+    """
+
+    Settings = RecurrentEncoderSettings
+
+    def __init__(self, settings: RecurrentEncoderSettings, embeddings: EmbeddingSettings) -> None:
+        super().__init__()
+        self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
+        self.both = settings.bidirectional
+        if self.both and self.d_model % 2:
+            raise ValueError(f"d_model ({self.d_model}) must be even for bidirectional: true, half for each direction")
+        d_state = self.d_model // 2 if self.both else self.d_model
+        self.embed = Embeddings(settings.vocab_size, self.d_model, settings.dropout, embeddings)
+        self.layers = nn.ModuleList(
+            settings.cell.build(self.d_model, d_state, self.both) for _ in range(settings.n_layers)
+        )
+        self.dropout = Dropout(settings.dropout)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        return self.embed
+
+    def forward(self, given: Pass) -> Memory:
+        documents = given.explicit_documents()
+        at = positions_of(documents)
+        view = View(documents, at, documents, plain=given.documents is None)
+        x = self.embed(given.tokens, given.segments, at, [], given.tokens.shape[1])
+        for layer in self.layers:
+            x = self.dropout(layer(x, view))
+        if given.record is not None:
+            given.record["encoder.self"] = [None] * self.n_layers
+        return Memory(x, given.documents, self)
+
+    def summarize(
+        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+    ) -> Float[Tensor, "places d_model"]:
+        """The document's last state; of both directions that at its last place and that at its first one."""
+        known, flat = places.clamp_min(0), states.flatten(0, 1)
+        last = flat[known + positions_of(documents.flip(1)).flip(1).flatten()[known]]
+        if not self.both:
+            return last
+        first = flat[known - positions_of(documents).flatten()[known]]
+        return cat([last[:, : self.d_model // 2], first[:, self.d_model // 2 :]], dim=1)
