@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import digest, read_json
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, METRICS, TASK, TOKENIZER, TRAINING
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Line, read_metrics
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,12 @@ class SavedRun:
             ValueError: they are not what was written.
         """
         return read_metrics(self.folder / METRICS, self.checkpoint.mark)
+
+    @property
+    def environment(self) -> Tree:
+        """What the run ran on; empty where it was not trained here."""
+        path = self.folder / ENVIRONMENT
+        return read_json(path) if path.is_file() else {}
 
     @property
     def step(self) -> int:

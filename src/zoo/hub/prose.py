@@ -1,0 +1,44 @@
+"""Text from data, files and commands, made harmless and put into Markdown."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+SPECIAL = re.compile(r"([\\`*_\[\]|~!#])")
+# a folder in front of a name, from the root or from a home
+FOLDER = re.compile(r"(?<![\w.:/<~-])(?:~|[A-Za-z]:|(?=/))(?:[\\/][^\s\\/,=:'\"]+)*[\\/](?=[^\s\\/,=:'\"])")
+
+
+def visible(text: str) -> str:
+    """Text on one line, without characters that nobody sees."""
+    words = " ".join(text.split())
+    return "".join(letter for letter in words if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, no link."""
+    escaped = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return SPECIAL.sub(r"\\\1", escaped)
+
+
+def without_folders(text: str) -> str:
+    """Text in which absolute paths are only the last name of each: nobody else has the folders."""
+    return FOLDER.sub("", text)
+
+
+def block(content: str, language: str = "") -> list[str]:
+    """Lines that are shown as they are, whatever they hold."""
+    longest = max((len(run) for run in re.findall(r"`+", content)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *content.rstrip("\n").split("\n"), fence, ""]
+
+
+def folded(title: str, lines: Iterable[str]) -> list[str]:
+    """Lines behind a title that is clicked to see them."""
+    return ["<details>", f"<summary>{title}</summary>", "", *lines, "</details>", ""]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table; its cells are made harmless."""
+    cells = ["| " + " | ".join(plain(cell) for cell in row) + " |" for row in rows]
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *cells, ""]

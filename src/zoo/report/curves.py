@@ -1,0 +1,63 @@
+"""A run's curves as one small picture: the loss by step, and what validation measured."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:  # the extra `plots` is not installed: then there is no picture
+    Figure = None  # type: ignore[assignment, misc]
+
+VALIDATION = "validation/"
+LOUD = 200  # points of a line; more are averaged
+WIDTH, HEIGHT, DPI = 4.2, 2.8, 100  # inches of one panel, and dots in an inch
+Lines = Sequence[Mapping[str, Any]]
+Curve = list[tuple[float, float]]
+
+
+def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
+    """The lines of metrics.jsonl as a PNG picture; None without matplotlib, or where there is nothing to draw.
+
+    Args:
+        until: a step to mark, the one whose weights were taken.
+    """
+    losses = {"training": thin(curve(lines, "loss")), "validation": curve(lines, f"{VALIDATION}loss")}
+    names = dict.fromkeys(key for line in lines for key in line if key.startswith(VALIDATION))
+    others = {name.removeprefix(VALIDATION): curve(lines, name) for name in names if is_metric(name)}
+    if Figure is None or not losses["training"]:
+        return None
+    panels = [("loss", losses), *([("validation", others)] if any(others.values()) else [])]
+    figure = Figure(figsize=(WIDTH * len(panels), HEIGHT), dpi=DPI, layout="constrained")
+    for place, (title, curves) in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), place + 1)
+        for name, points in curves.items():
+            if points:
+                axes.plot(*zip(*points, strict=True), label=name, linewidth=1.2, marker="o" * (len(points) < 20), ms=3)
+        if until is not None:
+            axes.axvline(until, color="0.6", linestyle=":", linewidth=1)
+        axes.set(title=title, xlabel="step")
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize="small")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})  # the same run gives the same bytes
+    return picture.getvalue()
+
+
+def is_metric(name: str) -> bool:
+    """Whether a logged value says how good the model is, apart from its loss."""
+    name = name.removeprefix(VALIDATION)
+    return name not in ("loss", "examples") and not name.startswith("loss/")
+
+
+def curve(lines: Lines, name: str) -> Curve:
+    """A logged value by step, where there is one."""
+    return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+
+
+def thin(points: Curve) -> Curve:
+    """At most `LOUD` points: means of neighbours."""
+    size = -(-len(points) // LOUD)
+    groups = [points[i : i + size] for i in range(0, len(points), size)] if size > 1 else []
+    means = [tuple(sum(values) / len(values) for values in zip(*group, strict=True)) for group in groups]
+    return [(step, value) for step, value in means] or points

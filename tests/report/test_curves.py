@@ -1,0 +1,41 @@
+"""A run's curves as a picture: small, the same each time, and none where there is nothing to draw."""
+
+import pytest
+
+from zoo.report import curves
+from zoo.report.curves import draw_curves, is_metric, thin
+
+LINES = [
+    {
+        "step": step,
+        "loss": 9 / step,
+        "validation/loss": 8 / step,
+        "validation/accuracy": step / 9,
+        "validation/f1": None,
+    }
+    for step in range(1, 9)
+]
+
+
+def test_the_picture_is_a_small_png_and_the_same_each_time():
+    pytest.importorskip("matplotlib")
+    picture = draw_curves(LINES, 5)
+    assert picture is not None and picture.startswith(b"\x89PNG") and len(picture) < 100_000
+    assert picture == draw_curves(LINES, 5) != draw_curves(LINES, 6)
+
+
+def test_a_long_run_is_drawn_by_means_of_neighbours():
+    points = thin([(float(step), step % 2) for step in range(1, 1001)])
+    assert len(points) == 200 and points[0] == (3.0, 0.6)
+    assert thin([(1, 5.0), (2, 6.0)]) == [(1, 5.0), (2, 6.0)]
+
+
+def test_without_lines_or_without_matplotlib_there_is_no_picture(monkeypatch: pytest.MonkeyPatch):
+    assert draw_curves([]) is None and draw_curves([{"step": 1, "validation/loss": 2.0}]) is None
+    monkeypatch.setattr(curves, "Figure", None)
+    assert draw_curves(LINES) is None
+
+
+def test_losses_and_counts_are_no_metrics():
+    names = ["validation/loss", "validation/loss/masked_lm", "validation/examples", "validation/bleu"]
+    assert [name for name in names if is_metric(name)] == ["validation/bleu"]
