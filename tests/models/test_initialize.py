@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo import create_model
-from zoo.blocks.residual import IntoStream
+from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.models.initialize import initializers
 from zoo.models.model import Model
 
@@ -25,7 +25,7 @@ def together(tensors: dict[str, Tensor]) -> Tensor:
 @pytest.mark.parametrize("name", ["gpt-nano", "gpt2-nano"])
 def test_matrices_and_tables_of_gpt_are_normal_with_deviation_002(name: str):
     built = model(name)
-    for kind in (nn.Linear, nn.Embedding):
+    for kind in (nn.Linear, IntoScores, nn.Embedding):
         drawn = together(weights(built, kind))
         assert drawn.std() == pytest.approx(0.02, rel=0.05) and abs(drawn.mean()) < 5e-4
         assert drawn.abs().max() > 3 * 0.02
@@ -45,7 +45,7 @@ def test_matrices_and_tables_of_bert_are_truncated_at_two_deviations():
 
 def test_matrices_of_the_2017_transformer_are_uniform_within_glorots_bound():
     built = model("transformer-nano")
-    for name, drawn in (weights(built, nn.Linear) | weights(built, IntoStream)).items():
+    for name, drawn in (weights(built, nn.Linear) | weights(built, IntoScores) | weights(built, IntoStream)).items():
         bound = (6 / sum(drawn.shape)) ** 0.5
         assert drawn.abs().max() <= bound, name
         assert drawn.std() == pytest.approx(bound / 3**0.5, rel=0.1), name
@@ -54,6 +54,14 @@ def test_matrices_of_the_2017_transformer_are_uniform_within_glorots_bound():
 def test_token_vectors_of_the_2017_transformer_have_length_about_1():
     drawn = model("transformer-nano").encoder.embeddings.tokens.weight.detach()
     assert drawn.std() == pytest.approx(64**-0.5, rel=0.05)
+
+
+def test_maps_of_t5_keep_the_size_of_what_they_read_and_queries_are_divided_by_the_root_of_their_width():
+    built = create_model("t5-nano", vocab_size=500, d_model=64, **{"heads.language.tied": False})
+    for kind, factor in ((nn.Linear, 1.0), (IntoStream, 1.0), (IntoScores, 16**-0.5)):
+        for name, drawn in weights(built, kind).items():
+            assert drawn.std() == pytest.approx(factor * drawn.shape[1] ** -0.5, rel=0.1), name
+    assert built.encoder.embeddings.tokens.weight.detach().std() == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["gpt2-nano", "bert-nano", "transformer-nano"])

@@ -10,7 +10,7 @@ from zoo.blocks.documents import View
 from zoo.blocks.kernels import Rule, eager, fused
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
-from zoo.blocks.residual import IntoStream
+from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.blocks.score import ScoreOption, scores
 from zoo.registry import Slot
 
@@ -101,7 +101,7 @@ class Attention(nn.Module):
     def build_maps(self, d_model: int, d_memory: int, bias: bool) -> None:
         """The four maps, of the queries, the keys, the values and back."""
         self.d_query, self.width = self.d_key, d_model
-        self.query: nn.Module = nn.Linear(d_model, self.n_heads * self.d_key, bias)
+        self.query: nn.Module = IntoScores(d_model, self.n_heads, self.d_key, bias)
         self.key: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_key, bias)
         self.value: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_value, bias)
         self.output: nn.Module = IntoStream(self.n_heads * self.d_value, d_model, bias)

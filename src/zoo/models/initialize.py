@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from zoo.blocks.residual import IntoStream
+from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.registry import Slot
 
 
@@ -37,6 +37,10 @@ class Initializer(ABC):
     @abstractmethod
     def into_stream(self, n_layers: int) -> float:
         """What the maps that write into the residual stream of a stack are multiplied by."""
+
+    def into_scores(self, d_key: int) -> float:
+        """What the maps to queries are multiplied by."""
+        return 1.0
 
 
 initializers: Slot[Initializer] = Slot("initialize")
@@ -89,6 +93,27 @@ class Xavier(Initializer):
         return 1.0
 
 
+@initializers.register("t5")
+class T5(Initializer):
+    """Normal numbers with variance 1 / fan_in, tables with variance 1; queries are divided by sqrt(d_key).
+
+    Source: Raffel et al. 2020, arXiv:1910.10683; the authors' Mesh TensorFlow code, whose scores (`dot`) are not
+    divided later. There tables of relative positions begin smaller.
+    """
+
+    def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
+        nn.init.normal_(weight, 0.0, weight.shape[1] ** -0.5, generator=generator)
+
+    def table(self, weight: Tensor, generator: torch.Generator) -> None:
+        nn.init.normal_(weight, 0.0, 1.0, generator=generator)
+
+    def into_stream(self, n_layers: int) -> float:
+        return 1.0
+
+    def into_scores(self, d_key: int) -> float:
+        return float(d_key**-0.5)
+
+
 def initialize(model: nn.Module, initializer: Initializer, n_layers: int, generator: torch.Generator) -> None:
     """Draw every matrix and table of a part of a model; biases of linear maps begin at 0.
 
@@ -101,6 +126,9 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
             if isinstance(module, IntoStream):
                 with torch.no_grad():
                     module.weight.mul_(initializer.into_stream(n_layers))
+            if isinstance(module, IntoScores):
+                with torch.no_grad():
+                    module.weight.mul_(initializer.into_scores(module.d_key))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
