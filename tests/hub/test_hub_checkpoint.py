@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.hub.checkpoint import load_checkpoint, resolve
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.settings import dump_settings
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.tensors import unique_tensors
@@ -49,19 +49,13 @@ def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, 
     assert report.class_name == "GPT2ForSequenceClassification" and report.left_out == ("language",)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "objective: classification, causal_lm" in card and "steps of training: 7" in card
-    assert "in validation: classification/accuracy 0.75" in card and "classes: bad, good" in card
+    assert "classes: bad, good" in card
 
 
 def test_what_is_no_run_is_refused_in_words(run: Path, tmp_path: Path):
-    with pytest.raises(
-        ValueError, match="hub:a/b: importing from the Hugging Face hub is not in this version; give a run"
-    ):
-        resolve("hub:a/b")
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "config.json").write_text("{}")
-    with pytest.raises(
-        ValueError, match="hf: is a Hugging Face folder; importing one is not in this version; give a run"
-    ):
+    with pytest.raises(ValueError, match="hf/config.json: no such file, or an empty one"):
         zoo.load(tmp_path / "hf")
     with pytest.raises(ValueError, match="none: no such folder"):
         zoo.load(tmp_path / "none")

@@ -66,7 +66,7 @@ class Tokenizer:
             backend = Backend.from_str(files[BACKEND_FILE].decode())
         except Exception as error:  # the library raises plain Exception for any malformed file
             raise ValueError(f"{place}/{BACKEND_FILE}: not a tokenizer: {error}") from None
-        check_patterns(json.loads(backend.to_str()), f"{place}/{BACKEND_FILE}")
+        check_patterns(json.loads(files[BACKEND_FILE]), f"{place}/{BACKEND_FILE}")
         try:
             role_tokens = json.loads(files[ROLES_FILE])
         except (ValueError, RecursionError) as error:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -125,20 +124,9 @@ class Key:
         return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)
 
 
-def key(
-    theirs: str,
-    *paths: str,
-    names: Mapping[Any, Any] | None = None,
-    merge: Merge | None = None,
-    through: Change | None = None,
-    otherwise: Any = None,
-    default: Any = REQUIRED,
-    null: Callable[[Config], Any] | None = None,
-    also: Mapping[Any, Any] = MappingProxyType({}),
-    joined: bool = False,
-) -> Key:
-    """A key of their config.json."""
-    return Key(theirs, paths, names, merge, through, otherwise, default, null, also, joined)
+def key(theirs: str, *paths: str, **said: Any) -> Key:
+    """A key of their config.json; `said` are the fields of `Key`, by name."""
+    return Key(theirs, paths, **said)
 
 
 def first(values: Sequence[Any]) -> Any:
