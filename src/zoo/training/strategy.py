@@ -49,7 +49,8 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
         shard(model, accelerator)
         wrapped: nn.Module = compiled(model, settings.compile)
     else:
-        wrapped = accelerator.prepare_model(compiled(model.to(accelerator.device), settings.compile))
+        wrapped = compiled(model.to(accelerator.device), settings.compile)
+        wrapped = accelerator.prepare_model(wrapped) if wanted == DDP else wrapped
     if strategy_of(wrapped) != wanted:
         raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
     return wrapped

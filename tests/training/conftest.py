@@ -1,0 +1,96 @@
+"""Many processes at little cost: they are forked from one that has imported everything."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+PATIENCE = 100  # seconds after which a test gives up
+
+
+@dataclass
+class Ranks:
+    """Processes that train together."""
+
+    server: "Server"
+    pids: list[int]
+    logs: list[Path]
+
+    def wait(self) -> list[int]:
+        """The exit status of each; 143 and minus 15 differ."""
+        return [self.server.status(pid) for pid in self.pids]
+
+    def said(self, process: int = 0) -> str:
+        return self.logs[process].read_text()
+
+
+class Server:
+    """The process that forks."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "ranks.py")],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.started: list[list[int]] = []
+        self.ended: dict[int, int] = {}
+        assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
+
+    def start(self, folder: Path, count: int, **request: Any) -> Ranks:
+        """Begin processes that train in a folder."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        shared |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+        environments = [{**shared, "RANK": str(r), "LOCAL_RANK": str(r)} for r in range(count)]
+        logs = [folder.with_name(f"{folder.name}-{r}-{time.monotonic_ns()}.log") for r in range(count)]
+        full = {"folder": str(folder), "environments": environments, "logs": [str(log) for log in logs], **request}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(full) + "\n")
+        self.process.stdin.flush()
+        while not self.started:
+            self.read()
+        return Ranks(self, self.started.pop(), logs)
+
+    def read(self) -> None:
+        """Take in one answer."""
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], PATIENCE)[0], "no answer: a process hangs"
+        answer = json.loads(self.process.stdout.readline())
+        if "started" in answer:
+            self.started.append(answer["started"])
+        else:
+            self.ended[answer["ended"][0]] = answer["ended"][1]
+
+    def status(self, pid: int) -> int:
+        while pid not in self.ended:
+            self.read()
+        return self.ended[pid]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Starts processes that train together."""
+    running = Server()
+    yield running
+    running.close()

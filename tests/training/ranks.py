@@ -1,0 +1,138 @@
+"""Train in processes that are forked from this one, which has imported everything: one JSON request a line.
+
+A request names the processes' environments, their logs and what they train; answers are the processes' ids, and later
+`[id, status]` of each that ended.
+"""
+
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from tiny import GOAL, TinyRows, collate, settings
+from torch import nn
+
+from zoo.cli.command import with_status
+from zoo.data.batch import Part
+from zoo.models.create import create_model
+from zoo.runs.run import RunFiles
+from zoo.training.feed import Feed
+from zoo.training.judging import Validation, Watch
+from zoo.training.loop import train
+from zoo.training.processes import begin_run
+from zoo.training.stopping import Stopped
+from zoo.training.together import check_agreement, together
+
+MODEL = {"vocab_size": 11, "max_length": 6, "dropout": 0.0, "d_model": 8, "n_heads": 2, "d_ff": 16}
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
+
+
+class Faulty:
+    """Rows become micro-batches, but for what a request wants to go wrong at a step of one process."""
+
+    def __init__(self, fault: Mapping[str, Any], process: int) -> None:
+        self.mine = fault if fault.get("process") == process else {}
+        self.steps = 0
+
+    def __call__(self, rows: Any, micro_batch: int) -> Part:
+        part = collate(rows, micro_batch)
+        self.steps += 1
+        if self.steps != self.mine.get("step"):
+            return part
+        kind = self.mine["kind"]
+        if kind in SIGNALS:
+            os.kill(os.getpid(), SIGNALS[kind])
+        if kind == "raise":
+            raise OSError("the disk with the data is gone")
+        if kind == "hang":
+            time.sleep(600)
+        if kind == "nan":
+            part.inputs["tokens"][:] = 0  # the token whose vector is spoiled
+        return part
+
+
+def build(seed: int = 0) -> nn.Module:
+    return create_model("gpt2-nano", **MODEL).initialize(seed)
+
+
+def spoil(model: nn.Module) -> None:
+    """Let the model say NaN wherever token 0 stands alone in a row."""
+
+    def spoiled(module: nn.Module, given: tuple[Any, ...], said: Any) -> None:
+        bare = (given[0] == 0).all(1) if given else torch.zeros(1)
+        said[bare] = torch.nan
+
+    model.decoder.embeddings.tokens.register_forward_hook(spoiled)
+
+
+def work(request: Mapping[str, Any]) -> None:
+    """What one process does."""
+    process, fault = int(os.environ["RANK"]), request.get("fault", {})
+    own = {"steps": 6, "save_every": 3, "evaluate_every": 0, "micro_batch": 2, **request.get("training", {})}
+    if request.get("other", {}).get("process") == process:
+        own |= request["other"]["training"]
+    training = settings(**own)
+    folder = Path(request["folder"])
+    model = build()
+    if fault.get("kind") == "nan":
+        spoil(model)
+    with together(training, folder) as group:
+        check_agreement(group.accelerator, {"training": own})
+        watch = Watch(Validation(lambda model: {"loss": float(model.training)}, "loss"), alive=group.alive)
+        with begin_run(group.accelerator, folder, RunFiles({}), request.get("resume", False)) as run:
+            train(model, Feed(TinyRows(), Faulty(fault, process)), GOAL, training, run, group.accelerator, watch)
+
+
+def begin(environment: Mapping[str, str], log: str, request: Mapping[str, Any]) -> int:
+    """A forked process; its id."""
+    child = os.fork()
+    if child:
+        return child
+    os.environ |= environment
+    descriptor = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    level = logging.INFO if environment["RANK"] == "0" else logging.CRITICAL
+    logging.basicConfig(level=level, format="%(message)s", force=True)
+    status = 1
+    try:
+        with_status(work)(request)
+        status = 0
+    except Stopped as stopped:
+        status = stopped.status
+    except SystemExit as left:
+        status = int(left.code or 0)
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    print("ready", flush=True)
+    running: set[int] = set()
+    while True:
+        if select.select([sys.stdin], [], [], 0.02)[0]:
+            line = sys.stdin.readline()
+            if not line:
+                return
+            request = json.loads(line)
+            started = [begin(e, log, request) for e, log in zip(request["environments"], request["logs"], strict=True)]
+            running |= set(started)
+            print(json.dumps({"started": started}), flush=True)
+        for child in list(running):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                running.remove(child)
+                print(json.dumps({"ended": [child, os.waitstatus_to_exitcode(status)]}), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,81 @@
+"""Claims about strategies: DDP and FSDP2 train the same run and write the same files, on any number of processes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import losses, settings, tensors
+
+from zoo.training.processes import start_processes
+from zoo.training.strategy import choose_strategy
+
+# a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
+COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def trained(server: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Six steps of the same run in one process, and spread in several ways; all at once."""
+    folder = tmp_path_factory.mktemp("strategies")
+    ways = {"one": (1, "auto"), "ddp2": (2, "ddp"), "fsdp2": (2, "fsdp"), "fsdp4": (4, "fsdp")}
+    ranks = {
+        name: server.start(folder / name, count, training={**COMMON, "strategy": strategy})
+        for name, (count, strategy) in ways.items()
+    }
+    for name, each in ranks.items():
+        assert set(each.wait()) == {0}, each.said()
+        count, strategy = ways[name]
+        expected = "one process" if count == 1 else f"{count} processes ({strategy.upper()}, MULTI_CPU)"
+        assert each.said().startswith(f"started: {expected} on cpu") and f"training on {expected}" in each.said()
+    return {name: folder / name for name in ways}
+
+
+@pytest.mark.parametrize("name", ["ddp2", "fsdp2", "fsdp4"])
+def test_every_strategy_gives_the_losses_and_weights_of_one_process(trained: dict[str, Path], name: str):
+    assert losses(trained[name]) == pytest.approx(losses(trained["one"]), abs=1e-5)
+    one, other = tensors(trained["one"]), tensors(trained[name])
+    assert one.keys() == other.keys()
+    for key, tensor in one.items():
+        torch.testing.assert_close(other[key], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_fsdp_writes_the_files_of_ddp(trained: dict[str, Path]):
+    manifests = [json.loads((trained[n] / "checkpoints/6/manifest.json").read_text()) for n in ("ddp2", "fsdp2")]
+    ddp, fsdp = ({n: f["size"] for n, f in m["files"].items() if n.endswith(".safetensors")} for m in manifests)
+    assert ddp == fsdp and ddp.keys() == {"weights.safetensors", "optimizer.safetensors", "ema.safetensors"}
+
+
+def test_a_run_is_resumed_by_the_other_strategy_and_by_one_process(trained: dict[str, Path], server: Any):
+    again = {"ddp2": (2, "fsdp"), "fsdp2": (2, "ddp"), "fsdp4": (1, "auto"), "one": (2, "fsdp")}
+    ranks = [
+        server.start(trained[name], count, training={**COMMON, "steps": 9, "strategy": strategy}, resume=True)
+        for name, (count, strategy) in again.items()
+    ]
+    for each in ranks:
+        assert set(each.wait()) == {0}, each.said()
+    whole = losses(trained["one"])
+    assert len(whole) == 9
+    for name in again:
+        assert losses(trained[name]) == pytest.approx(whole, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "words"),
+    [
+        ({"strategy": "fsdp"}, 1, "training.strategy: fsdp needs several processes, but one started"),
+        ({"strategy": "ddp"}, 1, "training.strategy: ddp needs several processes, but one started"),
+        ({"strategy": "fsdp", "micro_batch": "auto"}, 2, "micro_batch: auto does not combine with strategy fsdp"),
+        ({"strategy": "fsdp", "precision": "float16"}, 2, "float16 does not combine with strategy fsdp"),
+    ],
+)
+def test_a_strategy_that_cannot_be_is_refused(given: dict[str, Any], count: int, words: str):
+    with pytest.raises(ValueError, match=words):
+        choose_strategy(settings(**given), count)
+
+
+def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(ValueError, match="leave out --use_fsdp; --set training.strategy=fsdp shards the model"):
+        start_processes(settings(), tmp_path)

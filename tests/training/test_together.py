@@ -1,0 +1,118 @@
+"""Claims about processes that train together: what ends one ends all, with its name, and only one of them writes."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import lines, losses
+from torch import nn
+
+from zoo.runs.saved import open_run
+from zoo.training.session import fingerprint
+from zoo.training.together import code, flatten
+
+# process, kind, processes, and what the process that reports says
+FAULTS = {
+    "kill1": (1, "kill", 2, r"process 1 \(pid \d+ on \S+\) was killed"),
+    "kill0": (0, "kill", 2, r"process 0 \(pid \d+ on \S+\) was killed"),
+    "kill2of4": (2, "kill", 4, r"process 2 \(pid \d+ on \S+\) was killed"),
+    "stop1": (1, "stop", 2, r"process 1 \(pid \d+ on \S+\) was silent for \d+ s: it is stopped"),
+    "stop0": (0, "stop", 2, r"process 0 \(pid \d+ on \S+\) was silent for \d+ s: it is stopped"),
+    "raise1": (1, "raise", 2, r"process 1 \(pid \d+ on \S+\) failed: the disk with the data is gone"),
+    "raise0": (0, "raise", 2, r"error: the disk with the data is gone"),
+    "hang1": (1, "hang", 2, r"nothing moved for \d+ s \(training.hang_timeout\); where each thread stands follows"),
+}
+LIMITS = {"peer_timeout": 6.0, "hang_timeout": 600.0}
+
+
+@pytest.fixture(scope="module")
+def ended(server: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Trainings in which one process goes wrong at the fourth step, all at once and all over."""
+    folder = tmp_path_factory.mktemp("faults")
+    begun = {}
+    for name, (process, kind, count, _) in FAULTS.items():
+        limits = LIMITS | ({"hang_timeout": 10.0} if kind == "hang" else {})
+        fault = {"process": process, "kind": kind, "step": 16 // count}  # the fourth step's last
+        begun[name] = server.start(folder / name, count, training={"save_every": 2, **limits}, fault=fault)
+    for ranks in begun.values():
+        ranks.wait()
+    return {**begun, "folder": folder}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_process_that_is_lost_ends_all_with_its_name(ended: dict[str, Any], name: str):
+    process, kind, count, words = FAULTS[name]
+    statuses = ended[name].wait()
+    lost = statuses.pop(process)
+    assert lost == (-9 if kind in ("kill", "stop") else 1) and set(statuses) == {1}
+    reporting = process if kind == "hang" else 1 if process == 0 and kind != "raise" else 0
+    assert re.search(words, ended[name].said(reporting)), ended[name].said(reporting)
+
+
+def test_a_hang_shows_where_each_thread_stands(ended: dict[str, Any]):
+    said = ended["hang1"].said(1)
+    assert "most recent call first" in said and "ranks.py" in said and "zoo-feed" not in said.split("hang_timeout")[0]
+
+
+def test_what_was_saved_before_is_whole(ended: dict[str, Any]):
+    for name in FAULTS:
+        assert open_run(ended["folder"] / name).checkpoint.step >= 2
+
+
+def test_a_run_goes_on_after_a_process_was_killed(ended: dict[str, Any], server: Any, tmp_path: Path):
+    whole = server.start(tmp_path / "whole", 1)
+    again = server.start(ended["folder"] / "kill1", 2, training={"save_every": 2}, resume=True)
+    assert [*whole.wait(), *again.wait()] == [0, 0, 0], again.said()
+    assert losses(ended["folder"] / "kill1") == pytest.approx(losses(tmp_path / "whole"), abs=1e-5)
+
+
+def test_one_process_with_nan_stops_the_step_of_all_and_its_examples_are_named(server: Any, tmp_path: Path):
+    ranks = server.start(tmp_path / "nan", 2, fault={"process": 1, "kind": "nan", "step": 3})
+    assert ranks.wait() == [0, 0], ranks.said()
+    found = lines(tmp_path / "nan")
+    assert [line["step"] for line in found if line["loss"] is None] == [2]
+    # the second step has rows 5 to 9; process 1 takes 6 and 8, in the first of its two micro-batches
+    assert "step 2: the loss or a gradient is not finite" in ranks.said()
+    assert "examples (epoch, document, number): [(0, 6, 0), (0, 8, 0)]" in ranks.said()
+
+
+def test_processes_that_were_started_for_different_trainings_are_refused(server: Any, tmp_path: Path):
+    ranks = server.start(tmp_path / "run", 2, other={"process": 1, "training": {"learning_rate": 0.1}})
+    assert ranks.wait() == [2, 2]
+    assert "training.learning_rate: None in process 0, 0.1 in process 1" in ranks.said()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_to_one_process_stops_all_at_the_same_step(server: Any, tmp_path: Path):
+    ranks = server.start(tmp_path / "run", 2, fault={"process": 1, "kind": "terminate", "step": 3})
+    assert ranks.wait() == [143, 143], ranks.said()
+    step = open_run(tmp_path / "run").checkpoint.step
+    assert step < 6 and [line["step"] for line in lines(tmp_path / "run")] == list(range(1, step + 1))
+
+
+def test_only_one_process_writes(ended: dict[str, Any]):
+    """A second writer would leave a line twice."""
+    for name in FAULTS:
+        steps = [json.loads(line)["step"] for line in (ended["folder"] / name / "metrics.jsonl").open()]
+        assert steps == list(range(1, len(steps) + 1))
+
+
+def test_facts_are_compared_leaf_by_leaf():
+    assert dict(flatten({"a": {"b": 1, "c": "x"}, "d": b""})) == {
+        "a.b": "1",
+        "a.c": "'x'",
+        "d": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    }
+    assert len(code()) == 64 and code() == code()
+
+
+def test_models_with_other_weights_have_another_fingerprint():
+    model = nn.Linear(2, 2)
+    before = fingerprint(model)
+    assert fingerprint(model) == before
+    with torch.no_grad():
+        model.bias[0] += 1
+    assert fingerprint(model) != before
