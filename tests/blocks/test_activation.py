@@ -15,6 +15,7 @@ FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "relu_squared": lambda x: torch.where(x > 0, x * x, 0.0),
+    "tanh": lambda x: 1 - 2 / (torch.exp(2 * x) + 1),
 }
 TORCH = {"relu": nn.ReLU(), "gelu": nn.GELU(), "gelu_tanh": nn.GELU("tanh"), "silu": nn.SiLU()}
 

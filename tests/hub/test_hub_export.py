@@ -55,6 +55,7 @@ CHOICES = [
     ),
     ("gpt2-nano", {"decoder.attention.dropout": [0.0, 0.1], "decoder.norm.eps": [1e-5, 1e-5]}),
 ]
+RIGHT_ONLY = {"MarianMTModel", "BertForNextSentencePrediction", "BertForSequenceClassification"}
 Export = Callable[..., ExportReport]
 
 
@@ -66,8 +67,10 @@ def test_every_class_gives_our_logits(
     report = export(build(name, sets, kind, moved))
     assert report.class_name == wanted
     assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
-    assert report.check.rows >= 6 and report.check.texts >= 5
-    assert report.check.generated == (5 if (report.folder / "generation_config.json").exists() else 0)
+    assert report.check.losses["float32"] < 1e-5 and report.check.losses["float64"] < 1e-12
+    assert report.check.rows >= 6 and report.check.texts >= 1000
+    assert report.check.left == (report.class_name not in RIGHT_ONLY)
+    assert report.check.generated == (10 if (report.folder / "generation_config.json").exists() else 0)
 
 
 @pytest.mark.parametrize(("name", "sets"), CHOICES)
@@ -126,7 +129,7 @@ def test_the_report_names_the_files(build: Any, export: Export):
 
 
 def test_the_card_says_how_to_load_it_and_how_it_was_checked(build: Any, export: Export):
-    given = build("bert-nano", {"heads": ["classification"]}, labels=["bad", "good"], facts=["steps of training: 70"])
+    given = build("bert-nano", {"heads": ["classification"]}, labels=["bad", "good"])
     card = (export(given).folder / "README.md").read_text()
     for words in (
         "library_name: transformers",
@@ -134,7 +137,7 @@ def test_the_card_says_how_to_load_it_and_how_it_was_checked(build: Any, export:
         "classes: bad, good",
     ):
         assert words in card
-    assert "steps of training: 70" in card and "the largest difference of logits over" in card
+    assert "the largest difference of logits over" in card
 
 
 def test_exporting_leaves_the_model_as_it_was(build: Any, export: Export):
@@ -214,18 +217,25 @@ def spoil(change: Callable[[Path, dict[str, Any], dict[str, Tensor]], None]) -> 
     return reloaded
 
 
-HEAD = "float32/language"
+HEAD = "float32/right/language"
 SPOILS: list[tuple[Any, str]] = [
     (
         lambda f, r, t: t[HEAD][1, 2].add_(0.25),
         "logits of language differ by up to 0.25 in float32, first at row 1, place 2",
     ),
-    (lambda f, r, t: t["float64/language"].mul_(1 + 1e-8), "logits of language differ by up to .* in float64"),
+    (lambda f, r, t: t["float64/right/language"].mul_(1 + 1e-8), "logits of language differ by up to .* in float64"),
     (lambda f, r, t: t[HEAD][0, 0].fill_(torch.nan), "logits of language differ by up to nan"),
     (lambda f, r, t: t.update({HEAD: t[HEAD][:, :1]}), "logits of language: ours are "),
-    (lambda f, r, t: r["texts"][1]["input_ids"].pop(), r"input_ids of \('The quick .*AutoTokenizer gives"),
-    (lambda f, r, t: r["texts"][0].update(token_type_ids=[0]), "AutoTokenizer gives token_type_ids, which the model"),
-    (lambda f, r, t: r["generated"][2].insert(0, 9), "generated text 2 differs: ours is "),
+    (
+        lambda f, r, t: t["float32/left/language"][2, 0].add_(0.25),
+        "logits of language, padded on the left, differ by up to 0.25 in float32, first at row 2, place 0",
+    ),
+    (lambda f, r, t: r["losses"].update(float64=1.5), "the loss differs by .* in float64: ours .*, transformers 1.5"),
+    (lambda f, r, t: r["texts"]["input_ids"][1].pop(), r"input_ids of \('The quick .*AutoTokenizer gives"),
+    (lambda f, r, t: r["texts"].update(token_type_ids=[0]), "AutoTokenizer gives token_type_ids, which the model"),
+    (lambda f, r, t: r["texts"]["input_ids"][-1].insert(0, 1), "input_ids of .*AutoTokenizer gives"),
+    (lambda f, r, t: r["greedy"][2].insert(0, 9), "text 2 generated greedily differs: ours is "),
+    (lambda f, r, t: r["beams"][3].insert(0, 9), "text 3 generated with 3 beams differs: ours is "),
     (lambda f, r, t: r.update(faults={"missing_keys": ["a.b"]}), "transformers loads a GPT2LMHeadModel .*missing_keys"),
 ]
 

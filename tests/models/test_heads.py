@@ -5,7 +5,9 @@ import torch
 from torch.nn import functional as F
 
 from zoo import create_model
-from zoo.models.heads import Classification, Language, MaskedLM, Pooler
+from zoo.blocks.activation import activations
+from zoo.blocks.norm import norms
+from zoo.models.heads import Classification, Language, MaskedLM, Pooler, PoolerSettings
 from zoo.models.settings import load_settings, with_heads
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -52,9 +54,18 @@ def test_masked_lm_is_berts_transform_and_bias(states: torch.Tensor, table: torc
 
 
 def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):
-    pooler = Pooler(5).double()
+    pooler = Pooler(5, PoolerSettings()).double()
     expected = torch.tanh(states[0] @ pooler.dense.weight.T + pooler.dense.bias)
     torch.testing.assert_close(pooler(states[0]), expected, **EXACT)
+
+
+def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.Tensor):
+    settings = PoolerSettings(activations.parse("relu"), norms.parse({"name": "layernorm", "bias": False}), bias=False)
+    pooler = Pooler(5, settings).double()
+    hidden = torch.relu(states[0] @ pooler.dense.weight.T)
+    scale = (hidden.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+    assert pooler.dense.bias is None
+    torch.testing.assert_close(pooler(states[0]), (hidden - hidden.mean(-1, keepdim=True)) / scale, **EXACT)
 
 
 @pytest.mark.parametrize("pooled", [True, False])

@@ -45,12 +45,15 @@ class ExportReport:
     def lines(self) -> list[str]:
         """The report as a terminal shows it."""
         differences = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.differences.items())
+        losses = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.losses.items())
+        sides = "either side" if self.check.left else "the right"
         same = f"{self.check.texts} texts" + (
-            f" and {self.check.generated} generated texts" * bool(self.check.generated)
+            f" and {self.check.generated} texts generated greedily and with beams" * bool(self.check.generated)
         )
         return [
             f"{self.folder}: {self.class_name} ({', '.join(self.files)})",
-            f"reloaded by transformers: largest difference of logits {differences}; the ids of {same} are the same",
+            f"reloaded by transformers: largest difference of logits {differences}, of the loss {losses}",
+            f"the ids of {same} are the same; rows were padded on {sides}",
             *(f"left out, since {self.class_name} has no such head: {head}" for head in self.left_out),
         ]
 

@@ -26,7 +26,7 @@ def facts_of(settings: ModelSettings) -> Facts:
     Settings of the layers with a window, and of those without, are there a second time, as `in_layers` names them;
     `<side>.layers` is the kind of every layer.
     """
-    pairs = list(unfold_fields("embeddings", settings.embeddings))
+    pairs = [*unfold_fields("embeddings", settings.embeddings), *unfold_fields("pooler", settings.pooler)]
     for head in settings.heads:
         pairs += unfold(f"heads.{head.name}", head.inherit(dropout=settings.dropout), None)
     for side, part in settings.parts.items():
@@ -58,8 +58,10 @@ def unfold_layer(side: str, layer: Any) -> Iterator[tuple[str, Any]]:
     known = attention.slot.options(attention.name)
     if "n_kv_heads" not in known:
         yield f"{side}.attention.n_kv_heads", layer.n_heads
-    widths = head_widths(layer.d_model, layer.n_heads, attention.option("d_key"), attention.option("d_value"))
-    written = {**attention.options, **dict(zip(("d_key", "d_value"), widths, strict=True))}
+    given = {name: attention.option(name) if name in known else None for name in ("d_key", "d_value", "qk_norm")}
+    widths = head_widths(layer.d_model, layer.n_heads, given["d_key"], given["d_value"])
+    follows = {"d_key": widths[0], "d_value": widths[1]} | ({"qk_norm": "rmsnorm"} if given["qk_norm"] is True else {})
+    written = {**attention.options, **{name: value for name, value in follows.items() if name in known}}
     explicit = dataclasses.replace(attention, options=written)
     yield from unfold_fields(side, dataclasses.replace(layer, attention=explicit))
 
@@ -74,7 +76,7 @@ def kinds_of(side: str, layers: list[TransformerSettings]) -> Iterator[tuple[str
 
 def kind_of(layer: TransformerSettings) -> str:
     """Whether a layer's places see all or have a window."""
-    return GLOBAL if layer.attention.option("window") is None else LOCAL
+    return GLOBAL if layer.attention.options.get("window") is None else LOCAL
 
 
 def different(layers: list[T]) -> list[T]:

@@ -3,8 +3,10 @@
 Imports nothing of zoo, so that what it sees is what anyone sees who has the folder and transformers.
 """
 
+import inspect
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,81 +17,123 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 Request = dict[str, Any]
+IGNORED = -100  # labels of places that do not count
 
 
 class Unrounded(TorchFunctionMode):
-    """Float64 stays float64 where a class's code goes to float32, as norms do: what still differs is no rounding."""
+    """Float64 where a class's code goes to float32, as norms do: what still differs then is no rounding."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         asked = (*args[1:], *(kwargs or {}).values())
-        rounds = function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in asked)
-        if rounds and args[0].dtype == torch.float64:
-            return args[0]
+        if function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in asked):
+            return args[0].double()
         return function(*args, **(kwargs or {}))
 
 
 def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Logits by `<dtype>/<head>`, and a report: class, loading faults, ids of texts, generated ids.
+    """Logits by `<dtype>/<side of the padding>/<head>`, and a report of all else.
+
+    The report: class, loading faults, losses by dtype, ids of texts, ids generated greedily and with beams.
 
     Args:
-        request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source), `outputs` (head -> field),
-            `texts` (one or two each), `segments` (whether token types are read), `generate` (prompts and limits).
+        request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source, labels by argument), `outputs`
+            (head -> field), `left` (the heads that can agree with padding on the left), `relative` (whether positions
+            are), `texts`, `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams`
+            (settings of a beam search).
     """
     auto = getattr(transformers, request["auto"])
     model, faults = auto.from_pretrained(folder, output_loading_info=True, dtype=torch.float32, local_files_only=True)
     model.eval()
     logits: dict[str, Tensor] = {}
-    for dtype in (torch.float32, torch.float64):  # the second is exact for all that is stored in the first
-        said = run(model.to(dtype), request)
-        logits |= {f"{str(dtype).removeprefix('torch.')}/{head}": tensor for head, tensor in said.items()}
+    losses = {}
+    for name, rounding in (("float32", nullcontext()), ("float64", Unrounded())):
+        model.to(getattr(torch, name))  # float64 is exact for all that is stored in float32
+        with rounding:
+            said, losses[name] = run(model, request)
+        logits |= {f"{name}/{key}": tensor for key, tensor in said.items()}
+    with Unrounded():
+        greedy = generate(model, request["prompts"], {"num_beams": 1})
+        beams = generate(model, request["prompts"], request["beams"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     report = {
         "class": type(model).__name__,
         "faults": {name: sorted(map(str, found)) for name, found in faults.items() if found},
-        "texts": tokenize(folder, request),
-        "generated": generate(model, request),
+        "losses": losses,
+        "texts": dict(tokenizer(request["texts"])),
+        "pairs": dict(tokenizer(*map(list, zip(*request["pairs"], strict=True)))) if request["pairs"] else {},
+        "greedy": greedy,
+        "beams": beams,
     }
     return report, logits
 
 
 @torch.no_grad()
-def run(model: Any, request: Request) -> dict[str, Tensor]:
-    """Logits of all rows in one batch, padded on the right."""
-    rows = request["rows"]
+def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
+    """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
+    outputs, rows = request["outputs"], request["rows"]
+    output = model(**inputs(request, left=False), **labels(rows))
+    logits = {f"right/{head}": getattr(output, name).contiguous() for head, name in outputs.items()}
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    if takes_positions or request["relative"]:
+        given = inputs(request, left=True)
+        if takes_positions:
+            given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp_min(0)
+        shifted = model(**given)
+        lengths = [len(row["tokens"]) for row in rows]
+        logits |= {f"left/{head}": to_the_right(getattr(shifted, outputs[head]), lengths) for head in request["left"]}
+    return logits, float(output.loss)
+
+
+def inputs(request: Request, left: bool) -> dict[str, Tensor]:
+    """All rows as one batch."""
+    rows, pad = request["rows"], request["pad"]
     both = bool(rows[0]["source"])
-    inputs = batch([row["source" if both else "tokens"] for row in rows], request["pad"])
-    given = {"input_ids": inputs[0], "attention_mask": inputs[1]}
+    tokens, mask = batch([row["source" if both else "tokens"] for row in rows], pad, left)
+    given = {"input_ids": tokens, "attention_mask": mask}
     if request["segments"]:
-        given["token_type_ids"] = batch([row["segments"] for row in rows], 0)[0]
+        given["token_type_ids"] = batch([row["segments"] for row in rows], 0, left)[0]
     if both:
-        target = batch([row["tokens"] for row in rows], request["pad"])
-        given |= {"decoder_input_ids": target[0], "decoder_attention_mask": target[1]}
-    with Unrounded():
-        output = model(**given)
-    return {head: getattr(output, name).contiguous() for head, name in request["outputs"].items()}
+        tokens, mask = batch([row["tokens"] for row in rows], pad, left)
+        given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
+    return given
 
 
-def batch(rows: list[list[int]], fill: int) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor filled up on the right, and where there is something."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([row + [fill] * (longest - len(row)) for row in rows])
-    return ids, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+def labels(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Labels by argument: one a place, or one a row."""
+    given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
+    return {
+        name: batch(found, IGNORED)[0] if isinstance(found[0], list) else torch.tensor(found)
+        for name, found in given.items()
+    }
 
 
-def tokenize(folder: Path, request: Request) -> list[dict[str, list[int]]]:
-    """What AutoTokenizer makes of each text or pair."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return [dict(tokenizer(*texts)) for texts in request["texts"]]
+def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor filled up on a side, and where there is something."""
+    gaps = [max(map(len, rows)) - len(row) for row in rows]
+
+    def lay(row: list[int], gap: list[int]) -> list[int]:
+        return gap + row if left else row + gap
+
+    ids = [lay(row, [fill] * gap) for row, gap in zip(rows, gaps, strict=True)]
+    there = [lay([1] * len(row), [0] * gap) for row, gap in zip(rows, gaps, strict=True)]
+    return torch.tensor(ids), torch.tensor(there)
+
+
+def to_the_right(scores: Tensor, lengths: list[int]) -> Tensor:
+    """Scores of rows that were padded on the left, with the padding on the right; those of whole rows as they are."""
+    if scores.dim() == 2:
+        return scores.contiguous()
+    return torch.stack([row.roll(length, 0) for row, length in zip(scores, lengths, strict=True)])
 
 
 @torch.no_grad()
-def generate(model: Any, request: Request) -> list[list[int]]:
-    """What follows each prompt, greedily; prompts one by one, since some classes cannot pad on the left."""
+def generate(model: Any, prompts: list[dict[str, Any]], settings: dict[str, Any]) -> list[list[int]]:
+    """What follows each prompt; prompts one by one, since some classes cannot pad on the left."""
     found = []
-    for prompt in request["generate"]:
+    for prompt in prompts:
         ids = torch.tensor([prompt["tokens"]])
-        mask, longest = torch.ones_like(ids), prompt["longest"]
-        with Unrounded():
-            output = model.generate(ids, attention_mask=mask, do_sample=False, num_beams=1, max_length=longest)
+        mask = torch.ones_like(ids)
+        output = model.generate(ids, attention_mask=mask, do_sample=False, max_length=prompt["longest"], **settings)
         found.append(output[0, prompt["skip"] :].tolist())
     return found
 

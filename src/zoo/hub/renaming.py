@@ -79,13 +79,23 @@ def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | No
 
 
 def affine(
-    ours: str | Sequence[str], theirs: str, weight: Sequence[Transform] = (), bias: Sequence[Transform] = ()
+    ours: str | Sequence[str],
+    theirs: str,
+    weight: Sequence[Transform] = (),
+    bias: Sequence[Transform] = (),
+    start: int = 0,
+    biased: str | None = None,
 ) -> tuple[Rename, Rename]:
-    """Weight and bias of a linear map or a norm; of several of ours, one after the other."""
+    """Weight and bias of a linear map or a norm; of several of ours, one after the other.
+
+    Args:
+        biased: the setting that says whether there is a bias.
+    """
+    when = None if biased is None else (biased, True)
     names = (ours,) if isinstance(ours, str) else ours
     return (
-        Rename(tuple(f"{name}.weight" for name in names), f"{theirs}.weight", tuple(weight)),
-        Rename(tuple(f"{name}.bias" for name in names), f"{theirs}.bias", tuple(bias)),
+        Rename(tuple(f"{name}.weight" for name in names), f"{theirs}.weight", tuple(weight), start=start),
+        Rename(tuple(f"{name}.bias" for name in names), f"{theirs}.bias", tuple(bias), when, start),
     )
 
 

@@ -16,6 +16,15 @@ TEXTS = (
     "Yes.",
 )
 PAIRS = ((TEXTS[0], TEXTS[4]), (TEXTS[4], TEXTS[1]))
+PROMPTS = len(TEXTS)  # the first rows, of text, are what generating starts from
+SPACES = ("", " ", "  ", "\t", "\n", "\u00a0", "\u200b")
+# what tokenizers treat apart: cases, accents in two spellings, scripts, signs, numbers, addresses
+ODD = (
+    *"don't I'LL naïve nai\u0308ve İstanbul straße ﬁne ½ 3.14159 1,000,000 U.S.A. $5 50%".split(),
+    *"-- … ' \" ( ] \\ <b> x_1 https://a.example/b?c=d#e me@example.org".split(),
+    *"日本語 한국어 Ελλάδα Россия العربية हिन्दी ไทย ١٢٣ 🙂 👩\u200d👩\u200d👧".split(),
+)
+LINES = 1000
 LONGEST = 64  # tokens of a row: every kind of tensor acts, and large models stay affordable
 
 
@@ -46,6 +55,23 @@ def sample_rows(tokenizer: Tokenizer, chosen: NativeClass, longest: int, both: b
         pairs = [[ids.tolist() for ids in tokenizer.encode(pair)] for pair in PAIRS]
         rows += [lay_out(tokenizer, chosen.pair, pair, limit) for pair in pairs]
     return rows
+
+
+def lines(tokenizer: Tokenizer) -> list[str]:
+    """Texts of 0 to 30 words and tokens: the sample texts, mixtures of words with odd ones, and the vocabulary's own.
+
+    Some spell a special token.
+    """
+    generator = np.random.default_rng(0)
+    words = np.array([*" ".join(TEXTS).split(), *SPACES, *ODD, *tokenizer.role_tokens.values()], dtype=object)
+    found = list(TEXTS)
+    for number in range(LINES - len(TEXTS)):
+        size = int(generator.integers(30))
+        if number % 2:
+            found.append(tokenizer.decode(generator.choice(tokenizer.roles.text, size).tolist()))
+        else:
+            found.append((" " if number % 4 else "").join(generator.choice(words, size)))
+    return found
 
 
 def lay_out(tokenizer: Tokenizer, template: Template, texts: list[list[int]], limit: int) -> Row:

@@ -1,11 +1,11 @@
 """The native targets, in the order in which they are tried; needs no transformers."""
 
-from zoo.hub import bert, gpt2, marian, openai_gpt, pegasus, t5
+from zoo.hub import bert, gpt2, llama, marian, mistral, modernbert, openai_gpt, pegasus, qwen3, t5
 from zoo.hub.target import Target
 from zoo.models.settings import ModelSettings
 from zoo.registry import refuse_unknown
 
-IN_ORDER = (bert, gpt2, openai_gpt, marian, pegasus, t5)
+IN_ORDER = (bert, gpt2, openai_gpt, marian, llama, modernbert, mistral, qwen3, pegasus, t5)
 targets: dict[str, Target] = {module.target.name: module.target for module in IN_ORDER}
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.blocks.position import positions
+from zoo.hub.comparing import (
+    TOLERANCES,
+    compare_generated,
+    compare_logits,
+    compare_losses,
+    compare_texts,
+    score,
+    scores_documents,
+)
 from zoo.hub.exportable import Exportable
-from zoo.hub.samples import PAIRS, TEXTS, Row, lay_out, sample_rows
+from zoo.hub.facts import facts_of
+from zoo.hub.samples import PAIRS, PROMPTS, Row, lines, sample_rows
 from zoo.hub.target import NativeClass, Target
-from zoo.models.generate import generate
-from zoo.models.model import Model, Output
 from zoo.models.search import GenerateSettings
 from zoo.runs.files import read_json
 from zoo.runs.tensors import read_tensors
 
-Texts = Sequence[tuple[str, ...]]
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
-TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the logit's size where it is above 1
 NEW_TOKENS = 12
+BEAMS = 3
 LOUD = 5  # lines of a failed program's complaint that are passed on
 
 
@@ -36,15 +44,18 @@ class Check:
     """What a folder that passed was compared on.
 
     Args:
-        differences: by dtype, the largest difference of two logits.
+        differences, losses: by dtype, the largest difference of two logits, and that of the losses.
         rows, texts, generated: how many rows of logits, tokenized texts and generated texts were compared.
+        left: whether rows padded on the left were among them.
     """
 
     class_name: str
     differences: dict[str, float]
+    losses: dict[str, float]
     rows: int
     texts: int
     generated: int
+    left: bool
 
 
 def reload_apart(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -71,82 +82,51 @@ def verify(folder: Path, given: Exportable, target: Target, chosen: NativeClass,
     both = len(target.sides) > 1
     room = min(part.settings.max_length for part in given.settings.parts.values())
     rows = sample_rows(given.tokenizer, chosen, room, both)
-    texts = [(text,) for text in TEXTS] + (list(PAIRS) if chosen.pair else [])
-    prompts = [prompt_of(row, room, both) for row in rows[: len(TEXTS)]] if chosen.generates else []
+    texts, pairs = lines(given.tokenizer), list(PAIRS) if chosen.pair else []
+    prompts = [prompt_of(row, room, both) for row in rows[:PROMPTS]] if chosen.generates else []
+    documents = {head: scores_documents(model, head) for head in chosen.heads}
+    labels = [labels_of(row, i, chosen, documents) for i, row in enumerate(rows)]
     request = {
         "auto": chosen.auto,
         "pad": given.tokenizer.roles.pad,
-        "rows": [asdict(row) for row in rows],
+        "rows": [asdict(row) | {"labels": given} for row, given in zip(rows, labels, strict=True)],
         "segments": target.segments,
         "outputs": dict(chosen.heads),
+        # the first place of a row that is padded on the left is none of its document
+        "left": [head for head in chosen.heads if not (documents[head] and model.stream.pooled)],
+        "relative": has_relative_positions(given, target),
         "texts": texts,
-        "generate": prompts,
+        "pairs": pairs,
+        "prompts": prompts,
+        "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != chosen.name:
         raise RuntimeError(f"transformers loads a {report['class']} (wanted: {chosen.name}) with {report['faults']}")
-    differences = {}
-    for dtype, tolerance in TOLERANCES.items():
+    differences, losses = {}, {}
+    for dtype in TOLERANCES:
         ours = score(model.to(getattr(torch, dtype)), rows)
-        pairs = [(head, ours[head], logits[f"{dtype}/{head}"]) for head in chosen.heads]
-        differences[dtype] = max(compare(head, dtype, mine, theirs, rows, tolerance) for head, mine, theirs in pairs)
-    compare_texts(given, target, chosen, texts, report["texts"])
-    compare_generated(model, given, prompts, report["generated"], both)
-    return Check(chosen.name, differences, len(rows), len(texts), len(prompts))
+        theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
+        differences[dtype] = compare_logits(dtype, ours, theirs, rows)
+        losses[dtype] = compare_losses(dtype, ours, labels, chosen, report["losses"][dtype])
+    compare_texts(given, target, chosen, [(text,) for text in texts], report["texts"])
+    compare_texts(given, target, chosen, pairs, report["pairs"])
+    for search, beams in (("greedy", 1), ("beams", BEAMS)):
+        settings = GenerateSettings(max_new_tokens=NEW_TOKENS, beams=beams)
+        compare_generated(model, given, prompts, report[search], settings)
+    left = any(name.startswith("float64/left/") for name in logits)
+    return Check(chosen.name, differences, losses, len(rows), len(texts) + len(pairs), 2 * len(prompts), left)
 
 
-@torch.no_grad()
-def score(model: Model, rows: Sequence[Row]) -> dict[str, Tensor]:
-    """Our logits of all rows in one batch."""
-    tokens, documents = pad([row.tokens for row in rows])
-    given: dict[str, Tensor] = {"documents": documents}
-    if model.settings.embeddings.segments:
-        given["segments"] = pad([row.segments for row in rows])[0]
-    if rows[0].source:
-        given["source"], given["source_documents"] = pad([row.source for row in rows])
-    output: Output = model(tokens, **given)
-    return output.heads
+def has_relative_positions(given: Exportable, target: Target) -> bool:
+    """Whether no position is added to the input: then only distances count."""
+    facts = facts_of(given.settings)
+    return not any(positions[name].embeds for side in target.sides for name in facts[f"{side}.position"])
 
 
-def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor with zeros on the right, and their documents."""
-    longest = max(map(len, rows))
-    filled = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-    return filled, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-
-
-def compare(head: str, dtype: str, ours: Tensor, theirs: Tensor, rows: Sequence[Row], tolerance: float) -> float:
-    """The largest difference of logits over the places that hold something."""
-    if ours.shape != theirs.shape:
-        raise RuntimeError(f"logits of {head}: ours are {tuple(ours.shape)}, theirs {tuple(theirs.shape)}")
-    if ours.dim() == 3:
-        there = pad([row.tokens for row in rows])[1].bool()[..., None]
-        ours, theirs = ours * there, theirs.where(there, 0)
-    difference = (ours - theirs).abs()
-    wrong = (~(difference <= tolerance * ours.abs().clamp_min(1))).nonzero()
-    if len(wrong):
-        at = tuple(wrong[0].tolist())
-        where = f"row {at[0]}, place {at[1]}" if len(at) == 3 else f"row {at[0]}"
-        raise RuntimeError(
-            f"logits of {head} differ by up to {difference.max():.3g} in {dtype}, first at {where}: "
-            f"ours {ours[at]:.6g}, transformers {theirs[at]:.6g}"
-        )
-    return float(difference.max())
-
-
-def compare_texts(given: Exportable, target: Target, chosen: NativeClass, texts: Texts, theirs: list[Any]) -> None:
-    """Raise where AutoTokenizer gives other ids or token types."""
-    for text, found in zip(texts, theirs, strict=True):
-        template = chosen.text if len(text) == 1 else chosen.pair
-        encoded = [ids.tolist() for ids in given.tokenizer.encode(text)]
-        row = lay_out(given.tokenizer, template, encoded, sys.maxsize)
-        expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if target.segments else {})}
-        for name, ids in expected.items():
-            if found.get(name) != ids:
-                raise RuntimeError(f"{name} of {text}: ours are {ids}, AutoTokenizer gives {found.get(name)}")
-        extra = found.keys() - {*expected, "attention_mask"}
-        if extra:
-            raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
+def labels_of(row: Row, number: int, chosen: NativeClass, documents: dict[str, bool]) -> dict[str, Any]:
+    """Labels by the argument of their class: any do, as long as they differ."""
+    return {chosen.labels.get(head, "labels"): number % 2 if documents[head] else row.tokens for head in chosen.heads}
 
 
 def prompt_of(row: Row, room: int, both: bool) -> dict[str, Any]:
@@ -155,17 +135,3 @@ def prompt_of(row: Row, room: int, both: bool) -> dict[str, Any]:
         return {"tokens": row.source, "longest": min(NEW_TOKENS + 1, room), "skip": 1}
     beginning = row.tokens[: max(1, room // 2)][:8]
     return {"tokens": beginning, "longest": min(NEW_TOKENS + len(beginning), room), "skip": len(beginning)}
-
-
-def compare_generated(
-    model: Model, given: Exportable, prompts: list[dict[str, Any]], theirs: list[list[int]], both: bool
-) -> None:
-    """Raise where greedy generation goes another way; `model` is in float64, so that rounding decides nothing."""
-    start, end = (given.tokenizer.roles.id(role) for role in ("start", "end")) if prompts else (0, 0)
-    for number, (prompt, found) in enumerate(zip(prompts, theirs, strict=True)):
-        settings = GenerateSettings(max_new_tokens=prompt["longest"] - prompt["skip"])
-        source = torch.tensor([prompt["tokens"]]) if both else None
-        ours = generate(model, [[start] if both else prompt["tokens"]], settings, end, source)[0].tokens
-        text = found[: found.index(end)] if end in found else found
-        if ours != text:
-            raise RuntimeError(f"generated text {number} differs: ours is {ours}, transformers generates {text}")

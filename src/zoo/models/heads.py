@@ -1,7 +1,8 @@
 """Slot `head`: what scores the states. Supplied: d_model, vocab_size, pooled."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.norm import NormOption, norms
-from zoo.registry import Slot
+from zoo.registry import Choice, Slot
 
 
 class Head(nn.Module, ABC):
@@ -33,18 +34,37 @@ class Head(nn.Module, ABC):
 heads: Slot[Head] = Slot("head")
 
 
-class Pooler(nn.Module):
-    """tanh(x W + b) of a document's summary.
+@dataclass(frozen=True)
+class PoolerSettings:
+    """How a document's summary becomes the vector that heads score.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code.
+    Args:
+        activation: a registered activation.
+        norm: applied at the end (ModernBERT); None: none.
+        bias: whether the linear map has a bias.
     """
 
-    def __init__(self, d_model: int) -> None:
+    activation: Annotated[Choice[nn.Module], activations] = activations.parse("tanh")
+    norm: Annotated[Choice[nn.Module], norms] | None = None
+    bias: bool = True
+
+
+class Pooler(nn.Module):
+    """norm(f(x W + b)) of a document's summary; tanh(x W + b) in BERT.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. With gelu and a norm: Warner et al. 2024
+    (ModernBERT), arXiv:2412.13663; the authors' code.
+    """
+
+    def __init__(self, d_model: int, settings: PoolerSettings) -> None:
         super().__init__()
-        self.dense = nn.Linear(d_model, d_model)
+        self.dense = nn.Linear(d_model, d_model, settings.bias)
+        self.activation = settings.activation.build()
+        self.norm = None if settings.norm is None else settings.norm.build(d_model)
 
     def forward(self, summary: Float[Tensor, "documents d_model"]) -> Float[Tensor, "documents d_model"]:
-        return torch.tanh(self.dense(summary))
+        pooled: Tensor = self.activation(self.dense(summary))
+        return pooled if self.norm is None else self.norm(pooled)
 
 
 @heads.register("language")

@@ -54,7 +54,7 @@ class Model(nn.Module):
         part = self.stream
         self.heads = nn.ModuleDict({choice.name: self.build_head(choice) for choice in settings.heads})
         pools = part.pooled and any(head.scores_documents for head in self.heads.values())
-        self.pooler = Pooler(part.d_model) if pools else None
+        self.pooler = Pooler(part.d_model, settings.pooler) if pools else None
 
     @property
     def stream(self) -> Part:

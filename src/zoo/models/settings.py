@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from zoo import config
 from zoo.config import Tree
 from zoo.models.embeddings import EmbeddingSettings
-from zoo.models.heads import Head, heads
+from zoo.models.heads import Head, PoolerSettings, heads
 from zoo.models.initialize import Initializer, initializers
 from zoo.models.kinds import PARTS
 from zoo.models.parts import PartChoice
@@ -28,6 +28,7 @@ class ModelSettings:
         max_length: the most positions of one document (tokens).
         dropout: share of sublayer outputs and embeddings dropped in training.
         heads: what scores the states; the first one's logits are the model's.
+        pooler: what an encoder's heads that score documents read.
         training: settings for pretraining it, read by the training layer.
     """
 
@@ -38,6 +39,7 @@ class ModelSettings:
     max_length: int = 512
     dropout: float = 0.1
     embeddings: EmbeddingSettings = EmbeddingSettings()
+    pooler: PoolerSettings = PoolerSettings()
     encoder: PartChoice | None = None
     decoder: PartChoice | None = None
     training: Tree = field(default_factory=dict)

@@ -1,0 +1,143 @@
+"""What a model says beside what transformers says of it: logits, losses, ids of texts, generated texts."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.hub.exportable import Exportable
+from zoo.hub.samples import Row, lay_out
+from zoo.hub.target import NativeClass, Target
+from zoo.models.generate import generate
+from zoo.models.heads import Head
+from zoo.models.model import Model, Output
+from zoo.models.search import GenerateSettings
+
+TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
+IGNORED = -100
+
+
+def scores_documents(model: Model, head: str) -> bool:
+    """Whether a head scores documents instead of tokens."""
+    module = model.heads[head]
+    assert isinstance(module, Head)
+    return module.scores_documents
+
+
+@torch.no_grad()
+def score(model: Model, rows: Sequence[Row]) -> dict[str, Tensor]:
+    """Our logits of all rows in one batch."""
+    tokens, documents = pad([row.tokens for row in rows])
+    given: dict[str, Tensor] = {"documents": documents}
+    if model.settings.embeddings.segments:
+        given["segments"] = pad([row.segments for row in rows])[0]
+    if rows[0].source:
+        given["source"], given["source_documents"] = pad([row.source for row in rows])
+    output: Output = model(tokens, **given)
+    return output.heads
+
+
+def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor filled up on the right, and their documents."""
+    longest = max(map(len, rows))
+    filled = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
+    return filled, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+
+
+def compare_logits(dtype: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], rows: Sequence[Row]) -> float:
+    """The largest difference of logits over the places that hold something.
+
+    Args:
+        theirs: by side of the padding and head, as in `left/language`.
+    """
+    there = pad([row.tokens for row in rows])[1].bool()[..., None]
+    largest = 0.0
+    for name, found in theirs.items():
+        side, head = name.split("/")
+        mine = ours[head]
+        what = f"logits of {head}" if side == "right" else f"logits of {head}, padded on the left,"
+        if mine.shape != found.shape:
+            raise RuntimeError(f"{what}: ours are {tuple(mine.shape)}, theirs {tuple(found.shape)}")
+        if mine.dim() == 3:
+            mine, found = mine * there, found.where(there, 0)
+        largest = max(largest, compare(what, dtype, mine, found))
+    return largest
+
+
+def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference of two tensors whose first axis is rows and whose second, of three, places."""
+    difference = (ours - theirs).abs()
+    wrong = (~(difference <= TOLERANCES[dtype] * ours.abs().clamp_min(1))).nonzero()
+    if len(wrong):
+        at = tuple(wrong[0].tolist())
+        where = f"row {at[0]}, place {at[1]}" if len(at) == 3 else f"row {at[0]}"
+        raise RuntimeError(
+            f"{what} differ by up to {difference.max():.3g} in {dtype}, first at {where}: "
+            f"ours {ours[at]:.6g}, transformers {theirs[at]:.6g}"
+        )
+    return float(difference.max())
+
+
+def compare_losses(
+    dtype: str, ours: Mapping[str, Tensor], labels: Sequence[Mapping[str, Any]], chosen: NativeClass, theirs: float
+) -> float:
+    """How far the losses are apart: of each head the mean cross-entropy over all labels, added up."""
+    loss = torch.zeros((), dtype=torch.float64)
+    for head in chosen.heads:
+        given = [label[chosen.labels.get(head, "labels")] for label in labels]
+        logits = ours[head]
+        if logits.dim() == 2:
+            loss += F.cross_entropy(logits, torch.tensor(given))
+            continue
+        targets = pad(given, IGNORED)[0]
+        if chosen.shifts:
+            logits, targets = logits[:, :-1], targets[:, 1:]
+        loss += F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    difference = abs(float(loss) - theirs)
+    if not difference <= TOLERANCES[dtype] * max(1.0, float(loss)):
+        both = f"ours {loss:.6g}, transformers {theirs:.6g}"
+        raise RuntimeError(f"the loss differs by {difference:.3g} in {dtype}: {both}")
+    return difference
+
+
+def compare_texts(
+    given: Exportable, target: Target, chosen: NativeClass, texts: Sequence[tuple[str, ...]], theirs: dict[str, Any]
+) -> None:
+    """Raise where AutoTokenizer gives other ids or token types."""
+    extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if target.segments else [])}
+    if extra:
+        raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
+    tokenizer = given.tokenizer
+    for number, text in enumerate(texts):
+        template = chosen.text if len(text) == 1 else chosen.pair
+        encoded = map(tokenizer.encode_with_roles, text) if chosen.reads_roles else tokenizer.encode(text)
+        row = lay_out(tokenizer, template, [ids.tolist() for ids in encoded], sys.maxsize)
+        expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if target.segments else {})}
+        for name, ids in expected.items():
+            found = theirs[name][number] if name in theirs else None
+            if found != ids:
+                raise RuntimeError(f"{name} of {text}: ours are {ids}, AutoTokenizer gives {found}")
+
+
+def compare_generated(
+    model: Model,
+    given: Exportable,
+    prompts: list[dict[str, Any]],
+    theirs: list[list[int]],
+    settings: GenerateSettings,
+) -> None:
+    """Raise where generation goes another way; `model` is in float64, so that rounding decides nothing."""
+    start, end = (given.tokenizer.roles.id(role) for role in ("start", "end")) if prompts else (0, 0)
+    for number, (prompt, found) in enumerate(zip(prompts, theirs, strict=True)):
+        limited = replace(settings, max_new_tokens=prompt["longest"] - prompt["skip"])
+        both = model.encoder is not None
+        source = torch.tensor([prompt["tokens"]]) if both else None
+        ours = generate(model, [[start] if both else prompt["tokens"]], limited, end, source)[0].tokens
+        text = found[: found.index(end)] if end in found else found
+        if ours != text:
+            how = "greedily" if settings.beams == 1 else f"with {settings.beams} beams"
+            raise RuntimeError(f"text {number} generated {how} differs: ours is {ours}, transformers generates {text}")
