@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from zoo.data.packing import Shape, fill, pack
-from zoo.objectives.example import Piece, Plan
+from zoo.objectives.example import Lengths, Piece, Plan
+from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 
 LANGUAGE = Mixture.parse("causal_lm")
@@ -43,6 +44,19 @@ def test_examples_of_at_most_128_fill_rows_of_512_to_97_percent_in_well_under_tw
     rows = pack(plans_of(lengths), Shape(512, longest=128), LANGUAGE)
     assert time.process_time() - began < 2
     assert sum(lengths) / (512 * len(rows)) >= 0.97
+
+
+def test_sentence_pairs_are_as_long_as_a_row_and_fill_it_to_97_percent():
+    generator = np.random.default_rng(0)
+    counts = generator.integers(20, 200, 60)  # articles of sentences, as in Wikipedia
+    units = np.cumsum([0, *np.clip(generator.lognormal(3.3, 0.6, counts.sum()), 2, 200).astype(int)])
+    lengths = Lengths({"text": units}, np.cumsum([0, *counts]))
+    mixture, shape = Mixture.parse({"masked_lm": {}, "next_sentence": {}}), Shape(128)
+    form = mixture.form(["text"], Stream(causal=False, segments=True))
+    plans = [plan for d in range(60) for plan in form.plan(lengths, d, 0, 0, shape.limits)]
+    rows = pack(plans, shape, mixture)
+    assert sum(plan.length for plan in plans) / (128 * len(rows)) >= 0.97
+    assert sum(plan.truncated for plan in plans) <= 60  # a single last token of a document
 
 
 def test_translation_pairs_fill_both_sides_to_95_percent():

@@ -14,12 +14,12 @@ IS_NEXT, IS_RANDOM = 0, 1
 
 
 class Stretch(NamedTuple):
-    """Tokens start:stop of a document, and whether they begin and end within a sentence."""
+    """Tokens start:stop of a document; whether they begin within a sentence, and whether the document goes on."""
 
     start: int
     stop: int
     begins_inside: bool
-    ends_inside: bool
+    goes_on: bool
 
     @property
     def length(self) -> int:
@@ -30,11 +30,11 @@ class Stretch(NamedTuple):
 class Sentences(Form):
     """[CLS] A [SEP] B [SEP]: B follows A in half of the pairs and comes from another document in the others.
 
-    As in BERT, A and B are filled with consecutive sentences, and where B is drawn from elsewhere, what would have
-    followed A is put back. We differ where BERT throws text away: a pair takes the sentences that fit instead of being
-    truncated, a sentence that fits in no pair is cut at a token, and one that stands alone is split into A and B at a
-    token. A drawn B fills the pair as far as the true one would, and begins and ends within a sentence where that one
-    does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
+    As in BERT, A and B are filled with consecutive sentences up to the longest pair, B begins with a sentence, and
+    where it comes from elsewhere, what would have followed A is put back. We differ where BERT throws text away: a
+    pair is cut at a token where it is full, and what is cut off begins the next one; a sentence that stands alone is
+    split into A and B at a token. A drawn B is cut at the length of the true one, or ends with a sentence where that
+    one does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
     """
 
@@ -65,9 +65,7 @@ class Sentences(Form):
             pieces, label = (first, Piece("text", second.start, second.stop)), IS_NEXT
             at = second.stop
             if generator.random() < 0.5:
-                fits = room - first.length
-                wanted = second.length if second.stop == end else fits  # only the end of a document stops B earlier
-                other = draw_other(lengths, document, second, wanted, fits, generator)
+                other = draw_other(lengths, document, second, room - first.length, generator)
                 pieces, label = (first, other), IS_RANDOM
                 at = first.stop
             length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
@@ -81,34 +79,34 @@ class Sentences(Form):
 
 
 def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
-    """From place `at` of a document on: A, and the stretch that truly follows it, together at most `room` tokens."""
-    ends = [int(border) for border in borders[(borders > at) & (borders <= at + room)]]
+    """From place `at` of a document on: A, and the stretch that truly follows it, together at most `room` tokens.
+
+    They meet where a sentence ends, drawn among those ends that leave each of them a whole sentence, else among all.
+    """
     stop = min(at + room, int(borders[-1]))
-    if len(ends) >= 2:
-        middle, stop = ends[int(generator.integers(len(ends) - 1))], ends[-1]
-        return Piece("text", at, middle), Stretch(middle, stop, False, False)
-    ends_inside = bool(borders[np.searchsorted(borders, stop)] != stop)
-    if ends and ends[0] < stop:
-        return Piece("text", at, ends[0]), Stretch(ends[0], stop, False, ends_inside)
+    goes_on = bool(stop < borders[-1])
+    known = borders[(borders >= at) & (borders <= stop)]
+    for meeting in (known[1:-1], known[(known > at) & (known < stop)]):
+        if len(meeting):
+            middle = int(generator.choice(meeting))
+            return Piece("text", at, middle), Stretch(middle, stop, False, goes_on)
     middle = int(generator.integers(at + 1, stop))
-    return Piece("text", at, middle), Stretch(middle, stop, True, ends_inside)
+    return Piece("text", at, middle), Stretch(middle, stop, True, goes_on)
 
 
-def draw_other(
-    lengths: Lengths, document: int, like: Stretch, wanted: int, room: int, generator: np.random.Generator
-) -> Piece:
-    """A stretch of another document that begins and ends as `like`, of about `wanted` and at most `room` tokens."""
+def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
+    """A stretch of another document that begins and ends as `like`, of about its length and at most `room` tokens."""
     other = int(generator.integers(lengths.documents - 1))
     borders = lengths.borders("text", other + (other >= document))
     behind = np.flatnonzero(borders[-1] - borders[:-1] >= like.length)  # sentences with enough text from there on
     # a true B that ends with a sentence begins with one that fits: a drawn one that had to be cut would be told by it
-    whole = behind if like.ends_inside else behind[np.diff(borders)[behind] <= room]
+    whole = behind if like.goes_on else behind[np.diff(borders)[behind] <= room]
     choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
     sentence = int(generator.choice(choice))
     start, stop = int(borders[sentence]), int(borders[sentence + 1])
     if like.begins_inside and stop - start >= 2:
         start = int(generator.integers(start + 1, stop))
     ends = borders[(borders > start) & (borders <= start + room)]
-    if like.ends_inside or not len(ends):
+    if like.goes_on or not len(ends):
         return Piece("text", start, min(start + like.length, int(borders[-1])))
-    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - wanted))]))
+    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))

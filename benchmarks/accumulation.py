@@ -1,0 +1,248 @@
+"""Does accumulating gradients change the gradient? zoo's loop beside transformers' Trainer, on the same test.
+
+    python benchmarks/accumulation.py
+
+The same 32 examples of unequal length are one step, in micro-batches of 32, 8 and 4 rows (accumulation 1, 4 and 8);
+models of two small blocks in float64, no dropout, no clipping, one process on the CPU. Printed, for each split: the
+largest difference of any gradient from that of one micro-batch of 32, beside its tensor's largest entry, and the ratio
+of the gradients' norms. Gradients that are 0 but for rounding (keys' biases) are left out.
+"""
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from accelerate import Accelerator
+from torch import Tensor, nn
+from transformers import (
+    BertConfig,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    MarianConfig,
+    MarianMTModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+from zoo.data.batch import Part
+from zoo.data.order import Position, Row
+from zoo.models.create import create_model
+from zoo.objectives.example import Plan
+from zoo.objectives.mixture import Mixture
+from zoo.runs.run import RunFiles
+from zoo.training import loop
+from zoo.training.feed import Feed
+from zoo.training.learner import Learner
+from zoo.training.processes import begin_run
+from zoo.training.settings import fix_training, resolve_training
+
+BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3
+Gradients = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model on both sides.
+
+    Args:
+        name: as it is printed.
+        zoo, changes, objective: our model, its keys, and what it is asked for.
+        peer: makes transformers' model.
+        keys: of the drawn examples, the ones that transformers' model is given.
+    """
+
+    name: str
+    zoo: str
+    changes: dict[str, Any]
+    objective: Any
+    peer: Callable[[], nn.Module]
+    keys: dict[str, str]
+
+
+BERT = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 48, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+}  # fmt: skip
+MARIAN = {
+    "vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "dropout": 0.0,
+    "max_position_embeddings": LENGTH, "pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 3,
+    "forced_eos_token_id": 3,
+}  # fmt: skip
+SUBJECTS = [
+    Subject(
+        "BERT",
+        "bert-nano",
+        {},
+        {"masked_lm": {}, "next_sentence": {}},
+        lambda: BertForPreTraining(BertConfig(**BERT)),
+        {"labels": "masked", "next_sentence_label": "label"},
+    ),
+    Subject(
+        "classification",
+        "bert-nano",
+        {"heads": [{"name": "classification", "labels": CLASSES}]},
+        "classification",
+        lambda: BertForSequenceClassification(BertConfig(**BERT, num_labels=CLASSES)),
+        {"labels": "class"},
+    ),
+    Subject(
+        "Marian",
+        "transformer-nano",
+        {},
+        {"translation": {"label_smoothing": 0.0}},
+        lambda: MarianMTModel(MarianConfig(**MARIAN)),
+        {"labels": "following"},
+    ),
+]
+
+
+def draw(number: int) -> dict[str, Any]:
+    """Example `number`: up to 20 tokens, the unscored places of its targets -1."""
+    generator = np.random.default_rng(number)
+    length = int(generator.integers(4, LENGTH + 1))
+    tokens = np.zeros(LENGTH, dtype=np.int64)
+    tokens[:length] = generator.integers(7, VOCABULARY, length)
+    masked, following = np.full(LENGTH, -1), np.full(LENGTH, -1)
+    masked[generator.permutation(length)[: max(1, length // 6)]] = generator.integers(7, VOCABULARY)
+    following[:length] = generator.integers(7, VOCABULARY, length)
+    kinds = {"label": int(generator.integers(2)), "class": int(generator.integers(CLASSES))}
+    return {
+        "tokens": tokens,
+        "there": (np.arange(LENGTH) < length) * 1,
+        "masked": masked,
+        "following": following,
+        **kinds,
+    }
+
+
+class Rows:
+    """Row n is example n."""
+
+    position = Position()
+
+    def take(self, n: int) -> list[Row]:
+        first = self.position.row
+        self.position = Position(0, 0, first + n)
+        return [Row(0, (Plan(number, 0, LENGTH),)) for number in range(first, first + n)]
+
+    def seek(self, position: Position) -> None:
+        self.position = position
+
+
+def collate(subject: Subject, rows: list[Row], micro_batch: int) -> Part:
+    """The rows' examples as our models read them."""
+    assert len(rows) == micro_batch
+    drawn = [draw(row.plans[0].document) for row in rows]
+    stacked = {key: torch.from_numpy(np.stack([np.asarray(example[key]) for example in drawn])) for key in drawn[0]}
+    first = torch.arange(micro_batch) * LENGTH
+    inputs: dict[str, Any] = {"tokens": stacked["tokens"], "documents": stacked["there"]}
+    targets = {
+        "masked_lm": stacked["masked"],
+        "next_sentence": stacked["label"],
+        "classification": stacked["class"],
+        "translation": stacked["following"],
+    }
+    members = Mixture.parse(subject.objective).names_by_head
+    places = {head: first for head, name in members.items() if name in ("next_sentence", "classification")}
+    if places:
+        inputs["places"] = places
+    if "translation" in members.values():
+        inputs |= {"source": stacked["tokens"], "source_documents": stacked["there"]}
+    used = int(stacked["there"].sum())
+    named = [(0, row.plans[0].document, 0) for row in rows]
+    return Part(inputs, {name: targets[name] for name in members.values()}, named, used, used / (micro_batch * LENGTH))
+
+
+def ours(subject: Subject, micro_batch: int) -> Gradients:
+    """The gradients of the first step of zoo's loop."""
+    kept: Gradients = {}
+
+    class Keeping(Learner):
+        def clip(self) -> Tensor:
+            kept.update({name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None})
+            return super().clip()
+
+    wanted = {"steps": 1, "batch": BATCH, "micro_batch": micro_batch, "clip": None, "precision": "float32"}
+    training = fix_training(resolve_training([wanted]), rows=BATCH, d_model=32)
+    model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
+    feed = Feed(Rows(), lambda rows, size: collate(subject, list(rows), size))
+    processes, before = Accelerator(cpu=True, mixed_precision="no"), loop.Learner
+    loop.Learner = Keeping  # type: ignore[misc]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            with begin_run(processes, Path(folder) / "run", RunFiles({}), False) as run:
+                loop.train(model, feed, Mixture.parse(subject.objective), training, run, processes)
+    finally:
+        loop.Learner = before  # type: ignore[misc]
+    return kept
+
+
+def theirs(subject: Subject, micro_batch: int) -> Gradients:
+    """The gradients of the first step of transformers' Trainer."""
+    kept: Gradients = {}
+
+    class Keep(TrainerCallback):  # type: ignore[misc]
+        def on_pre_optimizer_step(self, *given: Any, model: nn.Module, **more: Any) -> None:
+            kept.update({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+
+    transformers.set_seed(0)
+    model = subject.peer().double()
+    examples = []
+    for number in range(BATCH):
+        drawn = draw(number)
+        asked = {key: np.where(drawn[name] < 0, -100, drawn[name]) for key, name in subject.keys.items()}
+        examples.append({"input_ids": drawn["tokens"], "attention_mask": drawn["there"], **asked})
+    with tempfile.TemporaryDirectory() as folder:
+        settings = TrainingArguments(
+            folder, use_cpu=True, max_steps=1, per_device_train_batch_size=micro_batch, report_to=[], disable_tqdm=True,
+            gradient_accumulation_steps=BATCH // micro_batch, max_grad_norm=0.0, save_strategy="no",
+            logging_strategy="no", remove_unused_columns=False,
+        )  # fmt: skip
+        trainer = Trainer(model, settings, train_dataset=examples, callbacks=[Keep()])
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    return kept
+
+
+def compare(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[float, float]:
+    """The largest difference beside its tensor's largest entry, and the ratio of the norms."""
+    most = max(float(gradient.abs().max()) for gradient in one.values())
+    scales = {name: float(gradient.abs().max()) for name, gradient in one.items()}
+    differences = [
+        float((gradient - other[name]).abs().max()) / scales[name]
+        for name, gradient in one.items()
+        if scales[name] > 1e-12 * most
+    ]
+    norms = [torch.stack([gradient.norm() for gradient in side.values()]).norm() for side in (other, one)]
+    return max(differences), float(norms[0] / norms[1])
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    logging.disable(logging.WARNING)
+    transformers.utils.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, float64")
+    print(f"{'':16}{'accumulation':>14}{'zoo: error':>14}{'norm x':>10}{'Trainer: error':>18}{'norm x':>10}")
+    for subject in SUBJECTS:
+        sides = [{split: side(subject, split) for split in SPLITS} for side in (ours, theirs)]
+        for split in SPLITS[1:]:
+            (error, ratio), (peer_error, peer_ratio) = (compare(side[BATCH], side[split]) for side in sides)
+            print(
+                f"{subject.name:16}{BATCH // split:14}{error:14.1e}{ratio:10.4f}{peer_error:18.1e}{peer_ratio:10.4f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""How full a task's packed rows are over an epoch, and what had to be left out; nothing is trained but the tokenizer.
+
+    python benchmarks/packing.py wikipedia-mlm multi30k-en-de --data DATA
+
+Rows, order and examples are those of `zoo pretrain`, for a model that reads examples as long as the task has them. With
+`--tokenizer RUN` a run's tokenizer is taken instead of training the task's. `filled` is the share of all places that
+hold a token, `empty` in the log lines is the rest; for source and target rows it is given for each and for both.
+"""
+
+import argparse
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from zoo.data.cache import open_cache
+from zoo.data.order import Examples, Row
+from zoo.data.packing import Shape
+from zoo.data.rows import Rows
+from zoo.data.sources import load_rows
+from zoo.data.task import Task, load_task
+from zoo.data.tokenizer import Tokenizer
+from zoo.inference.loaded import stream_of
+from zoo.models.create import create_model, list_models
+from zoo.objectives.form import Form
+from zoo.objectives.mixture import Mixture, form_of
+from zoo.runs.saved import open_run
+from zoo.training.pretrain import train_tokenizer
+
+
+def form_for_some_model(mixture: Mixture, columns: Iterable[str]) -> Form:
+    """The form of the examples, for the first small model that the objectives can train."""
+    columns, refusal = list(columns), None
+    for name in list_models("*-nano"):
+        try:
+            return mixture.form(columns, stream_of(create_model(name)))
+        except ValueError as error:
+            refusal = error
+    raise refusal or ValueError("no small model is there")
+
+
+def read_examples(task: Task, rows: Rows, tokenizer: Tokenizer) -> Examples:
+    """The examples of the train split in the task's rows."""
+    mixture, columns = Mixture.parse(task.objective), rows.data.column_names
+    form = form_for_some_model(mixture, columns)
+    split = open_cache({"train": rows}, form_of(mixture.members, columns), tokenizer)["train"]
+    row, longest = task.row_length, task.example_length
+    shape = Shape(row.target, longest=longest.target, pack=task.pack)
+    if form.source:
+        shape = Shape(row.target, row.source, longest.target, longest.source, task.pack)
+    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, shape)
+
+
+def report(name: str, examples: Examples) -> str:
+    """One line for a task."""
+    began = time.perf_counter()
+    rows: list[Row] = [row for window in range(examples.windows) for row in examples.rows(0, window)]
+    seconds = time.perf_counter() - began
+    plans = [plan for row in rows for plan in row.plans]
+    target, source = sum(p.length for p in plans), sum(p.source_length for p in plans)
+    length, source_length = examples.shape.length, examples.shape.source
+    filled = (target + source) / (len(rows) * (length + source_length))
+    both = ""
+    if source_length:
+        both = f" (target {target / len(rows) / length:.2%}, source {source / len(rows) / source_length:.2%})"
+    lost = [plan.truncated for plan in plans if plan.truncated]
+    size = f"{length} + {source_length}" if source_length else f"{length}"
+    return (
+        f"{name}: {len(plans):,} examples in {len(rows):,} rows of {size}: filled {filled:.2%}{both}; {sum(lost):,} "
+        f"tokens of {len(lost):,} examples left out; planned and packed in {seconds:.1f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", default=["wikipedia-mlm", "multi30k-en-de"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--tokenizer", type=Path, metavar="RUN")
+    options = parser.parse_args()
+    for name in options.tasks:
+        task = load_task(name)
+        rows = load_rows(task, options.data, ["train"])["train"]
+        if options.tokenizer is None:
+            tokenizer = train_tokenizer(task, rows)
+        else:
+            tokenizer = Tokenizer.from_files(open_run(options.tokenizer).tokenizer)
+        print(report(name, read_examples(task, rows, tokenizer)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
