@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 
 from zoo.runs import checkpoint as module
 from zoo.runs.checkpoint import Content, latest, prune, steps, verify, write_checkpoint
-from zoo.runs.files import remove_stray, to_json
+from zoo.runs.files import to_json
 from zoo.runs.metrics import Mark
 
 
@@ -140,47 +139,3 @@ def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, m
     with pytest.raises(RuntimeError, match=words):
         write(tmp_path, 2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["1"]
-
-
-CALLS = ("open", "fsync", "rename", "mkdir", "rmdir", "unlink")
-
-
-def save_and_die(checkpoints: Path, call: int) -> bool:
-    """Save step 2 over a broken step 2 in a child that dies at its n-th file call; whether it came to that."""
-    child = os.fork()
-    if child == 0:
-        left = [call]
-
-        def dying(name: str):
-            true = getattr(os, name)
-
-            def counted(*args, **kwargs):
-                left[0] -= 1
-                if left[0] == 0:
-                    os._exit(9)
-                return true(*args, **kwargs)
-
-            return counted
-
-        for name in CALLS:
-            setattr(os, name, dying(name))
-        write(checkpoints, 2, 2.0)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
-def test_a_kill_at_any_moment_of_a_save_leaves_a_whole_checkpoint(tmp_path: Path):
-    call, died = 0, True
-    while died:
-        call += 1
-        checkpoints = tmp_path / str(call)
-        write(checkpoints, 1)
-        write(checkpoints, 2)
-        (checkpoints / "2" / "weights.safetensors").write_bytes(b"")
-        died = save_and_die(checkpoints, call)
-        found = latest(checkpoints)
-        assert found is not None and (found.step == 1 or found.published["w"][0] == 2.0)
-        remove_stray(checkpoints)
-        write(checkpoints, 2, 3.0)
-        assert sorted(p.name for p in checkpoints.iterdir()) == ["1", "2"]
-    assert call > 10

@@ -101,8 +101,15 @@ def shape(tensor: Tensor) -> str:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors, from whatever device they are on."""
-    save_file({name: alone(tensor) for name, tensor in tensors.items()}, path)
+    """Write tensors as safetensors, from whatever device they are on.
+
+    Raises:
+        RuntimeError: they cannot be written (a full disk).
+    """
+    try:
+        save_file({name: alone(tensor) for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # which is neither an OSError nor a RuntimeError
+        raise RuntimeError(f"{path}: {error}") from None
 
 
 def alone(tensor: Tensor) -> Tensor:
