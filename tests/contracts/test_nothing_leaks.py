@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from zoo.blocks.documents import View
 from zoo.models.create import create_model, list_models
 from zoo.models.kinds import PARTS
 from zoo.models.model import Model
@@ -192,3 +194,11 @@ def test_every_kind_of_part_that_reads_tokens_is_here():
     reached = {type(part) for name in NAMES for part in parts(NANO[name])}
     pictures = {type(part) for model in NANO.values() for part in parts(model) if part.embeddings is None}
     assert {kinds[kind] for kinds in PARTS.values() for kind in kinds.names()} == reached | pictures
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano"])
+def test_attention_beyond_documents_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch):
+    build_mask = View.build_mask
+    monkeypatch.setattr(View, "build_mask", lambda view, window: build_mask(replace(view, plain=True), window))
+    with pytest.raises(AssertionError):
+        check_nothing_leaks(build(name).eval(), Rows.draw(SHORT, SHORT_SOURCES), weights=True)
