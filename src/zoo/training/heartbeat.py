@@ -26,11 +26,13 @@ class Trouble:
         process: which one.
         what: what it did, with its place.
         raised: whether it said so itself.
+        signal: which one stopped it; None: none did.
     """
 
     process: int
     what: str
     raised: bool = False
+    signal: int | None = None
 
 
 def describe_self() -> dict[str, str]:
@@ -124,9 +126,10 @@ class Heart:
         """A process as a user finds it."""
         return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
 
-    def tell(self, message: str) -> None:
+    def tell(self, message: str, signal: int | None = None) -> None:
         """Tell the others that this process fails, and why; the first one to say so counts."""
-        failure = {"process": self.process, "what": f"{self.name(self.process)} failed: {message}", "raised": True}
+        what = f"{self.name(self.process)} failed: {message}"
+        failure = {"process": self.process, "what": what, "raised": True, "signal": signal}
         with suppress(RuntimeError):
             self.store.compare_set("failed", "", json.dumps(failure))
 

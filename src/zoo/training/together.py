@@ -1,6 +1,7 @@
 """Processes that train together: joined, watched over, and ended together, whatever happens to one of them."""
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -88,16 +89,26 @@ def fail(heart: Heart, error: BaseException) -> None:
 
     Raises:
         RuntimeError: another one is the reason; torch only says that a connection was closed.
+        Stopped: another one was stopped by a signal.
     """
     trouble = await_trouble(heart) if isinstance(error, RuntimeError) else None
     if trouble is None:
-        heart.tell(str(error) or type(error).__name__)
+        heart.tell(str(error) or type(error).__name__, signal_of(error))
         time.sleep(2 * heart.every)  # the store ends with the process that keeps it, and the others are to hear this
         return
     heart.bury(trouble)
     if heart.speaks(trouble) and heart.process != 0:  # the command line reports for process 0
         logger.critical("error: %s; all processes end", trouble.what)
+    if trouble.signal is not None:
+        raise Stopped(trouble.signal) from error
     raise RuntimeError(f"{trouble.what}; all processes end") from error
+
+
+def signal_of(error: BaseException) -> int | None:
+    """The signal that an exception stands for."""
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    return error.signal if isinstance(error, Stopped) else None
 
 
 def await_trouble(heart: Heart) -> Trouble | None:

@@ -82,11 +82,11 @@ class Watchdog:
         if heart.speaks(trouble):
             logger.critical("error: %s; all processes end", trouble.what)
         heart.bury(trouble)
-        leave_at_once()
+        leave_at_once(FAILED if trouble.signal is None else 128 + trouble.signal)
 
 
-def leave_at_once() -> None:
+def leave_at_once(status: int = FAILED) -> None:
     """End the process from whichever thread this is: the main one may be stuck."""
     logging.shutdown()
     sys.stderr.flush()
-    os._exit(FAILED)
+    os._exit(status)

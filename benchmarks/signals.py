@@ -1,0 +1,201 @@
+"""Send SIGTERM or SIGINT to training runs at random moments: each must save, leave with its status, and resume exactly.
+
+    python benchmarks/signals.py --trials 100
+
+Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to one alone:
+during the start-up after the run's folder is there, at a step, before or in a validation, or about a save. Every
+process must leave with 143 or 130; the newest checkpoint must be that of the last logged step; and the resumed run
+must end with the weights of a run that nobody stopped, to the last bit. A run that ended before the signal came is
+tried again. The processes are forked from one that has imported everything.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import zoo.cli.train
+from zoo.cli.main import main as zoo_main
+from zoo.runs.checkpoint import steps
+from zoo.runs.files import ASIDE
+from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS
+from zoo.runs.saved import open_run
+
+assert zoo.cli.train  # imported here, so that no forked process has to
+WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
+STEPS, EVALUATE, SAVE = 40, 10, 4
+TASK = f"""# gpt.yaml: made by signals.py
+objective: causal_lm
+source: {{files: {{train: text.txt}}, validation: 0.3}}
+tokenizer: {{name: byte_bpe, vocab_size: 300}}
+length: 48
+metrics: [perplexity]
+training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evaluate_every: {EVALUATE},
+  precision: float32, learning_rate: 1e-3, warmup_steps: 5, ema: 0.9, peak_flops: 1e12}}
+"""
+LONGEST = 120.0  # seconds until a process hangs
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
+
+
+def write_data(place: Path) -> None:
+    """A text of three hundred lines, and its task."""
+    drawn = random.Random(1)
+    lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(3, 20))) for _ in range(300)]
+    (place / "text.txt").write_text("\n".join(lines) + "\n")
+    (place / "gpt.yaml").write_text(TASK)
+
+
+def begin(place: Path, folder: Path, count: int) -> list[int]:
+    """Train in processes of their own, continuing what is there; their ids."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    shared |= {"LOCAL_WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+    words = ["pretrain", "gpt2-nano", str(place / "gpt.yaml"), "-o", str(folder), "--data", str(place), "--resume"]
+    children = []
+    for process in range(count):
+        child = os.fork()
+        if not child:
+            if count > 1:
+                os.environ |= {**shared, "RANK": str(process), "LOCAL_RANK": str(process)}
+            log = os.open(f"{folder}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            try:
+                zoo_main(words)
+            except SystemExit as left:
+                os._exit(int(left.code or 0))
+            os._exit(0)
+        children.append(child)
+    return children
+
+
+def finish(children: Sequence[int]) -> list[int]:
+    """The exit status of each process; one that hangs is killed, and its status is -9."""
+    end = time.monotonic() + LONGEST
+    statuses = []
+    for child in children:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        while not ended and time.monotonic() < end:
+            time.sleep(0.005)
+            ended, status = os.waitpid(child, os.WNOHANG)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            ended, status = os.waitpid(child, 0)
+        statuses.append(os.waitstatus_to_exitcode(status))
+    return statuses
+
+
+def logged(folder: Path) -> int:
+    path = folder / METRICS
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[], bool]]:
+    """When to send the signal: a name, and whether that is now."""
+    name = drawn.choice(["start", "step", "validation", "save"])
+    if name == "start":
+        return name, lambda: (folder / CONFIG).exists()
+    if name == "validation":
+        before = EVALUATE * drawn.randint(1, STEPS // EVALUATE - 1) - 1
+        return name, lambda: logged(folder) >= before
+    if name == "save":
+        before = SAVE * drawn.randint(1, STEPS // SAVE - 1)
+        there = folder / CHECKPOINTS / f"{ASIDE}{before}"
+        return name, lambda: there.exists() or logged(folder) > before
+    step = drawn.randint(1, STEPS - 2)
+    return name, lambda: logged(folder) >= step
+
+
+@dataclass
+class Trial:
+    """One run that was sent a signal."""
+
+    name: str
+    seconds: float
+
+
+def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
+    """Stop a run once and resume it to its end; None where it ended before the signal came.
+
+    Raises:
+        AssertionError: something was not as it must be.
+    """
+    count, number = drawn.choice([1, 2]), drawn.choice(list(STATUS))
+    name, now = moment(folder, drawn)
+    delay = drawn.uniform(0, 0.3 if name == "start" else 0.03)
+    children = begin(place, folder, count)
+    while not now() and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.0005)
+    time.sleep(delay)
+    sent = drawn.choice([children, *[[child] for child in children]])
+    began = time.monotonic()
+    for child in sent:
+        os.kill(child, number)
+    statuses = finish(children)
+    seconds = time.monotonic() - began
+    saved = steps(folder / CHECKPOINTS)
+    if saved[:1] == [STEPS]:
+        return None
+    what = f"{name}, {count} processes, {signal.Signals(number).name} to {len(sent)}"
+    assert set(statuses) == {STATUS[number]}, f"{what}: left with {statuses}"
+    assert logged(folder) == (saved[0] if saved else 0), f"{what}: {logged(folder)} steps logged, {saved} saved"
+    again = finish(begin(place, folder, count))
+    assert set(again) == {0}, f"{what}: could not be resumed, {again}"
+    one, other = (open_run(run).checkpoint.tensors("weights") for run in (place / f"reference{count}", folder))
+    assert all(torch.equal(one[key], other[key]) for key in one), f"{what}: the resumed run has other weights"
+    return Trial(what, seconds)
+
+
+def main(trials: int, seed: int, place: Path) -> int:
+    """Run the trials; how many failed."""
+    print(f"{trials} trials, seed {seed}", flush=True)
+    torch.set_num_threads(1)  # threads do not survive a fork
+    write_data(place)
+    for count in (1, 2):
+        assert set(finish(begin(place, place / f"reference{count}", count))) == {0}
+    drawn, started = random.Random(seed), time.perf_counter()
+    done: list[Trial] = []
+    failed = late = 0
+    while len(done) + failed < trials:
+        folder = place / f"{len(done) + failed + late}"
+        try:
+            trial = try_once(place, folder, drawn)
+        except AssertionError as difference:
+            failed += 1
+            print(f"FAILED: {difference}\n{Path(f'{folder}.log').read_text()}", flush=True)
+            continue
+        if trial is None:
+            late += 1
+        else:
+            done.append(trial)
+            print(f"{len(done) + failed} {trial.name}: {trial.seconds:.2f} s", flush=True)
+        shutil.rmtree(folder)
+    moments = ", ".join(f"{n} {name}" for name, n in Counter(t.name.split(",")[0] for t in done).most_common())
+    slowest = max((trial.seconds for trial in done), default=0.0)
+    spent = time.perf_counter() - started
+    print(f"{len(done)} of {trials} saved, left with their status and resumed to the same bits ({moments})")
+    print(f"slowest {slowest:.1f} s from the signal to the end; {late} ended before it; {spent:.0f} s in all")
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="zoo-signals-") as scratch:
+        os.environ |= {"ZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hugging-face", "HF_HUB_OFFLINE": "1"}
+        sys.exit(1 if main(chosen.trials, chosen.seed, Path(scratch)) else 0)

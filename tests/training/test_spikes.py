@@ -1,0 +1,54 @@
+"""Claims about loss spikes: reported once the loss is known, never for noise, and a lasting jump becomes usual."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import TinyModel, lines, settings, train_tiny
+
+from zoo.training.spikes import MEMORY, Usual
+
+
+def usual(*losses: float) -> list[bool]:
+    """Which of the losses are spikes."""
+    found = Usual()
+    return [found.take(loss) is not None for loss in losses]
+
+
+def test_a_jump_is_a_spike_only_once_the_loss_is_known():
+    noise = (3 + 0.1 * np.random.default_rng(0).standard_normal(MEMORY)).tolist()
+    assert usual(*noise, 5.0)[-1] and not any(usual(*noise[:-1], 5.0))
+
+
+def test_noise_and_a_falling_loss_are_no_spikes():
+    drawn = np.random.default_rng(1).standard_normal(500)
+    assert not any(usual(*(5 * np.exp(-np.arange(500) / 100) + 0.2 * drawn).tolist()))
+
+
+def test_a_small_step_up_is_no_spike_however_calm_it_was():
+    assert not any(usual(*[2.0] * 100, 2.1))
+
+
+def test_a_loss_that_stays_where_it_jumped_to_becomes_usual():
+    found = usual(*[2.0] * 100, *[3.0] * 100)
+    assert found[100] and not any(found[110:])
+
+
+def test_a_spike_is_in_the_log_line_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    class Jumping(TinyModel):
+        calls = 0
+
+        def forward(self, tokens: torch.Tensor, documents: torch.Tensor):
+            said = super().forward(tokens, documents)
+            self.calls += 1
+            if self.calls == MEMORY + 5:
+                said.heads["language"] = said.heads["language"] * 40
+            return said
+
+    caplog.set_level(logging.WARNING)
+    _, state = train_tiny(tmp_path, settings(steps=MEMORY + 5, learning_rate=1e-4, save_every=0), Jumping())
+    spikes = [line["step"] for line in lines(tmp_path) if "spike" in line]
+    assert spikes == [MEMORY + 5] and lines(tmp_path)[-1]["spike"] > 6 and state.usual.seen == MEMORY + 5
+    assert f"step {MEMORY + 5}: the loss jumped to" in caplog.text
