@@ -9,6 +9,7 @@ import torch
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_training import tokenizers
+from zoo.hub import samples, verify
 from zoo.hub.export import ExportReport, export_model
 from zoo.hub.exportable import Exportable
 from zoo.hub.reloading import reload
@@ -62,3 +63,10 @@ def build(trained: dict[str, Tokenizer]) -> Build:
 def export(tmp_path: Path) -> Callable[..., ExportReport]:
     """Export into a new folder, reloading in this process."""
     return lambda given, target=None: export_model(given, tmp_path / "out", target, reload)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks of few lines and one generated text, where many models are exported."""
+    monkeypatch.setattr(samples, "LINES", 30)
+    monkeypatch.setattr(verify, "PROMPTS", 1)

@@ -35,7 +35,12 @@ KEYS = (
     key("rms_norm_eps", "decoder.norm.eps", default=1e-6),
     # transformers reads the first since version 5 and the second before it, and neither reads the other's
     key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
-    key("rope_theta", "decoder.position.base", default=10000.0),
+    key(
+        "rope_theta",
+        "decoder.position.base",
+        default=None,
+        null=lambda config: config("rope_parameters.rope_theta"),
+    ),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
 )
 CONSTANTS = {"rope_parameters.rope_type": "default", "rope_scaling": None}

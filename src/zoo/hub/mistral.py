@@ -5,6 +5,7 @@ at distances below W.
 """
 
 from zoo.hub.llama import CONSTANTS, KEYS, NO_QK_NORM, RENAMES, REQUIREMENTS, ROLES, classes, sizes
+from zoo.hub.requirements import cached_window
 from zoo.hub.target import Requirement, Target, key
 
 target = Target(
@@ -15,6 +16,7 @@ target = Target(
     requirements=(
         *REQUIREMENTS,
         NO_QK_NORM,
+        cached_window("decoder.attention.window"),
         Requirement("decoder.attention.bias", (False,)),
         Requirement("decoder.feed_forward.bias", (False,)),
     ),

@@ -29,7 +29,7 @@ BASES = {  # their names, and the base of their published models
 
 def older_layers(config: Config) -> list[str]:
     """The kinds of layers where the file does not list them: every n-th one sees all, the first among them."""
-    every = config("global_attn_every_n_layers")
+    every = config("global_attn_every_n_layers") or 3
     return [LOCAL if i % every else GLOBAL for i in range(config("num_hidden_layers"))]
 
 
@@ -43,7 +43,10 @@ def bases(kind: str) -> tuple[Key, ...]:
     """The base of the layers of one kind, as version 5 reads it, and as version 4 does."""
     newer, older, published = BASES[kind]
     path = in_layers(kind, "encoder.position.base")
-    return tuple(key(theirs, path, otherwise=published, default=published) for theirs in (newer, older))
+    return (
+        key(newer, path, otherwise=published, default=published),
+        key(older, path, otherwise=published, default=None, null=lambda config: config(newer)),
+    )
 
 
 def head(ours: str) -> tuple[Requirement, ...]:
@@ -100,7 +103,7 @@ target = Target(
         key("attention_bias", "encoder.attention.bias", default=False),
         key("mlp_bias", "encoder.feed_forward.bias", default=False),
         layer_types("encoder", older_layers),
-        also("global_attn_every_n_layers", "encoder", every_nth, default=3),
+        also("global_attn_every_n_layers", "encoder", every_nth, default=None),
         key(
             "local_attention",
             WINDOW,

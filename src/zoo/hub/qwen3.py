@@ -7,7 +7,7 @@ from zoo.hub.facts import GLOBAL, LOCAL, in_layers
 from zoo.hub.layer_types import also, layer_types
 from zoo.hub.llama import CONSTANTS, KEYS, RENAMES, REQUIREMENTS, ROLES, THEIRS, classes, sizes
 from zoo.hub.renaming import same
-from zoo.hub.requirements import as_in
+from zoo.hub.requirements import as_in, cached_window
 from zoo.hub.target import Config, Requirement, Target, key
 
 OURS = "decoder.stack.blocks.{i}.mixer.attention"
@@ -29,6 +29,7 @@ target = Target(
         *REQUIREMENTS,
         Requirement("decoder.attention.qk_norm", ("rmsnorm",)),
         as_in("decoder.attention.qk_norm.eps", "decoder.norm.eps"),
+        cached_window("decoder.attention.window"),
         Requirement("decoder.feed_forward.bias", (False,)),
     ),
     keys=(
@@ -38,7 +39,7 @@ target = Target(
         layer_types("decoder", older_layers),
         also("use_sliding_window", "decoder", lambda kinds: LOCAL in kinds, default=False),
         also("max_window_layers", "decoder", lambda kinds: (*kinds, LOCAL).index(LOCAL), default=28),
-        key("sliding_window", WINDOW, default=4096),
+        key("sliding_window", WINDOW, default=None, null=lambda config: 4096 if config("use_sliding_window") else None),
     ),
     constants=CONSTANTS,
     roles=ROLES,

@@ -24,10 +24,12 @@ class Unrounded(TorchFunctionMode):
     """Float64 where a class's code goes to float32, as norms do: what still differs then is no rounding."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        asked = (*args[1:], *(kwargs or {}).values())
-        if function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in asked):
+        kwargs = kwargs or {}
+        if function is torch.Tensor.float:
             return args[0].double()
-        return function(*args, **(kwargs or {}))
+        if function is torch.Tensor.to and torch.float32 in (*args[1:], *kwargs.values()):
+            return args[0].double()
+        return function(*args, **kwargs)
 
 
 def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Tensor]]:

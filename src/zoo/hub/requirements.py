@@ -55,6 +55,11 @@ def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, 
     )
 
 
+def cached_window(path: str) -> Requirement:
+    """A window of at least 2: with one of 1 their cache forgets nothing, and generates other texts."""
+    return Requirement(path, lambda facts: (None, *(w for w in facts.get(path, ()) if w != 1), 2), "or more")
+
+
 def plain_mlp(side: str) -> tuple[Requirement, ...]:
     """Two maps with biases."""
     return Requirement(f"{side}.feed_forward", ("mlp",)), Requirement(f"{side}.feed_forward.bias", (True,))

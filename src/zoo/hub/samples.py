@@ -16,7 +16,7 @@ TEXTS = (
     "Yes.",
 )
 PAIRS = ((TEXTS[0], TEXTS[4]), (TEXTS[4], TEXTS[1]))
-PROMPTS = len(TEXTS)  # the first rows, of text, are what generating starts from
+PROMPTS = 3  # the first rows, of text, are what generating starts from
 SPACES = ("", " ", "  ", "\t", "\n", "\u00a0", "\u200b")
 # what tokenizers treat apart: cases, accents in two spellings, scripts, signs, numbers, addresses
 ODD = (
