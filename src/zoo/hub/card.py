@@ -1,65 +1,139 @@
-"""README.md of an exported folder: what it is, how to load it, how it was checked."""
+"""README.md of an exported folder: what it is, how to use it, how it came to be, how good it is, how it was checked."""
 
-from zoo.hub.exportable import Exportable
+import shlex
+
+from zoo.config import to_yaml
+from zoo.hub.exportable import ADDRESS, Exportable
+from zoo.hub.front_matter import front_matter
+from zoo.hub.prose import block, folded, plain, table, visible, without_folders
+from zoo.hub.record import Record
+from zoo.hub.snippets import snippets
 from zoo.hub.target import NativeClass, Target
 from zoo.hub.verify import Check
 from zoo.models.settings import dump_settings
+from zoo.report.curves import draw_curves
+
+CARD, CURVES = "README.md", "curves.png"
 
 
-def card(given: Exportable, target: Target, chosen: NativeClass, check: Check, left_out: list[str]) -> str:
-    """A model card."""
-    parts = (front_matter(chosen), title(target, chosen), loading(chosen), about(given, left_out), checked(check))
-    return "\n".join(line for part in parts for line in part)
+def card_files(
+    given: Exportable, target: Target, chosen: NativeClass, check: Check, left_out: list[str]
+) -> dict[str, bytes]:
+    """The model card, and the picture that it shows where there is one."""
+    record = given.record
+    picture = draw_curves(record.lines, record.step) if record is not None else None
+    lines = [
+        *front_matter(chosen, record, name_of(given, chosen)),
+        *title(given, target, chosen),
+        *loading(given, chosen),
+        *about(given, left_out),
+        *(told(record, picture is not None, given.address) if record is not None else []),
+        *limits(given),
+        *checked(check),
+    ]
+    return {CARD: "\n".join(lines).encode()} | ({CURVES: picture} if picture is not None else {})
 
 
-def front_matter(chosen: NativeClass) -> list[str]:
-    """What model hubs read."""
-    pipeline = [f"pipeline_tag: {chosen.pipeline}"] if chosen.pipeline else []
-    return ["---", "library_name: transformers", *pipeline, "tags: [zoo]", "---", ""]
+def name_of(given: Exportable, chosen: NativeClass) -> str:
+    """What the model is called: the name of its run."""
+    return visible(given.record.name) if given.record is not None else chosen.name
 
 
-def title(target: Target, chosen: NativeClass) -> list[str]:
+def title(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
+    """What it is."""
+    count = sum(parameter.numel() for parameter in given.model.parameters())
+    purpose = f", trained for {', '.join(given.record.objectives)}" if given.record is not None else ""
     return [
-        f"# {chosen.name}",
+        f"# {plain(name_of(given, chosen))}",
         "",
-        f"Trained with zoo, and one of {target.family} classes: plain `transformers` loads it.",
+        f"A `{chosen.name}` with {count:,} parameters{purpose}. Trained with zoo, and one of {target.family} classes: "
+        "plain `transformers` loads it.",
         "",
     ]
 
 
-def loading(chosen: NativeClass) -> list[str]:
-    """Two lines that load the folder."""
-    return [
-        "```python",
-        f"from transformers import AutoTokenizer, {chosen.auto}",
-        "",
-        'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")',
-        f'model = {chosen.auto}.from_pretrained("path/to/this/folder")',
-        "```",
-        "",
-    ]
+def loading(given: Exportable, chosen: NativeClass) -> list[str]:
+    """How it is used."""
+    pairs = given.record is not None and "pair" in given.record.task.columns
+    programs = snippets(chosen, given.address, pairs)
+    return ["## How to use it", "", *(line for program in programs for line in block(program, "python"))]
 
 
 def about(given: Exportable, left_out: list[str]) -> list[str]:
-    """Sizes, and what is known of the run."""
+    """Sizes and choices."""
     settings, tokenizer = given.settings, given.tokenizer
-    count = sum(parameter.numel() for parameter in given.model.parameters())
-    lines = [f"{count:,} parameters, {tokenizer.vocab_size:,} tokens, d_model {settings.d_model}"]
-    tree = dump_settings(settings)
+    lines = [f"{tokenizer.vocab_size:,} tokens, d_model {settings.d_model}"]
+    tree = {key: value for key, value in dump_settings(settings).items() if key != "training"}
     for side in settings.parts:
         sizes = [f"{key} {value}" for key, value in tree[side].items() if type(value) in (int, str)]
         lines.append(f"{side}: {', '.join(sizes)}")
     if any(head.name == "classification" for head in settings.heads):
-        lines.append(f"classes: {', '.join(given.class_names)}")
+        lines.append(f"classes: {', '.join(map(plain, given.class_names))}")
     if left_out:
         lines.append(f"heads that this class lacks and that were left out: {', '.join(left_out)}")
-    return ["## Model", "", *(f"- {line}" for line in [*lines, *given.facts]), ""]
+    choices = block(without_folders(to_yaml(tree)), "yaml")
+    return ["## Model", "", *(f"- {line}" for line in lines), "", *folded("Every choice", choices)]
+
+
+def told(record: Record, picture: bool, address: str) -> list[str]:
+    """Data, training and what came of it."""
+    return [*data(record), *training(record, picture), *measured(record, address), *environment(record)]
+
+
+def data(record: Record) -> list[str]:
+    """What it was trained on."""
+    task = {key: value for key, value in record.task.plain().items() if key not in ("training", "card")}
+    lines = table(("split", "SHA-256 of the data and of how it is read"), record.data.items()) if record.data else []
+    settings = block(without_folders(to_yaml(task)), "yaml")
+    return ["## Data", "", *lines, *folded("The task", settings)]
+
+
+def training(record: Record, picture: bool) -> list[str]:
+    """How it was trained."""
+    chosen = {key: value for key, value in record.training.items() if value is not None}
+    said = [f"objective: {', '.join(record.objectives)}", f"steps of training: {record.step:,}"]
+    shown = ["![loss and metrics by step](curves.png)", ""] if picture else []
+    settings = folded("Every setting", block(without_folders(to_yaml(chosen)), "yaml")) if chosen else []
+    return ["## Training", "", *(f"- {line}" for line in said), "", *shown, *settings]
+
+
+def measured(record: Record, address: str) -> list[str]:
+    """What validation gave, and the command that gives it again."""
+    if not record.measured:
+        return []
+    task = visible(without_folders(record.task_name))
+    place = address if address == ADDRESS else f"hub:{address}"
+    command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
+    rows = [(name, f"{value:.4f}") for name, value in record.measured.items()]
+    return ["## Evaluation", "", "On the validation split:", "", *table(("metric", "value"), rows), *block(command)]
+
+
+def environment(record: Record) -> list[str]:
+    """What it ran on."""
+    known = record.environment
+    rows = [(name, str(version)) for name, version in known.get("versions", {}).items()]
+    rows += [(key, str(known[key])) for key in ("python", "platform", "processes", "threads") if known.get(key)]
+    rows += [("devices", ", ".join(map(str, known["devices"])))] if known.get("devices") else []
+    return ["## Environment", "", *folded("Versions and machine", table(("what", "which"), rows))] if rows else []
+
+
+def limits(given: Exportable) -> list[str]:
+    """What not to expect of it."""
+    longest = {side: part.settings.max_length for side, part in given.settings.parts.items()}
+    lines = [f"It reads at most {' and '.join(f'{n:,} tokens ({side})' for side, n in longest.items())}."]
+    if given.record is not None:
+        own = given.record.card.limitations
+        lines += [plain(own)] if own else ["Its author has not said what it should not be used for."]
+        lines.append("It knows only what its data holds, the mistakes and prejudices of the data included.")
+        split = "It was measured on the validation split by which it was chosen; other data may give other figures."
+        lines += [split] if given.record.measured else ["It was not measured on data that it was not trained on."]
+    return ["## Limitations", "", *(f"- {line}" for line in lines), ""]
 
 
 def checked(check: Check) -> list[str]:
     """The figures of the check."""
     largest = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in check.differences.items())
-    generated = f" and {check.generated} greedily generated texts" if check.generated else ""
+    generated = f" and {check.generated} texts generated greedily and with beams" if check.generated else ""
     return [
         "## Check",
         "",

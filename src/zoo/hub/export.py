@@ -1,13 +1,14 @@
 """Write a model as a folder that plain transformers loads, and compare the two before the folder gets its name."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from zoo.hub.card import card
+from zoo.hub.card import card_files
 from zoo.hub.config_files import config_file, generation_file
 from zoo.hub.exportable import Exportable
 from zoo.hub.facts import facts_of
@@ -82,7 +83,7 @@ def export_model(
     try:
         write_files(aside, given, native, chosen)
         check = verify(aside, given, native, chosen, reload)
-        (aside / "README.md").write_text(card(given, native, chosen, check, left_out), "utf-8")
+        write_all(aside, card_files(given, native, chosen, check, left_out))
         files = tuple(sorted(path.name for path in aside.iterdir()))
         move_into_place(aside, folder)
     except (RuntimeError, OSError, SafetensorError) as error:
@@ -116,9 +117,14 @@ def write_files(folder: Path, given: Exportable, target: Target, chosen: NativeC
     if chosen.generates:
         contents["generation_config.json"] = to_json(generation_file(given, target))
     contents |= tokenizer_files(given.tokenizer, target, chosen, longest)
+    write_all(folder, contents)
+    save_file(native_tensors(given, target, chosen), folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Files by name."""
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    save_file(native_tensors(given, target, chosen), folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def native_tensors(given: Exportable, target: Target, chosen: NativeClass) -> Tensors:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.hub.record import Record
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
-
 
 ADDRESS = "path/to/this/folder"
 
@@ -21,7 +21,7 @@ class Exportable:
         heads: the heads, the one that decides the class first; empty: in the model's own order.
         labels: the names of the classes, where there is a classification head; empty: none are known.
         generate: how the task generates, as task files say it.
-        facts: what a model card tells of the run, line by line.
+        record: what is known of its training; None: nothing.
         address: where the export will be found, as its card says it: `org/name` on the hub.
     """
 
@@ -30,7 +30,7 @@ class Exportable:
     heads: Sequence[str] = ()
     labels: Sequence[str] = ()
     generate: Mapping[str, Any] = field(default_factory=dict)
-    facts: Sequence[str] = ()
+    record: Record | None = None
     address: str = ADDRESS
 
     @property

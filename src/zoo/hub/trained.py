@@ -1,6 +1,7 @@
 """A run as something to export: its model, and all that a model card tells of it."""
 
 from zoo.hub.exportable import ADDRESS, Exportable
+from zoo.hub.record import record_of
 from zoo.inference.loaded import load_run
 from zoo.runs.saved import SavedRun
 
@@ -15,16 +16,12 @@ def exportable(saved: SavedRun, address: str = ADDRESS) -> Exportable:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
     loaded = load_run(saved)
-    facts = [f"objective: {', '.join(loaded.mixture.members)}", f"steps of training: {saved.step:,}"]
-    best = saved.checkpoint.state.get("best")
-    if best and best["step"] == saved.step:
-        facts.append(f"in validation: {best['metric']} {best['value']:.4g}")
     return Exportable(
         model=loaded.model,
         tokenizer=loaded.tokenizer,
         heads=loaded.mixture.heads,
         labels=loaded.task.labels or (),
         generate=loaded.task.generate,
-        facts=facts,
+        record=record_of(saved, loaded),
         address=address,
     )

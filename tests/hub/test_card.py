@@ -1,0 +1,211 @@
+"""A model card says what is known of a run, in YAML that the hub reads, and nothing that data could smuggle in."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+from huggingface_hub.repocard_data import model_index_to_eval_results
+
+from zoo.data.task import read_task
+from zoo.hub.card import card_files
+from zoo.hub.export import ExportReport
+from zoo.hub.exportable import Exportable
+from zoo.hub.prose import block, plain, without_folders
+from zoo.hub.record import Record
+from zoo.hub.snippets import PIPELINES, snippets
+from zoo.hub.targets import choose_target, targets
+from zoo.hub.verify import Check
+
+NASTY = "a|b<script>alert(1)</script>\n---\ntags: [x]\n# big [c](javascript:d) ![e](f) `g` *h* ~~\x1b]0;i\u202e"
+TASK = {
+    "objective": {"classification": {}},
+    "source": {
+        "files": {"train": "/srv/quaxly/train.tsv", "validation": "sst2/dev.tsv"},
+        "hub": "org/films:small",
+    },
+    "columns": {"text": "text", "label": "label"},
+    "labels": ["bad", NASTY],
+    "card": {"license": "mit", "language": ["en"], "limitations": "Not for *poems* <b>."},
+}
+COMMAND = [
+    "/srv/zoo/__main__.py",
+    "finetune",
+    "--set",
+    "a=b",
+    "runs/base",
+    "/srv/quaxly/films.yaml",
+    "-o",
+    "runs/films",
+]
+LINES = [
+    {"step": 5, "loss": 1.5, "validation/loss": 0.6, "validation/classification/accuracy": 0.7},
+    {
+        "step": 10,
+        "loss": 1.0,
+        "validation/loss": 0.5,
+        "validation/classification/accuracy": 0.75,
+        "validation/examples": 8,
+    },
+]
+
+
+def record(**known: Any) -> Record:
+    environment = {"command": COMMAND, "versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
+    task = read_task(TASK, "task.yaml")
+    told = {"training": {"steps": 10, "seed": 0}, "data": {"train": "ab12"}, "environment": environment, "lines": LINES}
+    return Record(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
+
+
+@pytest.fixture
+def classifier(build: Any) -> Exportable:
+    heads = {"heads": {"classification": {"labels": 2}}}
+    return build("bert-nano", heads, labels=["bad", NASTY], record=record())
+
+
+def write(given: Exportable) -> str:
+    """The card of a model, as if its check had passed."""
+    target = choose_target(given.settings)
+    chosen = target.native_class(given.settings)
+    assert chosen is not None
+    fields = {field.name: 0 for field in dataclasses.fields(Check)}
+    check = Check(**{**fields, "class_name": chosen.name, "differences": {"float32": 1e-6}})  # type: ignore[arg-type]
+    return card_files(given, target, chosen, check, [])["README.md"].decode()
+
+
+def test_the_front_matter_is_what_the_hub_reads(classifier: Exportable):
+    card = ModelCard(write(classifier))
+    assert (card.data.license, card.data.language, card.data.datasets) == ("mit", ["en"], ["org/films"])
+    assert (card.data.library_name, card.data.pipeline_tag) == ("transformers", "text-classification")
+    assert card.data.metrics == ["accuracy"] and card.data.tags == ["zoo"]
+    (result,) = card.data.eval_results
+    assert (result.task_type, result.dataset_name, result.dataset_type) == ("text-classification", "films", "org/films")
+    assert (result.metric_type, result.metric_value, result.dataset_split) == ("accuracy", 0.75, "validation")
+
+
+def test_the_model_index_has_the_form_that_the_hubs_client_parses(classifier: Exportable):
+    tree = ModelCard(write(classifier)).data.to_dict()
+    name, results = model_index_to_eval_results(tree["model-index"])
+    assert name == "films" and len(results) == 1
+
+
+def test_the_card_tells_data_training_metrics_limitations_and_environment(classifier: Exportable):
+    text = write(classifier)
+    told = ["| train | ab12 |", "- steps of training: 10", "steps: 10", "| classification/accuracy | 0.7500 |"]
+    told += [
+        "zoo evaluate path/to/this/folder films.yaml --split validation",
+        "| torch | 2.13.0 |",
+        "| devices | cpu |",
+    ]
+    told += [r"- Not for \*poems\* &lt;b&gt;.", "It reads at most 37 tokens (encoder).", "d_ff: 80"]
+    assert not [words for words in told if words not in text]
+
+
+def test_the_picture_lies_beside_the_card_that_shows_it(classifier: Exportable):
+    pytest.importorskip("matplotlib")
+    text = write(classifier)
+    assert "![loss and metrics by step](curves.png)" in text
+    bare = dataclasses.replace(classifier, record=record(lines=[]))
+    assert "curves.png" not in write(bare) and "## Evaluation" not in write(bare)
+
+
+def test_no_folder_of_the_author_is_in_the_card(classifier: Exportable):
+    text = write(classifier)
+    assert "quaxly" not in text and "/srv" not in text
+    assert "train: train.tsv" in text and "validation: sst2/dev.tsv" in text
+
+
+PATHS = [
+    ("/srv/quaxly/a.tsv", "a.tsv"),
+    ("--set x=/srv/b/c.txt", "--set x=c.txt"),
+    ("~/d/e", "e"),
+    ("D:\\quaxly\\f.tsv", "f.tsv"),
+    ("runs/my-bert and https://a.b/c", "runs/my-bert and https://a.b/c"),
+    ("1/2, and/or", "1/2, and/or"),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), PATHS)
+def test_only_absolute_paths_lose_their_folders(text: str, wanted: str):
+    assert without_folders(text) == wanted
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.found.add(tag)
+
+
+def test_text_from_data_stays_text(classifier: Exportable):
+    text = write(classifier)
+    outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    tags = Tags()
+    tags.feed(outside)
+    assert tags.found == {"details", "summary"}
+    assert "\x1b" not in text and "\u202e" not in outside
+    (line,) = [line for line in outside.splitlines() if line.startswith("- classes: ")]
+    assert r"bad, a\|b&lt;script&gt;" in line and r"\[c\](javascript" in line and r"\!\[e\]" in line
+    assert ModelCard(text).data.tags == ["zoo"] and outside.count("\n---\n") == 1
+
+
+def test_a_block_cannot_be_left_from_within():
+    assert block("a\n```\nb", "yaml") == ["````yaml", "a", "```", "b", "````", ""]
+    assert plain("x\n\ny  z\x00") == "x y z"
+
+
+@pytest.mark.parametrize("name", targets)
+def test_every_class_of_every_target_has_a_program_that_python_can_read(name: str):
+    for chosen in targets[name].classes:
+        programs = snippets(chosen, "org/name", pairs=True)
+        assert len(programs) == 1 + (chosen.pipeline in PIPELINES)
+        for program in programs:
+            compile(program, "card", "exec")
+            assert '"org/name"' in program
+
+
+RUN = """import sys
+sys.modules["zoo"] = None
+sys.dont_write_bytecode = True
+import transformers, torch
+transformers.logging.set_verbosity_error()
+for program in sys.stdin.read().split(chr(0)):
+    exec(compile(program, "card", "exec"), {})
+"""
+MODELS = [
+    ("bert-nano", {"heads": {"classification": {"labels": 2}}}, "'label': 'good'|'label': 'bad'"),
+    ("bert-nano", {"heads": ["masked_lm", "next_sentence"]}, "'token_str'"),
+    ("gpt2-nano", {}, "A small boy in a red"),
+    ("transformer-nano", {}, r"^\['"),
+]
+
+
+def test_the_programs_of_the_cards_run_where_zoo_cannot_be_imported(
+    build: Any, tmp_path: Path, export: Callable[..., ExportReport]
+):
+    programs = []
+    for number, (name, sets, _) in enumerate(MODELS):
+        labels = {"labels": ["bad", "good"]} if "classification" in sets.get("heads", ()) else {}
+        report = export(build(name, sets, **labels))
+        folder = report.folder.rename(tmp_path / str(number))
+        text = (folder / "README.md").read_text().replace("path/to/this/folder", str(folder))
+        found = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        programs.append(f"print('==')\n{found[0]}")
+        programs += found[1:]
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    given = "\0".join(programs)
+    done = subprocess.run([sys.executable, "-I", "-c", RUN], input=given, capture_output=True, text=True, env=offline)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for answer, (*_, wanted) in zip(done.stdout.split("==\n")[1:], MODELS, strict=True):
+        assert re.search(wanted, answer)

@@ -1,0 +1,118 @@
+"""Exports in the tools that people use them with: pipelines, Trainer, LoRA, loading onto devices."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from accelerate import init_empty_weights, load_checkpoint_and_dispatch
+
+from zoo.hub.export import ExportReport
+
+TEXTS = ["A small boy kicks a ball.", "Yes."]
+Export = Callable[..., ExportReport]
+
+
+@pytest.fixture
+def classifier(build: Any, export: Export) -> Path:
+    """A BERT that tells bad from good."""
+    given = build("bert-nano", {"heads": {"classification": {"labels": 2}}}, "wordpiece", labels=["bad", "good"])
+    return export(given).folder
+
+
+def pipeline(task: str, folder: Path) -> Any:
+    return transformers.pipeline(task, model=str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "gpt-nano"])
+def test_classifiers_work_in_their_pipeline(build: Any, export: Export, name: str):
+    given = build(name, {"heads": {"classification": {"labels": 2}}}, labels=["bad", "good"])
+    found = pipeline("text-classification", export(given).folder)(TEXTS, top_k=None)
+    assert all({answer["label"] for answer in answers} == {"bad", "good"} for answers in found)
+    assert all(sum(answer["score"] for answer in answers) == pytest.approx(1) for answers in found)
+
+
+GROUPED = {"decoder.n_heads": 2, "decoder.attention.n_kv_heads": 1}
+
+
+@pytest.mark.parametrize(("name", "sets"), [("gpt2-nano", {}), ("gpt-nano", {}), ("gpt-modern-nano", GROUPED)])
+def test_gpts_go_on_with_a_text_in_their_pipeline(build: Any, export: Export, name: str, sets: dict[str, Any]):
+    generate = pipeline("text-generation", export(build(name, sets, "byte_bpe")).folder)
+    (answer,) = generate(TEXTS[0], max_new_tokens=3, return_full_text=True)
+    assert answer["generated_text"].startswith(TEXTS[0])
+
+
+@pytest.mark.parametrize("heads", [["masked_lm", "next_sentence"], ["masked_lm"]])
+def test_berts_fill_masks_in_their_pipeline(build: Any, export: Export, heads: list[str]):
+    fill = pipeline("fill-mask", export(build("bert-nano", {"heads": heads}, "wordpiece")).folder)
+    found = fill(f"A small {fill.tokenizer.mask_token} kicks a ball.", top_k=4)
+    assert len(found) == 4 and all(0 < answer["score"] < 1 for answer in found)
+
+
+class Rows(torch.utils.data.Dataset[dict[str, Any]]):
+    """Two labelled texts."""
+
+    def __init__(self, folder: Path) -> None:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self.rows = [{**tokenizer(text), "labels": i} for i, text in enumerate(TEXTS)]
+        self.collate = transformers.DataCollatorWithPadding(tokenizer)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return self.rows[place]
+
+
+def test_trainer_goes_on_training_an_export(classifier: Path, tmp_path: Path):
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(classifier)
+    before = model.classifier.weight.detach().clone()
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "trained"), max_steps=2, per_device_train_batch_size=2, use_cpu=True, report_to=[], save_steps=2
+    )
+    rows = Rows(classifier)
+    transformers.Trainer(model, arguments, rows.collate, train_dataset=rows).train()
+    assert not torch.equal(before, model.classifier.weight)
+    again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "trained" / "checkpoint-2")
+    assert torch.equal(again.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "modules"),
+    [("bert-nano", "SEQ_CLS", ["query", "value"]), ("gpt2-nano", "CAUSAL_LM", ["c_attn"]),
+     ("transformer-nano", "SEQ_2_SEQ_LM", ["q_proj", "v_proj"])],
+)  # fmt: skip
+def test_lora_trains_a_few_weights_of_an_export(
+    build: Any, export: Export, tmp_path: Path, name: str, kind: str, modules: list[str]
+):
+    peft = pytest.importorskip("peft")
+    heads = {"heads": {"classification": {"labels": 2}}} if kind == "SEQ_CLS" else {}
+    report = export(build(name, heads))
+    base = getattr(transformers, report.auto).from_pretrained(report.folder)
+    adapted = peft.get_peft_model(base, peft.LoraConfig(task_type=kind, r=2, target_modules=modules))
+    few, all_of_them = adapted.get_nb_trainable_parameters()
+    assert 0 < few < all_of_them / 3
+    tokens = torch.tensor([[9, 10, 11]])
+    labels = torch.tensor([1]) if kind == "SEQ_CLS" else tokens
+    adapted(input_ids=tokens, labels=labels).loss.backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in adapted.parameters() if p.requires_grad)
+    adapted.save_pretrained(tmp_path / "adapter")
+    base = getattr(transformers, report.auto).from_pretrained(report.folder)
+    again = peft.PeftModel.from_pretrained(base, tmp_path / "adapter")
+    torch.testing.assert_close(
+        again(input_ids=tokens, labels=labels).loss, adapted.eval()(input_ids=tokens, labels=labels).loss
+    )
+
+
+def test_accelerate_fills_an_empty_model_from_an_export(classifier: Path):
+    kind = transformers.AutoModelForSequenceClassification
+    with init_empty_weights():
+        empty = kind.from_config(transformers.AutoConfig.from_pretrained(classifier))
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    empty.tie_weights()
+    filled = load_checkpoint_and_dispatch(empty, str(classifier / "model.safetensors"), device_map={"": "cpu"}).eval()
+    plain = kind.from_pretrained(classifier).eval()
+    tokens = torch.tensor([[9, 10, 11]])
+    assert torch.equal(filled(tokens).logits, plain(tokens).logits)

@@ -1,0 +1,72 @@
+"""What a push shows: a run's checked export, or a Hugging Face folder as it lies and nothing beside the model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.hub.export import ExportReport
+from zoo.hub.published import published_files
+
+MODEL = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
+MODEL |= {"tokenizer_config.json"}
+
+
+@pytest.fixture
+def folder(build: Any, export: Callable[..., ExportReport]) -> Path:
+    return export(build("gpt2-nano")).folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in published_files(folder, folder.parent / "aside", "org/name")}
+
+
+def test_a_folder_is_pushed_as_it_lies(folder: Path):
+    (folder / "README.md").write_text("my own words")
+    found = files(folder)
+    assert found.keys() == MODEL and found["README.md"] == b"my own words"
+    assert found["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+
+
+def test_what_is_no_file_of_a_model_stays_at_home_and_is_named(folder: Path, caplog: pytest.LogCaptureFixture):
+    for name in (".env", "training_args.bin", "modeling_mine.py"):
+        (folder / name).write_text("secret")
+    assert files(folder).keys() == MODEL
+    assert "not pushed, since they are no files of a model: .env, modeling_mine.py, training_args.bin" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "vocab.txt"])
+def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
+    (tmp_path / "secret").write_text("secret")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match=f"{name}: is a link or no file; a push shows files of the folder only"):
+        files(folder)
+
+
+@pytest.mark.parametrize("key", ["auto_map", "custom_pipelines"])
+def test_a_configuration_that_asks_for_code_is_refused(folder: Path, key: str):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))
+    with pytest.raises(ValueError, match=f"config.json: {key} asks readers to run code of others; a push shows none"):
+        files(folder)
+
+
+def test_a_damaged_folder_is_refused(folder: Path):
+    (folder / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ValueError, match="model.safetensors"):
+        files(folder)
+
+
+def test_a_large_file_that_is_no_weights_is_refused(folder: Path):
+    with (folder / "README.md").open("wb") as file:
+        file.truncate(1 << 27)
+    with pytest.raises(ValueError, match=r"README.md: has 134,217,728 bytes; only weights are that large"):
+        files(folder)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="none: no such folder"):
+        published_files(tmp_path / "none", tmp_path / "aside", "org/name")
