@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, train_tiny
+from tiny import TinyModel, equal, lines, losses, settings, tensors, train_tiny
 
 from zoo.runs.saved import open_run
-from zoo.training import learner, loop
 from zoo.training.judging import Watch
 from zoo.training.stopping import Stopped
 
@@ -45,30 +43,6 @@ def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
     assert equal(tensors(straight), tensors(resumed))
     assert losses(straight) == losses(resumed)
     assert open_run(straight).checkpoint.state == open_run(resumed).checkpoint.state
-
-
-@pytest.mark.parametrize("forgotten", ["optimizer", "position", "average", "dropout"])
-def test_forgetting_any_part_of_the_state_would_be_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
-):
-    if forgotten == "optimizer":
-        monkeypatch.setattr(torch.optim.AdamW, "load_state_dict", lambda self, state: None)
-    if forgotten == "position":
-        monkeypatch.setattr(TinyRows, "seek", lambda self, position: None)
-    if forgotten == "average":
-        fixed = property(own_weights, lambda self, weights: None)
-        monkeypatch.setattr(learner.MovingAverage, "weights", fixed, raising=False)
-    if forgotten == "dropout":
-        monkeypatch.setattr(loop, "reseed_dropout", lambda *_: None)
-    straight, resumed = straight_and_resumed(tmp_path)
-    assert not equal(tensors(straight), tensors(resumed))
-
-
-def own_weights(average: Any) -> dict[str, torch.Tensor]:
-    """A moving average that cannot be set: it always begins at the weights of seed 0."""
-    if "kept" not in average.__dict__:
-        average.__dict__["kept"] = {name: p.detach().clone() for name, p in TinyModel().named_parameters()}
-    return average.__dict__["kept"]
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture):

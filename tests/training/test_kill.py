@@ -1,0 +1,175 @@
+"""Claims about killed runs: they go on to the same bits, and the program that says so would notice anything else."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import GOAL, Said, TinyModel, TinyRows, accelerator, begin, collate, settings
+from torch import Tensor
+
+from zoo.data.batch import Part
+from zoo.data.order import Row
+from zoo.runs.checkpoint import Checkpoint
+from zoo.runs.metrics import MetricsLog
+from zoo.runs.saved import open_run
+from zoo.training import learner, loop
+from zoo.training.feed import Feed
+from zoo.training.judging import Validation, Watch
+from zoo.training.loop import train
+from zoo.training.state import State
+
+PROGRAM = Path(__file__).parents[2] / "benchmarks" / "kill.py"
+SPECIFICATION = importlib.util.spec_from_file_location("kill", PROGRAM)
+assert SPECIFICATION is not None and SPECIFICATION.loader is not None
+kill = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(kill)
+
+SETTINGS = {"steps": 8, "save_every": 1, "evaluate_every": 2, "keep": 20, "ema": 0.9, "micro_batch": "auto"}
+SPOILED = range(20, 30)  # the rows of steps 5 and 6
+STATE = [field.name for field in fields(State)]
+TENSORS = ["weights", "optimizer/exp_avg/", "optimizer/exp_avg_sq/", "optimizer/step/", "ema"]
+CODE = ["metrics.jsonl", "dropout", "seen"]
+
+
+class Crash(Exception):
+    """Stands for a process that dies."""
+
+
+class Troubled(TinyModel):
+    """Drops out, has memory for so many rows, and says NaN for rows of a second document."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(dropout=0.5)
+        self.rows = rows
+
+    def forward(self, tokens: Tensor, documents: Tensor) -> Said:
+        if len(tokens) > self.rows:
+            raise torch.OutOfMemoryError("out of memory")
+        said = super().forward(tokens, documents)
+        return Said({"language": said.heads["language"].masked_fill((documents == 2)[..., None], torch.nan)})
+
+
+def spoil(rows: Sequence[Row], micro_batch: int) -> Part:
+    """The rows as ever, some of them of a second document."""
+    part = collate(rows, micro_batch)
+    for r, row in enumerate(rows):
+        if row.plans[0].document in SPOILED:
+            part.inputs["documents"][r] *= 2  # type: ignore[index,operator]
+    return part
+
+
+def run(folder: Path, rows: int, crash: int = 0) -> None:
+    """Train in a folder, perhaps dying in a step before it is saved; what the model says is worse than at first."""
+
+    def report(line: dict[str, Any]) -> None:
+        if line["step"] == crash:
+            raise Crash
+
+    def score(model: Any) -> dict[str, float]:
+        return {"score": (model.hidden.weight - TinyModel().hidden.weight).norm().item()}
+
+    training = settings(**SETTINGS)
+    with begin(folder, resume=True, training=training) as opened:
+        feed = Feed(TinyRows(), spoil)
+        watch = Watch(Validation(score, "score"), report)
+        train(Troubled(rows), feed, GOAL, training, opened, accelerator(), watch)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that died in its sixth step, beside the same one that did not; both with a loss scale."""
+    place = tmp_path_factory.mktemp("both")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
+        run(place / "straight", rows=3)
+        with pytest.raises(Crash):
+            run(place / "crashed", rows=3, crash=6)
+    return place
+
+
+@pytest.fixture
+def crashed(both: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The two runs, for one test."""
+    monkeypatch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
+    shutil.copytree(both, tmp_path / "both")
+    return tmp_path / "both"
+
+
+def finish(place: Path) -> list[str]:
+    """Resume the run where there is more memory; what differs from the one that did not die."""
+    run(place / "crashed", rows=99)
+    return kill.compare(place / "straight", place / "crashed")
+
+
+def test_nothing_is_lost_where_nothing_is_forgotten(crashed: Path):
+    assert finish(crashed) == []
+
+
+@pytest.mark.parametrize("forgotten", [*STATE, *TENSORS, *CODE])
+def test_forgetting_any_part_of_the_state_is_noticed(crashed: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str):
+    state, tensors = Checkpoint.state.fget, Checkpoint.tensors
+    empty = {"position": {"epoch": 0, "window": 0, "row": 0}}
+
+    def without(checkpoint: Checkpoint) -> dict[str, Any]:
+        found = state(checkpoint)
+        if forgotten == "seen":
+            found["position"] = {**found["position"], "seen": ""}
+        return {key: value for key, value in found.items() if key != forgotten} | {
+            key: value for key, value in empty.items() if key == forgotten
+        }
+
+    def zeroed(checkpoint: Checkpoint, kind: str) -> dict[str, Tensor]:
+        named = tensors(checkpoint, kind).items()
+        return {name: t * 0 if f"{kind}/{name}".startswith(forgotten) else t for name, t in named}
+
+    monkeypatch.setattr(Checkpoint, "state", property(without))
+    monkeypatch.setattr(Checkpoint, "tensors", zeroed)
+    if forgotten == "metrics.jsonl":
+        monkeypatch.setattr(MetricsLog, "cut", lambda self, length: None)
+    if forgotten == "dropout":
+        monkeypatch.setattr(loop, "reseed_dropout", lambda *_: None)
+    try:
+        found = finish(crashed)
+    except (KeyError, ValueError) as refused:
+        found = [str(refused)]
+    assert found
+
+
+def test_every_part_of_a_checkpoint_is_among_those_that_are_forgotten(crashed: Path):
+    checkpoint = open_run(crashed / "straight" / "checkpoints" / "8").checkpoint
+    names = {f"{kind}/{name}" for kind in checkpoint.kinds for name in checkpoint.tensors(kind)}
+    assert set(checkpoint.files) == {
+        "state.json",
+        "training.yaml",
+        *(f"{kind}.safetensors" for kind in checkpoint.kinds),
+    }
+    assert all(name.startswith(tuple(TENSORS)) for name in names) and checkpoint.state.keys() == set(STATE)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "task.yaml", "training.yaml", "checkpoints/5/state.json", "checkpoints/5/ema.safetensors"]
+)
+def test_a_changed_file_is_noticed(crashed: Path, name: str):
+    shutil.copytree(crashed / "straight", crashed / "copy")
+    assert kill.compare(crashed / "straight", crashed / "copy") == []
+    path = crashed / "copy" / name
+    path.write_bytes(path.read_bytes() + b" ")
+    try:
+        assert kill.compare(crashed / "straight", crashed / "copy")
+    except ValueError as damaged:
+        assert path.name in str(damaged)
+
+
+def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path):
+    command = [sys.executable, str(PROGRAM), "--trials", "6", "--seed", "1"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0 and "6 of 6 the same to the last bit" in done.stdout, done.stdout + done.stderr
