@@ -128,7 +128,7 @@ def read_facts(reader: ConfigReader, target: Target, chosen: NativeClass) -> Fac
         if demand.path not in found:
             try:
                 allowed = demand.allowed(found) if callable(demand.allowed) else demand.allowed
-            except KeyError:  # it follows from a setting that has its default
+            except (KeyError, TypeError, ZeroDivisionError):  # it follows from one that has its default, or is no number
                 continue
             if allowed and allowed[0] is not None:
                 found[demand.path] = (allowed[0],)

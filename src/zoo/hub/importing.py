@@ -29,7 +29,7 @@ from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.form import Stream
 from zoo.objectives.forms import forms
 from zoo.objectives.mixture import Mixture, form_of, objectives
-from zoo.runs.environment import describe_environment
+from zoo.runs.environment import versions
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
@@ -108,7 +108,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > settings.vocab_size:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{source}: {sizes}; they do not belong together")
-    write_run(folder, settings, task_of(settings, labels), read.tensors, tokenizer, bool(read.missing))
+    tensors = complete(settings, read.tensors) if read.missing else read.tensors
+    write_run(folder, settings, task_of(settings, labels), tensors, tokenizer, source)
     return ImportReport(
         folder,
         target.name,
@@ -152,24 +153,27 @@ def trains(mixture: Mixture, name: str, stream: Stream) -> bool:
     return True
 
 
+def complete(settings: ModelSettings, tensors: Tensors) -> Tensors:
+    """The tensors of a model, those that are lacking as they are where training begins."""
+    model = Model(settings).initialize(FRESH_SEED)
+    load_matching(model, tensors)
+    return unique_tensors(model)
+
+
 def write_run(
     folder: Path,
     settings: ModelSettings,
     task: dict[str, Any],
     tensors: Tensors,
     tokenizer: Tokenizer | str,
-    lacks_tensors: bool,
+    source: Path,
 ) -> None:
     """A run that stands before its first step."""
-    if lacks_tensors:
-        model = Model(settings).initialize(FRESH_SEED)
-        load_matching(model, tensors)
-        tensors = unique_tensors(model)
     files = RunFiles(
         dump_settings(settings),
         task,
         tokenizer=tokenizer.files() if isinstance(tokenizer, Tokenizer) else {},
-        environment=describe_environment(["zoo", "import"], 1, []),
+        environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     with create_run(folder, files) as run:
         run.save(0, {"weights": tensors}, {"step": 0})

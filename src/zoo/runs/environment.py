@@ -31,12 +31,17 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
         "git_commit": git_commit(Path.cwd()),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        "versions": {name: version for name in PACKAGES if (version := installed(name)) is not None},
+        "versions": versions(),
         "instructions": instructions(),
         "threads": torch.get_num_threads(),
         "processes": processes,
         "devices": list(devices),
     }
+
+
+def versions() -> Tree:
+    """The packages that are installed, with their versions."""
+    return {name: version for name in PACKAGES if (version := installed(name)) is not None}
 
 
 def installed(package: str) -> str | None:
