@@ -121,3 +121,31 @@ def test_filters_of_a_convolution_keep_the_variance_of_what_they_read():
     mixer = {"name": "convolution", "kernel": 9, "depthwise": True}
     drawn = create_model("gpt2-nano", d_model=128, mixer=mixer).decoder.stack.blocks[0].mixer.filters.weight.detach()
     assert drawn.std() == pytest.approx(1 / 3, rel=0.1)
+
+
+def test_mimetic_keys_begin_as_the_queries_and_positions_as_sinusoids():
+    built = create_model("bert-nano", vocab_size=500, d_model=64, initialize="mimetic")
+    assert built.encoder is not None
+    attention = built.encoder.stack.blocks[0].mixer.attention.requires_grad_(False)
+    assert torch.equal(attention.query.weight, attention.key.weight)
+    assert attention.query.weight.std() == pytest.approx(0.05, rel=1e-4)
+    table = built.encoder.stack.positions[0].table.weight.detach()
+    assert torch.allclose(table[3, 4], torch.sin(torch.tensor(3 / 10000 ** (4 / 64))) * 0.02 * 2**0.5, atol=1e-7)
+    assert table.square().mean().sqrt() == pytest.approx(0.02, rel=1e-3)
+
+
+def test_mimetic_heads_of_one_group_share_the_first_ones_map():
+    options = {"decoder.attention": {"name": "grouped", "n_kv_heads": 2}, "decoder.n_heads": 4}
+    built = create_model("gpt2-nano", vocab_size=500, initialize="mimetic", **options)
+    attention = built.decoder.stack.blocks[0].mixer.attention
+    queries, keys = (m.weight.unflatten(0, (-1, attention.d_key)) for m in (attention.query, attention.key))
+    assert torch.equal(keys, queries[[0, 2]])
+
+
+def test_mimetic_leaves_attention_to_a_memory_as_it_was_drawn():
+    plain, mimetic = (
+        create_model("transformer-nano", vocab_size=500, initialize=name) for name in ("normal", "mimetic")
+    )
+    for first, second in zip(plain.decoder.stack.blocks, mimetic.decoder.stack.blocks, strict=True):
+        assert torch.equal(first.cross.key.weight, second.cross.key.weight)
+        assert not torch.equal(first.mixer.attention.key.weight, second.mixer.attention.key.weight)

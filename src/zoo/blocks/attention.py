@@ -62,6 +62,7 @@ class Attention(nn.Module):
 
     Attributes:
         width: of what it returns.
+        crosses: whether it reads a memory of another part rather than its own input.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Attention(nn.Module):
             raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
         self.d_key, self.d_value = head_widths(d_model, n_heads, d_key, d_value)
         self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
+        self.crosses = d_memory is not None
         self.build_maps(d_model, d_memory or d_model, bias)
         kind = "rmsnorm" if qk_norm is True else qk_norm
         self.query_norm = norms.build(kind, self.d_key) if kind else None

@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from zoo.blocks.attention import Attention
+from zoo.blocks.position import Learned, sinusoids
 from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.registry import Slot
 
@@ -42,6 +44,12 @@ class Initializer(ABC):
         """What the maps to queries are multiplied by."""
         return 1.0
 
+    def places(self, weight: Tensor) -> None:
+        """Change the drawn table of learned positions, (max_length, d_model)."""
+
+    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> None:
+        """Change the drawn maps to queries and keys, (heads · d_key, d_model), of an attention to its own input."""
+
 
 initializers: Slot[Initializer] = Slot("initialize")
 
@@ -73,6 +81,42 @@ class Normal(Initializer):
 
     def into_stream(self, n_layers: int) -> float:
         return (2 * n_layers) ** -0.5 if self.residual else 1.0
+
+
+@initializers.register("mimetic")
+class Mimetic(Normal):
+    """Normal numbers, but attention begins as trained ones look: each place attends to what is like it, and near it.
+
+    Keys begin as the queries, so that a score is |W x|^2 of what two places share, and learned positions begin as the
+    sinusoids of 2017, which are alike where they are near. Uniform attention, a bag of words, is the plateau that a
+    masked-word model has to leave first.
+
+    Source: Trockman & Kolter 2023, arXiv:2305.09828, section 3 (products of query and key maps near a multiple of the
+    identity; sinusoidal positions); here by one drawn map for both.
+
+    Args:
+        std: standard deviation.
+        truncated: draw again beyond two standard deviations.
+        residual: scale the maps into the residual stream by 1/sqrt(2 n_layers).
+        scores: standard deviation of the maps to queries and keys.
+    """
+
+    def __init__(
+        self, *, std: float = 0.02, truncated: bool = False, residual: bool = False, scores: float = 0.05
+    ) -> None:
+        super().__init__(std=std, truncated=truncated, residual=residual)
+        self.scores = scores
+
+    def places(self, weight: Tensor) -> None:
+        with torch.no_grad():
+            weight.copy_(sinusoids(*weight.shape) * self.std * 2**0.5)  # sines have a mean square of 1/2
+
+    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> None:
+        with torch.no_grad():
+            query.mul_(self.scores / query.std())
+            heads = query.unflatten(0, (-1, d_key))
+            shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
+            key.copy_(heads[::shared].flatten(0, 1))
 
 
 @initializers.register("xavier")
@@ -137,6 +181,11 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
             initializer.filters(module.weight, generator)
         elif isinstance(module, nn.RNNBase):
             initialize_recurrence(module, initializer, generator)
+    for module in model.modules():
+        if isinstance(module, Learned):
+            initializer.places(module.table.weight)
+        elif isinstance(module, Attention) and not module.crosses and isinstance(module.query, IntoScores):
+            initializer.agreement(module.query.weight, module.key.weight, module.d_key)
 
 
 def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
