@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from zoo.blocks.mixer import mixers
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 
@@ -30,6 +31,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         | {"embeddings.shared": False, "heads": UNTIED},
     ),
     "a classifier": ("bert-nano", {"heads": ["classification"]}),
+    "rnn-attention-nano": ("rnn-attention-nano", {"decoder.cell": "lstm", "encoder.n_layers": 2}),
+    "a decoder of every mixer": (
+        "gpt2-nano",
+        {"mixer": [*mixers.names(), {"name": "convolution", "depthwise": True}], "n_layers": 4}
+        | {"attention.score": ["additive", "bilinear"]},
+    ),
 }
 
 
