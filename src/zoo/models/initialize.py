@@ -44,11 +44,13 @@ class Initializer(ABC):
         """What the maps to queries are multiplied by."""
         return 1.0
 
-    def places(self, weight: Tensor) -> None:
-        """Change the drawn table of learned positions, (max_length, d_model)."""
+    def places(self, drawn: Tensor) -> Tensor:
+        """A table of learned positions (max_length, d_model), given what `table` drew for it."""
+        return drawn
 
-    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> None:
-        """Change the drawn maps to queries and keys, (heads · d_key, d_model), of an attention to its own input."""
+    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
+        """The maps to queries and keys (heads · d_key, d_model) of an attention to its own input, given the drawn."""
+        return query, key
 
 
 initializers: Slot[Initializer] = Slot("initialize")
@@ -107,16 +109,14 @@ class Mimetic(Normal):
         super().__init__(std=std, truncated=truncated, residual=residual)
         self.scores = scores
 
-    def places(self, weight: Tensor) -> None:
-        with torch.no_grad():
-            weight.copy_(sinusoids(*weight.shape) * self.std * 2**0.5)  # sines have a mean square of 1/2
+    def places(self, drawn: Tensor) -> Tensor:
+        return sinusoids(*drawn.shape) * self.std * 2**0.5  # sines have a mean square of 1/2
 
-    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> None:
-        with torch.no_grad():
-            query.mul_(self.scores / query.std())
-            heads = query.unflatten(0, (-1, d_key))
-            shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
-            key.copy_(heads[::shared].flatten(0, 1))
+    def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
+        query = query * (self.scores / query.std())
+        heads = query.unflatten(0, (-1, d_key))
+        shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
+        return query, heads[::shared].flatten(0, 1)
 
 
 @initializers.register("xavier")
@@ -183,9 +183,19 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
             initialize_recurrence(module, initializer, generator)
     for module in model.modules():
         if isinstance(module, Learned):
-            initializer.places(module.table.weight)
-        elif isinstance(module, Attention) and not module.crosses and isinstance(module.query, IntoScores):
-            initializer.agreement(module.query.weight, module.key.weight, module.d_key)
+            replace(module.table.weight, initializer.places(module.table.weight))
+        elif isinstance(module, Attention) and not module.crosses:
+            query, key = module.query, module.key
+            if isinstance(query, IntoScores) and isinstance(key, nn.Linear):
+                found = initializer.agreement(query.weight, key.weight, module.d_key)
+                replace(query.weight, found[0])
+                replace(key.weight, found[1])
+
+
+def replace(parameter: Tensor, value: Tensor) -> None:
+    """Let a parameter begin with a value."""
+    with torch.no_grad():
+        parameter.copy_(value)
 
 
 def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
