@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.blocks.position import sinusoids
 from zoo.hub.facts import Facts
-from zoo.hub.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
+from zoo.hub.marian import COLUMNS, COPIES, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
 from zoo.hub.renaming import same
 from zoo.hub.requirements import UNSCALED, both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, key
@@ -59,4 +59,7 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    prefix="model.",
+    copies=COPIES,
+    lenient=("forced_eos_token_id",),
 )

@@ -144,11 +144,15 @@ target = Target(
             text=(None, "end"),
             requirements=(
                 Requirement("heads.language.bias", (False,)),
-                as_in("heads.language.scale", "heads.language.tied"),
+                Requirement(
+                    "heads.language.scale",
+                    lambda facts: (True, False) if facts["heads.language.tied"] == (True,) else (False,),
+                    "where the head has a matrix of its own",
+                ),
             ),
             keys=(
                 key("tie_word_embeddings", "heads.language.tied", default=True),
-                # transformers 5 writes it, beside a tie_word_embeddings that is always true
+                # of transformers 5; before, heads were scaled where they were tied
                 key(
                     "scale_decoder_outputs",
                     "heads.language.scale",
@@ -163,4 +167,5 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -1,0 +1,77 @@
+"""Encoder-decoders that transformers made, at random, mean the same after importing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.importing import import_folder
+from zoo.hub.reloading import Unrounded
+
+TOKENS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "vocab_size": 37}
+T5 = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
+OPUS = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "max_position_embeddings": 33,
+}
+OPUS |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 9, "decoder_ffn_dim": 11}
+ODD = {"d_model": 21, "encoder_attention_heads": 3, "decoder_attention_heads": 7, "activation_function": "relu"}
+V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+APART = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29}
+MODELS: list[tuple[str, dict[str, Any]]] = [
+    ("T5ForConditionalGeneration", T5),
+    ("T5ForConditionalGeneration", T5 | V1_1),
+    ("T5ForConditionalGeneration", T5 | {"num_layers": 1, "num_decoder_layers": 3, "d_kv": 5, "num_heads": 3}),
+    ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 9}),
+    ("PegasusForConditionalGeneration", OPUS),
+    ("PegasusForConditionalGeneration", OPUS | ODD | {"scale_embedding": True}),
+    ("MarianMTModel", OPUS | {"scale_embedding": True}),
+    ("MarianMTModel", OPUS | ODD | APART),
+    ("MarianMTModel", OPUS | APART | {"tie_word_embeddings": False}),
+]
+
+
+def made(name: str, config: dict[str, Any]) -> Any:
+    """A model of transformers; every parameter but its sinusoids is moved away from where it starts."""
+    torch.manual_seed(0)
+    cls = getattr(transformers, name)
+    model = cls(cls.config_class(**TOKENS, **config)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
+    return model
+
+
+def check(theirs: Any, folder: Path) -> None:
+    """Import it and compare, with sources of different length."""
+    theirs.save_pretrained(folder / "theirs")
+    import_folder(folder / "theirs", folder / "run")
+    model = load_checkpoint(folder / "run").model.double().eval()
+    source, tokens = torch.randint(4, 37, (2, 7)), torch.randint(4, 29, (2, 5))
+    there = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+    with Unrounded():
+        wanted = theirs.double()(source, attention_mask=there, decoder_input_ids=tokens).logits
+    torch.testing.assert_close(model(tokens, source, source_documents=there).logits, wanted, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "config"), MODELS)
+@torch.no_grad()
+def test_an_imported_model_gives_their_logits(name: str, config: dict[str, Any], tmp_path: Path):
+    check(made(name, config), tmp_path)
+
+
+@torch.no_grad()
+def test_a_head_of_its_own_is_imported_though_their_config_calls_it_tied(tmp_path: Path):
+    theirs = made("T5ForConditionalGeneration", T5 | V1_1)
+    theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(theirs.lm_head.weight))
+    check(theirs, tmp_path)
+    assert load_checkpoint(tmp_path / "run").model.heads["language"].output is not None
