@@ -13,6 +13,7 @@ COMMANDS = {
     "export": ("zoo.cli.export:export", "Write a checkpoint as a folder that plain transformers loads."),
     "push": ("zoo.cli.push:push", "Export a checkpoint and publish it on the Hugging Face hub, all at once."),
     "import": ("zoo.cli.import_:import_command", "Write a model of transformers as a run."),
+    "check": ("zoo.cli.check:check", "Say whether a run, a checkpoint, an export or a YAML file is whole."),
 }
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"

@@ -1,0 +1,57 @@
+"""Claims about `zoo check`: 0 whole, 1 broken, 2 a path that is nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+
+
+def test_a_run_its_checkpoint_and_its_files_are_whole(zoo: Zoo, run_of: RunOf):
+    run = run_of("lm")
+    said = zoo("check", run, "--json")
+    assert said.status == 0 and said.json["kind"] == "run" and said.json["whole"] and said.json["faults"] == []
+    assert any("the model has" in remark for remark in said.json["remarks"])
+    for name, kind in {"checkpoints/3": "checkpoint", "config.yaml": "model", "training.yaml": "training"}.items():
+        said = zoo("check", run / name)
+        assert (said.status, said.out.splitlines()[-1]) == (0, f"{run / name}: {kind}, whole")
+
+
+def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path):
+    copy = tmp_path / "run"
+    copy.mkdir()
+    (copy / "checkpoints").mkdir()
+    (copy / "config.yaml").write_bytes((run_of("lm") / "config.yaml").read_bytes())
+    said = zoo("check", copy)
+    assert said.status == 1 and "task.yaml: no such file" in said.out and "broken: " in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("base: bert-nano\nencoder: {norm: rmsnrm}\n", "unknown norm 'rmsnrm' (did you mean 'rmsnorm'?)"),
+        ("base: pydocs-lm\nmetrics: [acuracy]\n", "acuracy"),
+        ("steps: 3\nbatch: none\n", "training.batch"),
+        ("a: &x [1]\nb: *x\n", "aliases (*name) are not allowed"),
+        ("steps: [" * 4000, "my.yaml"),
+    ],
+)
+def test_a_file_with_a_mistake_is_broken(zoo: Zoo, tmp_path: Path, text: str, words: str):
+    (tmp_path / "my.yaml").write_text(text)
+    said = zoo("check", tmp_path / "my.yaml")
+    assert said.status == 1 and words in said.out
+
+
+def test_shipped_files_are_whole(zoo: Zoo):
+    root = Path(__file__).parents[2]
+    for name in ("configs/bert-nano.yaml", "tasks/pydocs-mlm.yaml", "tasks/numbers-words.yaml"):
+        assert zoo("check", root / name).status == 0
+
+
+def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):
+    assert zoo("check", tmp_path / "absent").status == 2
+    said = zoo("check", tmp_path)
+    assert said.status == 2 and "is neither of these: a run, a checkpoint" in said.err
