@@ -114,7 +114,7 @@ class Mimetic(Normal):
 
     def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
         query = query * (self.scores / query.std())
-        heads = query.unflatten(0, (-1, d_key))
+        heads = query.view(-1, d_key, query.shape[1])
         shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
         return query, heads[::shared].flatten(0, 1)
 
