@@ -12,13 +12,14 @@ WORKERS ?= 2
 export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help test lint types tests quickstart variants clean
+.PHONY: help test lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make test        check the style and the types, run the tests"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the table of variants anew, from the registry"
+	@echo "make versions    check exports of every target with three versions of transformers"
 	@echo "make clean       remove the virtual environment and every cache"
 
 test: lint types tests
@@ -39,6 +40,9 @@ quickstart: $(READY)
 
 variants: $(READY)
 	$(BIN)/python docs/variants.py
+
+versions: $(READY)
+	$(BIN)/python benchmarks/transformers_versions.py
 
 # torch alone comes first: with its exact version a wheel on disk is taken before any download
 $(READY): pyproject.toml constraints.txt

@@ -58,12 +58,14 @@ class Check:
     left: bool
 
 
-def reload_apart(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reload in a Python process of its own, where zoo cannot be imported and nothing reaches the network."""
+def reload_apart(
+    folder: Path, request: dict[str, Any], python: str = sys.executable
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Reload in a process of its own, of any Python, where zoo cannot be imported and nothing reaches the network."""
     with tempfile.TemporaryDirectory(prefix="zoo-export-") as place:
         asked = Path(place) / "request.json"
         asked.write_text(json.dumps(request), "utf-8")
-        command = [sys.executable, "-I", str(PROGRAM), str(folder), str(asked), place]
+        command = [python, "-I", str(PROGRAM), str(folder), str(asked), place]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:

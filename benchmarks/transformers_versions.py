@@ -1,0 +1,115 @@
+"""Exports of every native class, reloaded and compared by three versions of transformers, each in its own environment.
+
+    python benchmarks/transformers_versions.py
+
+Each environment gets a transformers of its own with all that it depends on; torch is this environment's. A small random
+model of every class is exported here, and the whole check of `zoo export` runs in each of them: logits, loss, greedy
+and beam output, ids of 1,000 lines, padding on both sides. It prints the largest differences of logits, in float32 and
+float64, and fails where a version disagrees.
+"""
+
+import argparse
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_training import tokenizers
+from zoo.hub.export import write_files
+from zoo.hub.exportable import Exportable
+from zoo.hub.samples import TEXTS
+from zoo.hub.target import NativeClass, Target
+from zoo.hub.targets import targets
+from zoo.hub.verify import reload_apart, verify
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+
+VERSIONS = ("4.57.*", "5.17.*", "5.23.*")
+VOCABULARY = 160
+PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # target -> a model that is one
+    "bert": ("bert-nano", {}),
+    "gpt2": ("gpt2-nano", {}),
+    "openai-gpt": ("gpt-nano", {}),
+    "marian": ("transformer-nano", {}),
+    "pegasus": ("transformer-nano", PRE_NORM),
+    "t5": ("t5-nano", {}),
+    "llama": ("gpt-modern-nano", {"decoder.position.base": 500.0}),
+    "mistral": ("gpt-modern-nano", {"decoder.attention.window": 5}),
+    "qwen3": ("gpt-modern-nano", {"decoder.attention.qk_norm": True, "decoder.attention.window": [None, 5]}),
+    "modernbert": ("bert-modern-nano", {"encoder.position.base": [500.0, 50.0, 50.0]}),
+}
+
+
+def environment(place: Path, version: str) -> str:
+    """The Python of an environment with this version of transformers, made where it is missing."""
+    folder = place / version.rstrip(".*")
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [str(python), "-m", "pip", "install", "-qq", f"transformers=={version}"]
+        subprocess.run(install, check=True)
+        own = subprocess.run(
+            [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        # read after its own packages, so that only what it lacks, as torch, comes from here
+        (Path(own) / "torch_from.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return str(python)
+
+
+def model_of(target: Target, chosen: NativeClass) -> Model:
+    """A small random model of a class, with no parameter as it began."""
+    name, sets = MODELS[target.name]
+    sizes = {"vocab_size": VOCABULARY, "heads": list(chosen.heads)}
+    pairs = [(tuple(path.split(".")), value) for path, value in {**sizes, **sets}.items()]
+    model = Model(load_settings(name, pairs)).initialize(0)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
+    """What each environment says of an export of a class: its largest differences, or what it got wrong."""
+    given, found = Exportable(model_of(target, chosen), tokenizer, heads=list(chosen.heads)), []
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), given, target, chosen)
+        for python in pythons:
+            try:
+                check = verify(Path(folder), given, target, chosen, partial(reload_apart, python=python))
+                found.append(" / ".join(f"{value:.0e}" for value in check.differences.values()))
+            except RuntimeError as error:
+                found.append(f"FAILED: {error}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environments", type=Path, default=Path("build/transformers"), help="where they lie")
+    parser.add_argument("--versions", nargs="+", default=list(VERSIONS))
+    parser.add_argument("--targets", nargs="+", default=list(targets), choices=list(targets))
+    given = parser.parse_args()
+    pythons = [environment(given.environments.absolute(), version) for version in given.versions]
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "bpe", "vocab_size": VOCABULARY - 10}), [*TEXTS, *TEXTS])
+    failed = False
+    print(f"| class | {' | '.join(given.versions)} |\n|---|{'---|' * len(pythons)}", flush=True)
+    for target in (targets[name] for name in given.targets):
+        for chosen in target.classes:
+            cells = compare(target, chosen, tokenizer, pythons)
+            failed |= any(cell.startswith("FAILED") for cell in cells)
+            print(f"| `{chosen.name}` | {' | '.join(cells)} |", flush=True)
+    sys.exit(int(failed))
+
+
+if __name__ == "__main__":
+    main()
