@@ -1,0 +1,73 @@
+"""Claims about metrics.jsonl: cut back to a mark, and any change of what a mark knows is found."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoo.runs.metrics import Mark, MetricsLog, read_metrics
+
+
+def write(path: Path, *steps: int, mark: Mark = Mark()) -> Mark:
+    log = MetricsLog(path, mark)
+    for step in steps:
+        log.append({"step": step})
+    found = log.mark()
+    log.close()
+    return found
+
+
+def test_a_log_that_goes_on_from_a_mark_is_the_log_that_never_stopped(tmp_path: Path):
+    mark = write(tmp_path / "a", 1, 2)
+    write(tmp_path / "a", 3, mark=mark)
+    again = write(tmp_path / "a", 3, 4, mark=mark)
+    assert again == write(tmp_path / "b", 1, 2, 3, 4)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert [line["step"] for line in read_metrics(tmp_path / "a", again)] == [1, 2, 3, 4]
+
+
+def test_what_a_kill_left_of_the_last_line_is_dropped(tmp_path: Path):
+    mark = write(tmp_path / "a", 1)
+    with (tmp_path / "a").open("ab") as log:
+        log.write(b'{"step": 2}\n{"st')
+    assert [line["step"] for line in read_metrics(tmp_path / "a", mark)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b"2", b"3", "its first 24 bytes are not what was written"),
+        (b'{"step": 2}\n', b"", "it has 12 bytes, at the checkpoint it had 24"),
+        (b"\n", b" ", "are not what was written"),
+    ],
+)
+def test_a_change_before_the_mark_is_found(tmp_path: Path, old: bytes, new: bytes, words: str):
+    mark = write(tmp_path / "a", 1, 2)
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().replace(old, new))
+    with pytest.raises(ValueError, match=f"a: is damaged, .*{words}"):
+        read_metrics(tmp_path / "a", mark)
+
+
+def test_a_line_that_is_no_map_is_named(tmp_path: Path):
+    (tmp_path / "a").write_bytes(b'{"step": 1}\nNaN\n')
+    with pytest.raises(ValueError, match="a: line 2: is damaged, it is not JSON"):
+        read_metrics(tmp_path / "a", Mark())
+    with pytest.raises(ValueError, match="absent: No such file"):
+        read_metrics(tmp_path / "absent", Mark())
+
+
+def test_a_shorter_log_loses_its_torn_line_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    mark = write(tmp_path / "a", 1, 2)
+    os.truncate(tmp_path / "a", 15)
+    write(tmp_path / "a", 3, mark=mark)
+    assert (tmp_path / "a").read_bytes() == b'{"step": 1}\n{"step": 3}\n'
+    assert "is shorter than when the checkpoint was written" in caplog.text
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path):
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    log = MetricsLog(tmp_path / "a", Mark())
+    log.file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
+    with pytest.raises(RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are whole"):
+        log.append({"step": 1})
