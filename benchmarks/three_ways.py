@@ -1,0 +1,214 @@
+"""Recurrence, convolution and self-attention side by side: cost against length, path length, and quality.
+
+    python benchmarks/three_ways.py
+    python benchmarks/three_ways.py --train runs/three-ways --model gpt2-tiny --task wikitext2-lm --steps 1000
+
+The first command measures one layer of each mixer, forward and backward, on one document: milliseconds (the shortest
+of several), the bytes that the backward pass keeps, and how many layers it takes until the last place depends on the
+first. The second one also trains the same model with each mixer (`zoo pretrain`, the same number of parameters but for
+rounding, the same steps; runs that are there already are read). Both write docs/pictures/three-ways.json, and
+three-ways.png beside it.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from zoo.blocks.attention import FullAttention
+from zoo.blocks.documents import View
+from zoo.blocks.mixer import Mixer, mixers
+from zoo.models.cost import on_meta, parameters
+from zoo.models.settings import load_settings
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+KERNEL = 4  # a convolution of four taps has as many parameters as attention's four maps
+Figures = dict[str, Any]
+Curves = dict[str, list[float]]
+
+
+def ways(d_model: int) -> dict[str, Any]:
+    """The mixers, each with about 4 d_model^2 parameters: a GRU of width s has 4 d_model s + 3 s^2."""
+    return {
+        "attention": "attention",
+        "convolution": {"name": "convolution", "kernel": KERNEL},
+        "recurrent": {"name": "recurrent", "d_state": 2 * d_model // 3},
+    }
+
+
+def build(choice: Any, d_model: int) -> Mixer:
+    return mixers.build(choice, d_model, True, lambda: FullAttention(d_model, max(1, d_model // 32)))
+
+
+def one_document(length: int) -> View:
+    ones = torch.ones(1, length, dtype=torch.long)
+    return View(ones, torch.arange(length)[None], ones, causal=True, plain=True)
+
+
+def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:
+    """The shortest time of a forward and a backward pass: whatever else the machine does only adds to it."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        mixer(x, view.afresh(), [] if eager else None).sum().backward()
+        seconds.append(time.perf_counter() - start)
+    return 1000 * min(seconds)
+
+
+def kept_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
+    """What a forward pass keeps for the backward one, each storage once, parameters not counted."""
+    own = {p.untyped_storage().data_ptr() for p in mixer.parameters()}
+    kept: dict[int, int] = {}
+    alive = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+            alive.append(tensor)  # an address is not given twice
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = mixer(x, view, [] if eager else None)
+    del out
+    return sum(kept.values())
+
+
+def measure_cost(lengths: list[int], d_model: int, repeats: int) -> dict[str, Curves]:
+    """Time and memory of each way at each length; attention also with its weights written out."""
+    found: dict[str, Curves] = {}
+    sides = [(name, choice, False) for name, choice in ways(d_model).items()]
+    for name, choice, eager in [*sides, ("attention, weights kept", "attention", True)]:
+        mixer = build(choice, d_model)
+        found[name] = {"milliseconds": [], "megabytes": []}
+        for length in lengths:
+            x, view = torch.randn(1, length, d_model, requires_grad=True), one_document(length)
+            found[name]["megabytes"].append(kept_bytes(mixer, x, view.afresh(), eager) / 1e6)
+            found[name]["milliseconds"].append(milliseconds(mixer, x, view, eager, repeats))
+            print(f"{name:>24} {length:6} {found[name]['milliseconds'][-1]:9.2f} ms", flush=True)
+    return found
+
+
+def layers_needed(choice: Any, length: int) -> int:
+    """How many layers of a mixer it takes until the last place depends on the first."""
+    torch.manual_seed(0)
+    x, view = torch.randn(1, length, 6, dtype=torch.float64, requires_grad=True), one_document(length)
+    states, layers = x, 0
+    while True:
+        states, layers = build(choice, 6).double()(states, view), layers + 1
+        (gradient,) = torch.autograd.grad(states[0, -1].sum(), x, retain_graph=True)
+        if gradient[0, 0].any():
+            return layers
+
+
+def measure_paths(lengths: list[int]) -> dict[str, list[int]]:
+    """Layers on the path from the first to the last place."""
+    return {name: [layers_needed(choice, length) for length in lengths] for name, choice in ways(6).items()}
+
+
+def train(folder: Path, options: argparse.Namespace) -> dict[str, Figures]:
+    """Validation losses of the same model with each way, from true runs."""
+    found: dict[str, Figures] = {}
+    for name, choice in ways(load_settings(options.model).d_model).items():
+        run = folder / name
+        if not (run / "metrics.jsonl").exists():
+            every = max(1, options.steps // 10)
+            sets = [f"decoder.mixer={json.dumps(choice)}", f"training.steps={options.steps}"]
+            sets += [f"training.evaluate_every={every}", "training.save_every=0", "task.metrics=[]"]
+            zoo("pretrain", options.model, options.task, "-o", str(run), *(w for s in sets for w in ("--set", s)))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        judged = [line for line in lines if "validation/loss" in line]
+        found[name] = {
+            "parameters": parameters(on_meta(load_settings(str(run / "config.yaml")))),
+            "steps": [line["step"] for line in judged],
+            "loss": [line["validation/loss"] for line in judged],
+            "tokens_per_second": statistics.median(line["tokens_per_second"] for line in lines[1:]),
+        }
+    return found
+
+
+def zoo(*words: str) -> None:
+    """Run a command as a user would."""
+    print("zoo", *words, flush=True)
+    subprocess.run([sys.executable, "-m", "zoo", *words], check=True)
+
+
+def draw(figures: Figures, path: Path) -> None:
+    """Panels of time, memory and path, and of quality where it was trained."""
+    count = 4 if "quality" in figures else 3
+    panels, cost = plt.subplots(1, count, figsize=(4.3 * count, 4))[1], figures["cost"]
+    for panel, key, title in (
+        (panels[0], "milliseconds", "time of a layer, ms"),
+        (panels[1], "megabytes", "kept for the backward pass, MB"),
+    ):
+        curves = {name: curve[key] for name, curve in cost["ways"].items()}
+        draw_lines(panel, cost["lengths"], curves, title, "length, tokens")
+    paths = figures["paths"]
+    layers = {**paths["layers"], "steps inside the recurrent layer": paths["lengths"]}
+    draw_lines(panels[2], paths["lengths"], layers, "layers from the first place to the last", "length, tokens")
+    if "quality" in figures:
+        for name, run in figures["quality"]["ways"].items():
+            panels[3].plot(run["steps"], run["loss"], label=f"{name}, {run['parameters'] / 1e6:.2f} M parameters")
+        panels[3].set(title="validation loss, nats a token", xlabel="steps")
+    for panel in panels:
+        panel.legend(fontsize=7)
+        panel.grid(alpha=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plt.tight_layout()
+    plt.savefig(path, dpi=90)
+    plt.close()
+
+
+def draw_lines(panel: Axes, at: list[int], curves: dict[str, Any], title: str, below: str) -> None:
+    """Curves over lengths, both axes in powers of two or ten."""
+    for name, curve in curves.items():
+        panel.plot(at, curve, marker="o", markersize=3, label=name)
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    panel.set(title=title, xlabel=below)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 2048, 4096])
+    parser.add_argument("--d-model", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--train", type=Path, help="folder of the runs")
+    parser.add_argument("--model", default="gpt2-tiny")
+    parser.add_argument("--task", default="wikitext2-lm")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
+    options = parser.parse_args()
+    file = options.pictures / "three-ways.json"
+    figures: Figures = json.loads(file.read_text()) if file.exists() else {}
+    machine = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    if options.train is None or "cost" not in figures:
+        measured = measure_cost(options.lengths, options.d_model, options.repeats)
+        figures["cost"] = {
+            "machine": machine, "d_model": options.d_model, "lengths": options.lengths, "ways": measured
+        }  # fmt: skip
+        paths = [8, 16, 32, 64, 128]
+        figures["paths"] = {"lengths": paths, "layers": measure_paths(paths)}
+    if options.train is not None:
+        settings = {"model": options.model, "task": options.task, "machine": machine}
+        figures["quality"] = {**settings, "ways": train(options.train, options)}
+    options.pictures.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(figures, indent=1) + "\n")
+    draw(figures, options.pictures / "three-ways.png")
+
+
+if __name__ == "__main__":
+    main()

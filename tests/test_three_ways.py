@@ -1,0 +1,46 @@
+"""What the comparison of the three mixers measures: the same parameters, how paths grow, and what is kept."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "three_ways.py"
+
+
+@pytest.fixture(scope="module")
+def three_ways() -> Any:
+    pytest.importorskip("matplotlib", reason="the benchmark draws with matplotlib")
+    spec = importlib.util.spec_from_file_location("three_ways", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_three_have_as_many_parameters_to_within_a_percent(three_ways: Any):
+    counts = {
+        name: sum(p.numel() for p in three_ways.build(choice, 256).parameters())
+        for name, choice in three_ways.ways(256).items()
+    }
+    assert max(counts.values()) < 1.01 * min(counts.values())
+
+
+def test_paths_grow_with_the_length_for_convolutions_only(three_ways: Any):
+    layers = three_ways.measure_paths([4, 5, 13])
+    assert layers == {"attention": [1, 1, 1], "convolution": [1, 2, 4], "recurrent": [1, 1, 1]}
+
+
+def test_weights_written_out_are_kept_and_grow_with_the_square_of_the_length(three_ways: Any):
+    attention, kept = three_ways.build("attention", 64), {}
+    for length in (64, 128):
+        x = torch.randn(1, length, 64, requires_grad=True)
+        view = three_ways.one_document(length)
+        for eager in (False, True):
+            kept[length, eager] = three_ways.kept_bytes(attention, x, view.afresh(), eager)
+    n_heads = 2
+    assert kept[128, False] < 2.1 * kept[64, False]
+    assert kept[128, True] - kept[128, False] >= n_heads * 128**2 * 4
+    assert kept[128, True] - kept[128, False] > 3.5 * (kept[64, True] - kept[64, False])
