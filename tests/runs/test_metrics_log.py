@@ -7,8 +7,10 @@ import pytest
 
 from zoo.runs.metrics import Mark, MetricsLog, read_metrics
 
+START = Mark()
 
-def write(path: Path, *steps: int, mark: Mark = Mark()) -> Mark:
+
+def write(path: Path, *steps: int, mark: Mark = START) -> Mark:
     log = MetricsLog(path, mark)
     for step in steps:
         log.append({"step": step})
@@ -68,6 +70,6 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
     log = MetricsLog(tmp_path / "a", Mark())
-    log.file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
+    log.file = open("/dev/full", "ab", buffering=0)
     with pytest.raises(RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are whole"):
         log.append({"step": 1})
