@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,26 @@ class Server:
         self.ended: dict[int, int] = {}
         assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
 
-    def start(self, folder: Path, count: int, **request: Any) -> Ranks:
-        """Begin processes that train in a folder."""
+    def start(self, folder: Path, count: int, machines: Sequence[Mapping[str, str]] = (), **request: Any) -> Ranks:
+        """Begin processes that train in a folder.
+
+        Args:
+            machines: the environment of each machine, which the processes are dealt out to; none: they share this one.
+        """
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
         shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         shared |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-        environments = [{**shared, "RANK": str(r), "LOCAL_RANK": str(r)} for r in range(count)]
+        environments = [
+            {
+                **shared,
+                "RANK": str(r),
+                "LOCAL_RANK": str(r),
+                **(machines[r * len(machines) // count] if machines else {}),
+            }
+            for r in range(count)
+        ]
         logs = [folder.with_name(f"{folder.name}-{r}-{time.monotonic_ns()}.log") for r in range(count)]
         full = {"folder": str(folder), "environments": environments, "logs": [str(log) for log in logs], **request}
         assert self.process.stdin is not None

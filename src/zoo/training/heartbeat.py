@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -130,8 +131,18 @@ class Heart:
         """Tell the others that this process fails, and why; the first one to say so counts."""
         what = f"{self.name(self.process)} failed: {message}"
         failure = {"process": self.process, "what": what, "raised": True, "signal": signal}
-        with suppress(RuntimeError):
-            self.store.compare_set("failed", "", json.dumps(failure))
+        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(failure)))
+
+    def attempt(self, work: Callable[[], object]) -> None:
+        """Do something with the store, but do not wait for one that does not answer."""
+
+        def quietly() -> None:
+            with suppress(RuntimeError):
+                work()
+
+        thread = threading.Thread(target=quietly, daemon=True, name="zoo-heart-word")
+        thread.start()
+        thread.join(OFTEN)
 
     def bury(self, trouble: Trouble) -> None:
         """Kill another process of this machine that is stopped: nothing else would end it."""
@@ -153,5 +164,4 @@ class Heart:
         self.over.set()
         self.thread.join(self.every + OFTEN)
         if done:
-            with suppress(RuntimeError):
-                self.store.set(f"beat/{self.process}", LEFT)
+            self.attempt(lambda: self.store.set(f"beat/{self.process}", LEFT))
