@@ -33,13 +33,16 @@ def launch(folder: Path, steps: int, *more: str) -> None:
 def test_two_processes_train_as_one_does_and_resume(tmp_path: Path):
     training = settings(steps=8, micro_batch=2, save_every=0, evaluate_every=0)
     model, _ = train_tiny(tmp_path / "one", training)
-    launch(tmp_path / "two", 5)
+    train_tiny(tmp_path / "two", settings(steps=2, micro_batch=2, save_every=0, evaluate_every=0))
+    launch(tmp_path / "two", 5, "resume")
     launch(tmp_path / "two", 8, "resume")
     one, two = ([json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()] for name in ("one", "two"))
     assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], abs=1e-5)
     assert [line["gradient_norm"] for line in two] == pytest.approx([line["gradient_norm"] for line in one], abs=1e-5)
     torch.testing.assert_close(open_run(tmp_path / "two").weights["hidden.weight"], model.hidden.weight.detach())
     assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
+    positions = [open_run(tmp_path / name).checkpoint.state["position"] for name in ("one", "two")]
+    assert positions[0] == positions[1] and positions[0]["seen"], "the same examples in the same order"
 
 
 def test_a_launch_of_which_one_process_joined_is_refused(tmp_path: Path):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TinyModel, equal, lines, losses, settings, tensors, train_tiny
+from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, train_tiny
 
 from zoo.runs.saved import open_run
-from zoo.training.judging import Watch
+from zoo.training.judging import Validation, Watch
 from zoo.training.stopping import Stopped
 
 
@@ -74,3 +74,40 @@ def test_a_signal_finishes_the_step_and_saves(tmp_path: Path, number: signal.Sig
     assert open_run(tmp_path / "stopped").step == 4
     train_tiny(tmp_path / "stopped", training, TinyModel(dropout=0.5), resume=True)
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "stopped"))
+
+
+def test_another_micro_batch_sees_the_same_examples(tmp_path: Path):
+    train_tiny(tmp_path / "one", settings(steps=6, micro_batch=2))
+    train_tiny(tmp_path / "two", settings(steps=3, micro_batch=2))
+    train_tiny(tmp_path / "two", settings(steps=6, micro_batch=5), resume=True)
+    one, two = (open_run(tmp_path / name).checkpoint.state["position"] for name in ("one", "two"))
+    assert one == two and one["seen"]
+    assert losses(tmp_path / "one") == pytest.approx(losses(tmp_path / "two"), rel=1e-5)
+
+
+def test_other_examples_are_told_apart(tmp_path: Path):
+    train_tiny(tmp_path / "one", settings(steps=3, batch=4))
+    train_tiny(tmp_path / "two", settings(steps=3, batch=5))
+    train_tiny(tmp_path / "three", settings(steps=6, batch=2))
+    one, two, three = (open_run(tmp_path / name).checkpoint.state["position"] for name in ("one", "two", "three"))
+    assert one["seen"] != two["seen"] and one == three, "the hash is of the examples, not of the steps"
+
+
+def test_a_run_that_stopped_for_want_of_progress_is_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    judge = Watch(Validation(lambda model: {"score": 1.0}, "score"))
+    stopped = settings(steps=9, evaluate_every=1, patience=2)
+    train_tiny(tmp_path, stopped, watch=judge)
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    _, state = train_tiny(tmp_path, stopped, resume=True, watch=judge)
+    assert (state.step, state.stale) == (3, 2) and "already complete: 3 of 9 steps" in caplog.text
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+def test_resuming_takes_no_longer_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    train_tiny(tmp_path, settings(steps=2))
+    taken: list[int] = []
+    take = TinyRows.take
+    monkeypatch.setattr(TinyRows, "take", lambda self, n: taken.append(self.position.row) or take(self, n))
+    train_tiny(tmp_path, settings(steps=3), resume=True)
+    assert taken == [10], "no row before the position is made again"

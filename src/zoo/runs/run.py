@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo.config import Tree, to_yaml
 from zoo.registry import plain
 from zoo.runs.checkpoint import Checkpoint, Content, latest, prune, steps, whole, write_checkpoint
-from zoo.runs.files import ASIDE, digest, remove_stray, replace_file, to_json
+from zoo.runs.files import ASIDE, digest, refuse_outside, remove_stray, replace_file, to_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
@@ -116,6 +116,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
         ValueError: the folder holds something else, another process trains in it, or the settings differ.
     """
     check_folder(folder, resume)
+    refuse_outside(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder)
@@ -143,7 +144,9 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         set_aside_broken(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest that is whole", folder, checkpoint.step)
     for name, data in content.items():
-        replace_file(folder / name, data)
+        # what a checkpoint was trained with stays as it was to the byte; the checkpoint knows its hash
+        if checkpoint is None or name not in checkpoint.run_files:
+            replace_file(folder / name, data)
     replace_file(folder / ENVIRONMENT, to_json(environment))
     return Run(folder, checkpoint, lock)
 

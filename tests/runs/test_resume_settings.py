@@ -1,0 +1,105 @@
+"""Claims about resuming with other settings: every key is refused by its name, but for those that may change."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo import config
+from zoo.data.task import load_task
+from zoo.models.settings import dump_settings, load_settings
+from zoo.runs.resume import compare, set_aside_broken
+from zoo.runs.run import RunFiles, create_run
+from zoo.runs.saved import open_run
+from zoo.training.settings import MAY_CHANGE, Training, fix_training
+
+TREES = {
+    "config": dump_settings(load_settings("transformer-nano")),
+    "task": load_task("numbers-words").plain(),
+    "training": config.dump(fix_training(Training(), rows=10, d_model=8)),
+    "data": {"train": "ab", "validation": "cd"},
+}
+
+
+def leaves(tree: Mapping[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every value in a tree."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*place, key))
+        else:
+            yield (*place, key)
+
+
+def with_other(tree: Any, path: tuple[str, ...]) -> Any:
+    """A tree in which one value is another one."""
+    return {**tree, path[0]: with_other(tree[path[0]], path[1:])} if path else "something else"
+
+
+def files(**trees: Any) -> RunFiles:
+    found = {**TREES, **trees}
+    return RunFiles(found["config"], found["task"], found["training"], {}, {}, found["data"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a checkpoint."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    with create_run(folder, files()) as run:
+        run.save(1, {"weights": {}}, {})
+    return folder
+
+
+KEYS = [(name, path) for name, tree in TREES.items() for path in leaves(tree)]
+
+
+@pytest.mark.parametrize(("name", "path"), KEYS, ids=lambda value: value if isinstance(value, str) else ".".join(value))
+def test_every_key_is_refused_by_its_name_or_reported(
+    folder: Path, caplog: pytest.LogCaptureFixture, name: str, path: tuple[str, ...]
+):
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    key = ".".join(path)
+    other = files(**{name: with_other(TREES[name], path)})
+    if name == "training" and path[0] in MAY_CHANGE:
+        create_run(folder, other, resume=True, may_change=MAY_CHANGE).close()
+        assert f"continues with another {key}: " in caplog.text and MAY_CHANGE[path[0]] in caplog.text
+        return
+    if path[0] == "training":  # a section that training.yaml has in full
+        create_run(folder, other, resume=True, may_change=MAY_CHANGE).close()
+        assert open_run(folder).step == 1
+        return
+    with pytest.raises(ValueError, match="cannot be resumed with other settings") as refused:
+        create_run(folder, other, resume=True, may_change=MAY_CHANGE)
+    assert f"{name}.{'json' if name == 'data' else 'yaml'}: {key}: " in str(refused.value)
+    assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_what_may_change_are_settings() -> None:
+    assert MAY_CHANGE.keys() < TREES["training"].keys()
+    assert not MAY_CHANGE.keys() & {"batch", "seed", "learning_rate", "schedule", "optimizer", "precision", "ema"}
+
+
+def test_settings_are_compared_with_those_of_the_checkpoint(folder: Path) -> None:
+    longer = files(training={**TREES["training"], "steps": 7})
+    create_run(folder, longer, resume=True, may_change=MAY_CHANGE).close()
+    with create_run(folder, files(), resume=True, may_change={}) as run:  # nothing was saved with 7 steps
+        assert run.checkpoint is not None
+        with pytest.raises(ValueError, match="training.yaml: steps: 1000 -> 7"):
+            compare(folder, run.checkpoint, longer.content(), {})
+
+
+def test_a_run_that_an_older_zoo_began_knows_no_data(tmp_path: Path) -> None:
+    with create_run(tmp_path, files(data={})) as run:
+        run.save(1, {"weights": {}}, {})
+    create_run(tmp_path, files(), resume=True).close()
+
+
+def test_a_checkpoint_that_breaks_twice_is_set_aside_twice(tmp_path: Path) -> None:
+    with create_run(tmp_path, files()) as run:
+        run.save(1, {"weights": {}}, {})
+    for _ in range(2):
+        (tmp_path / "checkpoints" / "2").mkdir()
+        with create_run(tmp_path, files(), resume=True) as run:
+            assert run.checkpoint is not None
+            set_aside_broken(run.checkpoint)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "2.broken"]
