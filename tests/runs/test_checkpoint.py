@@ -93,7 +93,7 @@ def test_a_checkpoint_of_the_first_format_is_read(tmp_path: Path):
     assert (found.mark, found.training, found.state) == (Mark(21, None), None, {"step": 3})
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"a": NaN}', '{"a": 1, "a": 2}'])
+@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"a": NaN}', '{"a": 1e999}', '{"a": 1, "a": 2}'])
 def test_a_manifest_that_is_no_map_is_refused(tmp_path: Path, text: str):
     write(tmp_path, 3)
     (tmp_path / "3" / "manifest.json").write_text(text)

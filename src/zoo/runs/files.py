@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -99,13 +100,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, place: str) -> dict[str, Any]:
-    """One map in strict JSON: no NaN, no infinities, no key twice.
+    """One map in strict JSON: no NaN, no infinities (`1e999` is one), no key twice.
 
     Raises:
         ValueError: it is none.
     """
     try:
-        tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant)
+        tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place}: is damaged, it is not JSON ({error})") from None
     if not isinstance(tree, dict):
@@ -122,3 +123,22 @@ def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is larger than any number")
+    return number
+
+
+def refuse_outside(folder: Path) -> None:
+    """Refuse a run with a link that leads out of it: what lies elsewhere is not this run's.
+
+    Raises:
+        ValueError: there is such a link.
+    """
+    root = folder.resolve()
+    for path in (path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern)):
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
+            raise ValueError(f"{path}: leads out of the run, and nothing outside of it is read or written")
