@@ -41,7 +41,7 @@ def disturb(model: Model) -> Model:
 Build = Callable[..., Exportable]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def build(trained: dict[str, Tokenizer]) -> Build:
     """A small model of a config, changed by `sets` (dotted path -> value), with a tokenizer."""
 

@@ -136,6 +136,19 @@ class Tokenizer:
         """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
         return np.array(self.backend.encode(text, add_special_tokens=False).ids, dtype=np.int64)
 
+    def begin(self, text: str) -> list[int]:
+        """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.
+
+        Raises:
+            ValueError: there is nothing to begin with.
+        """
+        if self.backend.post_processor is None:
+            return [self.roles.id("start"), *self.encode([text])[0].tolist()]
+        encoding = self.ordinary.encode(text, add_special_tokens=True)
+        written = [i for i, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not special]
+        ahead = encoding.special_tokens_mask.index(0) if written else len(encoding.ids)
+        return [*encoding.ids[:ahead], *written] or [self.roles.id("start")]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, role tokens left out."""
         silent = {self.vocabulary[token] for token in self.role_tokens.values()}

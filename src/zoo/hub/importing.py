@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.data.task import read_task
 from zoo.data.tokenizer import Tokenizer
 from zoo.hub.config_reading import (
     CONFIG,
@@ -108,8 +109,10 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > settings.vocab_size:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{source}: {sizes}; they do not belong together")
+    task = task_of(settings, labels)
+    read_task(task, place)  # what a run cannot be read with is refused before it is written
     tensors = complete(settings, read.tensors) if read.missing else read.tensors
-    write_run(folder, settings, task_of(settings, labels), tensors, tokenizer, source)
+    write_run(folder, settings, task, tensors, tokenizer, source)
     return ImportReport(
         folder,
         target.name,
@@ -147,7 +150,7 @@ def objective_of(head: str, stream: Stream) -> str:
 def trains(mixture: Mixture, name: str, stream: Stream) -> bool:
     """Whether an objective suits a model."""
     try:
-        mixture.check(stream, forms[form_of([name], ())].source)
+        mixture.check(stream, forms[form_of([name], ())])
     except ValueError:
         return False
     return True

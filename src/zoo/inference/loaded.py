@@ -9,7 +9,7 @@ from zoo.data.task import Task, read_task
 from zoo.data.tokenizer import Tokenizer
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
-from zoo.models.settings import parse_settings
+from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
@@ -68,10 +68,8 @@ def load_run(saved: SavedRun) -> Loaded:
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
-    place = str(saved.folder / "config.yaml")
-    settings, weights = parse_settings(saved.config, place=place), saved.weights
-    Bounds.of(tensor.numel() for tensor in weights.values()).check(saved.config, place)
-    refuse_larger(on_meta(settings), weights)
+    settings, weights = parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights
+    check_sizes(saved, settings, weights)
     model = Model(settings)
     load_tensors(model, weights)
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
@@ -82,8 +80,14 @@ def load_run(saved: SavedRun) -> Loaded:
     return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
 
 
-def refuse_larger(model: Model, weights: Mapping[str, Tensor]) -> None:
-    """Refuse a model that its weights cannot fill, before memory is taken for it."""
+def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a model that a run's weights cannot fill, before memory is taken for it.
+
+    Raises:
+        ValueError: its sizes are not those of the weights.
+    """
+    Bounds.of(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
+    model = on_meta(settings)
     refuse(wrong_shapes(named_tensors(model), weights))
     needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())
     if needed > 2 * given + SMALL:  # what lacks less is named tensor by tensor

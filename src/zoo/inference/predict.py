@@ -75,9 +75,8 @@ class Continue(Predictor):
     def predict(
         self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
     ) -> list[Prediction]:
-        roles = loaded.tokenizer.roles
-        prompts = [[roles.id("start"), *ids.tolist()] for ids in loaded.tokenizer.encode(texts)]
-        written = generate(loaded.model, prompts, settings, roles.end)
+        prompts = [loaded.tokenizer.begin(text) for text in texts]
+        written = generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end)
         decoded = [loaded.tokenizer.decode([*p, *g.tokens]) for p, g in zip(prompts, written, strict=True)]
         return [Prediction(t, d, g.score) for t, d, g in zip(texts, decoded, written, strict=True)]
 
@@ -114,9 +113,10 @@ class Classify(Predictor):
     def predict(
         self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
     ) -> list[Prediction]:
-        if "pair" in loaded.task.columns and pairs is None:
+        known = loaded.task.columns  # empty: an imported model's, which has seen what nobody knows here
+        if "pair" in known and pairs is None:
             raise ValueError("--pair: this checkpoint classifies pairs; give the second text")
-        if "pair" not in loaded.task.columns and pairs is not None:
+        if known and "pair" not in known and pairs is not None:
             raise ValueError("--pair: this checkpoint classifies single texts; leave it out")
         encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
         examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)

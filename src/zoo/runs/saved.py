@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import digest, read_json
+from zoo.runs.files import digest, read_json, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Line, read_metrics
 
@@ -80,6 +80,7 @@ def open_run(path: Path) -> SavedRun:
     folder = run_of(path)
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
+    refuse_outside(folder)
     checkpoint = best(folder) if path.absolute() == folder else named(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zoo.data.rows import Rows
 from zoo.data.tokenizer import Tokenizer
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import check_sizes, stream_of
 from zoo.models.cost import on_meta
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
@@ -37,6 +37,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     plan = make_plan(request, {})
     about_heads, others = split_heads(request.model_sets)
     first = parse_settings(saved.config, others, place)
+    check_sizes(saved, first, saved.weights)
 
     def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))

@@ -1,0 +1,148 @@
+"""Models of transformers with random weights and odd sizes, saved as strangers save them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from hypothesis import strategies as st
+
+Sizes = dict[str, Any]
+DTYPES = {"float32": 1e-5, "float64": 1e-10}
+
+
+@dataclasses.dataclass(frozen=True)
+class Stranger:
+    """A class of transformers with settings of its own.
+
+    Args:
+        outputs: our head -> the field of theirs with its logits.
+    """
+
+    class_name: str
+    sizes: Sizes
+    outputs: dict[str, str]
+
+    def make(self) -> Any:
+        """The model, with every weight moved away from where it begins."""
+        torch.manual_seed(0)
+        cls = getattr(transformers, self.class_name)
+        model = cls._from_config(cls.config_class(**self.sizes), attn_implementation="eager")
+        with torch.no_grad():
+            for parameter in filter(lambda parameter: parameter.requires_grad, model.parameters()):
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        return model.eval()
+
+    def save(self, folder: Path) -> Any:
+        model = self.make()
+        model.save_pretrained(folder)
+        return model
+
+
+def widths() -> st.SearchStrategy[tuple[int, int]]:
+    """Heads, and a width that they divide."""
+    return st.tuples(st.integers(1, 5), st.sampled_from([2, 3, 4, 5, 7])).map(lambda pair: (pair[0], pair[0] * pair[1]))
+
+
+def sizes(draw: Any, **names: Any) -> Sizes:
+    return {name: draw(value) if isinstance(value, st.SearchStrategy) else value for name, value in names.items()}
+
+
+SMALL = st.integers(1, 3)
+VOCABULARY = st.integers(11, 97)
+WIDE = st.integers(3, 33)
+PLACES = st.integers(9, 40)
+SHARE = st.sampled_from([0.0, 0.1, 0.25])
+EPS = st.sampled_from([1e-12, 1e-5, 1e-3])
+WORDS = st.sampled_from(["gelu", "gelu_new", "relu", "silu", "swish", "gelu_pytorch_tanh"])
+
+
+@st.composite
+def bert(draw: Any) -> Stranger:
+    heads, width = draw(widths())
+    common = sizes(
+        draw,
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        num_attention_heads=heads,
+        num_hidden_layers=SMALL,
+        intermediate_size=WIDE,
+        max_position_embeddings=PLACES,
+        type_vocab_size=2,
+        hidden_act=WORDS,
+        layer_norm_eps=EPS,
+        hidden_dropout_prob=SHARE,
+    )
+    classes = {
+        "BertForPreTraining": {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+        "BertForMaskedLM": {"masked_lm": "logits"},
+        "BertForNextSentencePrediction": {"next_sentence": "logits"},
+        "BertForSequenceClassification": {"classification": "logits"},
+    }
+    name = draw(st.sampled_from(list(classes)))
+    labels = {"num_labels": draw(st.integers(2, 5))} if "classification" in classes[name] else {}
+    return Stranger(name, {**common, **labels}, classes[name])
+
+
+@st.composite
+def gpt2(draw: Any, family: str = "GPT2") -> Stranger:
+    heads, width = draw(widths())
+    common = sizes(
+        draw,
+        vocab_size=VOCABULARY,
+        n_embd=width,
+        n_head=heads,
+        n_layer=SMALL,
+        n_positions=PLACES,
+        layer_norm_epsilon=EPS,
+        tie_word_embeddings=st.booleans(),
+        pad_token_id=0,
+    )
+    if family == "GPT2":
+        common |= sizes(draw, n_inner=st.none() | WIDE, activation_function=WORDS, bos_token_id=1, eos_token_id=2)
+    else:
+        common |= sizes(draw, afn=st.sampled_from(["gelu", "relu", "silu"]))
+    if draw(st.booleans()):
+        return Stranger(f"{family}LMHeadModel", common, {"language": "logits"})
+    labels = {"num_labels": draw(st.integers(2, 5))}
+    return Stranger(f"{family}ForSequenceClassification", {**common, **labels}, {"classification": "logits"})
+
+
+@st.composite
+def marian(draw: Any, family: str = "Marian") -> Stranger:
+    heads, width = draw(st.sampled_from([(1, 6), (2, 8), (3, 12), (4, 20), (5, 10)]))
+    shared = draw(st.booleans()) if family == "Marian" else True
+    vocabulary = draw(VOCABULARY)
+    common = sizes(
+        draw,
+        vocab_size=vocabulary,
+        d_model=width,
+        encoder_layers=SMALL,
+        decoder_layers=SMALL,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=st.sampled_from([1, heads]),
+        encoder_ffn_dim=WIDE,
+        decoder_ffn_dim=WIDE,
+        max_position_embeddings=PLACES,
+        activation_function=WORDS,
+        scale_embedding=st.booleans(),
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        bos_token_id=None,
+        forced_eos_token_id=None,
+    )
+    if not shared:
+        common |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": draw(VOCABULARY)}
+    name = {"Marian": "MarianMTModel", "Pegasus": "PegasusForConditionalGeneration"}[family]
+    return Stranger(name, common, {"language": "logits"})
+
+
+STRANGERS = {
+    "bert": bert(),
+    "gpt2": gpt2(),
+    "openai-gpt": gpt2(family="OpenAIGPT"),
+    "marian": marian(),
+    "pegasus": marian(family="Pegasus"),
+}

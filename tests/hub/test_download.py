@@ -1,0 +1,56 @@
+"""`hub:ORG/NAME` fetches config, weights and tokenizer of a repository, and nothing else of it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import HfApi, constants
+from local_hub import LocalHub
+from test_importing import saved
+from test_push import hub
+
+import zoo
+from zoo.hub.checkpoint import resolve
+from zoo.hub.download import download
+
+__all__ = ["hub"]
+
+
+@pytest.fixture
+def published(hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model that the hub shows as org/model, with files that nobody should fetch."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    at = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", at)
+    folder = saved(tmp_path / "hf", "GPT2LMHeadModel")
+    for name in ("modeling.py", "pytorch_model.bin", "training_args.bin", ".env"):
+        (folder / name).write_text("raise SystemExit")
+    HfApi().create_repo("org/model")
+    HfApi().upload_folder(repo_id="org/model", folder_path=folder)
+    return folder
+
+
+def test_a_repository_is_read_like_its_folder(published: Path):
+    ours, theirs = zoo.load("hub:org/model").state_dict(), zoo.load(published).state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    fetched = {path.name for path in download("hub:org/model").iterdir()}
+    assert fetched <= {"config.json", "generation_config.json", "model.safetensors"}
+
+
+def test_what_was_fetched_serves_without_a_network(published: Path, monkeypatch: pytest.MonkeyPatch):
+    before = download("hub:org/model")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert download("hub:org/model") == before
+
+
+def test_an_unknown_name_a_wrong_one_and_a_missing_network_are_said_at_once(
+    hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match="hub:org/none: looking for org/none at .*: there is no such thing.*404"):
+        resolve("hub:org/none")
+    with pytest.raises(ValueError, match="expected hub:ORG/NAME"):
+        resolve("hub:../../outside")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="hub:org/none: HF_HUB_OFFLINE is set, and it was not fetched before"):
+        resolve("hub:org/none")

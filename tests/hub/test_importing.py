@@ -1,0 +1,304 @@
+"""A folder that transformers wrote becomes a run that gives its logits, and goes back unchanged."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from safetensors.torch import load_file, save_file
+from strangers import DTYPES, STRANGERS, Stranger
+
+import zoo
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
+from zoo.hub.config_files import config_file
+from zoo.hub.export import export_model, native_tensors
+from zoo.hub.exportable import Exportable
+from zoo.hub.reloading import reload
+from zoo.hub.target import Key
+from zoo.hub.targets import targets
+from zoo.registry import REQUIRED
+
+BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}
+PLACES = {"max_position_embeddings": 12}
+GPT2 = {"vocab_size": 31, "n_embd": 6, "n_head": 3, "n_layer": 2, "n_positions": 12, "bos_token_id": 1}
+ROUNDS = settings(max_examples=12, derandomize=True, deadline=None)
+
+
+def all_keys() -> list[Any]:
+    """Every key of every target and class."""
+    found = [(t.model_type, k) for t in targets.values() for k in (*t.keys, *(k for c in t.classes for k in c.keys))]
+    return [pytest.param(kind, k, id=f"{kind}-{k.theirs}") for kind, k in found]
+
+
+def look_up(tree: Any, path: str) -> Any:
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
+    return tree
+
+
+@pytest.mark.parametrize(("model_type", "declared"), all_keys())
+def test_every_key_has_the_default_of_its_config_class(model_type: str, declared: Key):
+    assert declared.default is not REQUIRED
+    theirs = transformers.CONFIG_MAPPING[model_type]()
+    if declared.null is None and hasattr(theirs, declared.theirs.split(".")[0]):
+        assert declared.default == look_up(theirs, declared.theirs)
+
+
+@pytest.mark.parametrize("name", list(targets))
+def test_every_constant_is_a_default_or_is_said_to_be_lenient(name: str):
+    theirs = transformers.CONFIG_MAPPING[targets[name].model_type]().to_dict()
+    demanded = {key: v for key, v in targets[name].constants.items() if key not in targets[name].lenient}
+    assert {key: look_up(theirs, key) for key in demanded} == demanded
+
+
+@torch.no_grad()
+def compare(stranger: Stranger, theirs: Any, folder: Path) -> None:
+    """Our logits are theirs, in both precisions."""
+    ours = zoo.load(folder)
+    generator = torch.Generator().manual_seed(1)
+    decoder_vocabulary = stranger.sizes.get("decoder_vocab_size", stranger.sizes["vocab_size"])
+    tokens = torch.randint(3, decoder_vocabulary, (3, 8), generator=generator)
+    both = ours.encoder is not None and ours.decoder is not None
+    source = torch.randint(3, stranger.sizes["vocab_size"], (3, 5), generator=generator) if both else None
+    given = {"input_ids": tokens} if source is None else {"input_ids": source, "decoder_input_ids": tokens}
+    for dtype, tolerance in DTYPES.items():
+        kind = getattr(torch, dtype)
+        expected = theirs.to(kind)(**given)
+        heads = ours.to(kind)(tokens, source).heads
+        assert set(heads) == set(stranger.outputs)
+        for head, field in stranger.outputs.items():
+            wanted = expected[field]
+            torch.testing.assert_close(heads[head], wanted, atol=tolerance, rtol=tolerance)
+    theirs.float()
+
+
+def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> None:
+    """What export writes of the imported model is what was imported: every tensor and every key."""
+    loaded = load_checkpoint(folder)
+    exported = Exportable(loaded.model, tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    target = next(t for t in targets.values() if t.obstacle(exported.settings) is None)
+    chosen = target.native_class(exported.settings)
+    assert chosen is not None and chosen.name == stranger.class_name
+    before, after = load_file(folder / "model.safetensors"), native_tensors(exported, target, chosen)
+    assert before.keys() - set(target.tables) == after.keys() - set(target.tables)
+    assert all(torch.equal(before[name], after[name]) for name in after if name not in target.tables)
+    config, written = json.loads((folder / "config.json").read_text()), config_file(exported, target, chosen)
+    same_words = {"swish": "silu", "gelu_pytorch_tanh": "gelu_new"}
+    for key in (*target.keys, *chosen.keys):
+        value = look_up(config, key.theirs)
+        if value is not None and key.merge is None:
+            assert look_up(written, key.theirs) == (same_words.get(value, value) if key.names else value), key.theirs
+
+
+@pytest.mark.parametrize("name", list(STRANGERS))
+def test_random_models_of_transformers_keep_their_logits_their_tensors_and_their_keys(
+    name: str, trained: dict[str, Tokenizer]
+):
+    @ROUNDS
+    @given(stranger=STRANGERS[name])
+    def check(stranger: Stranger) -> None:
+        with TemporaryDirectory() as place:
+            folder = Path(place)
+            theirs = stranger.save(folder)
+            compare(stranger, theirs, folder)
+            check_round_trip(stranger, folder, trained["characters"])
+
+    check()
+
+
+def saved(folder: Path, class_name: str, **sizes: Any) -> Path:
+    """A folder with a model of a class."""
+    family = {**BERT, **PLACES} if class_name.startswith("Bert") else GPT2
+    Stranger(class_name, {**family, **sizes}, {}).save(folder)
+    return folder
+
+
+def change(folder: Path, **changed: Any) -> Path:
+    """The folder with other values in config.json; a key goes where its value is REQUIRED."""
+    tree = {**json.loads((folder / "config.json").read_text()), **changed}
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in tree.items() if v is not REQUIRED}))
+    return folder
+
+
+def rewrite(folder: Path, renamed: Any) -> None:
+    """Write the weights anew under other names (None: left out), or with others."""
+    tensors = load_file(folder / "model.safetensors")
+    kept = {new: tensor.clone() for name, tensor in tensors.items() if (new := renamed(name)) is not None}
+    save_file(kept, folder / "model.safetensors")
+
+
+def logits(folder: Path) -> torch.Tensor:
+    with torch.no_grad():
+        return zoo.load(folder)(torch.tensor([[3, 4, 5, 6]])).logits
+
+
+def test_names_of_the_first_checkpoints_are_read(tmp_path: Path):
+    folder = saved(tmp_path, "BertForMaskedLM")
+    before = logits(folder)
+    rewrite(
+        folder, lambda n: n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+    )
+    assert torch.equal(logits(folder), before)
+
+
+def test_names_without_the_prefix_and_with_buffers_of_old_files_are_read(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    before = logits(folder)
+    tensors = {n.removeprefix("transformer."): t for n, t in load_file(folder / "model.safetensors").items()}
+    old = {"h.0.attn.bias": torch.ones(1, 1, 12, 12), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+    save_file({**tensors, **old}, folder / "model.safetensors")
+    assert torch.equal(logits(folder), before)
+    assert import_checkpoint(folder, tmp_path / "run").dropped == ()
+
+
+def test_a_tied_copy_changes_nothing_and_one_that_differs_is_kept_as_a_head_of_its_own(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    before = logits(folder)
+    tensors = load_file(folder / "model.safetensors")
+    save_file({**tensors, "lm_head.weight": tensors["transformer.wte.weight"].clone()}, folder / "model.safetensors")
+    assert torch.equal(logits(folder), before)
+    save_file({**tensors, "lm_head.weight": 2 * tensors["transformer.wte.weight"]}, folder / "model.safetensors")
+    torch.testing.assert_close(logits(folder), 2 * before)
+
+
+def test_a_copy_alone_stands_for_what_it_is_tied_to(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    before = logits(folder)
+    rewrite(folder, lambda name: "lm_head.weight" if name == "transformer.wte.weight" else name)
+    assert torch.equal(logits(folder), before)
+
+
+def test_the_bias_of_berts_decoder_wins_and_its_matrix_must_be_the_tied_one(tmp_path: Path):
+    folder = saved(tmp_path, "BertForMaskedLM")
+    before = logits(folder)
+    tensors = load_file(folder / "model.safetensors")
+    other = {"cls.predictions.decoder.bias": tensors["cls.predictions.bias"] + 1}
+    save_file({**tensors, **other}, folder / "model.safetensors")
+    torch.testing.assert_close(logits(folder), before + 1)
+    words = tensors["bert.embeddings.word_embeddings.weight"]
+    save_file({**tensors, "cls.predictions.decoder.weight": 2 * words}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="cls.predictions.decoder.weight is not bert.embeddings.word"):
+        zoo.load(folder)
+
+
+def test_missing_keys_mean_the_defaults_of_their_class(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel", n_inner=None)
+    before = logits(folder)
+    change(folder, n_inner=REQUIRED, activation_function=REQUIRED, layer_norm_epsilon=REQUIRED, resid_pdrop=REQUIRED)
+    assert torch.equal(logits(folder), before)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "fresh", "dropped"),
+    [
+        ("BertModel", ("heads.masked_lm", "heads.next_sentence"), ()),
+        ("BertForQuestionAnswering", ("heads.masked_lm", "pooler", "heads.next_sentence"), ("qa_outputs",)),
+        ("GPT2Model", (), ()),
+    ],
+)
+def test_missing_heads_begin_anew_and_foreign_ones_are_left_out_both_said(
+    tmp_path: Path, class_name: str, fresh: tuple[str, ...], dropped: tuple[str, ...]
+):
+    report = import_checkpoint(saved(tmp_path / "hf", class_name), tmp_path / "run")
+    assert (report.fresh, report.dropped) == (fresh, dropped)
+    again = import_checkpoint(tmp_path / "hf", tmp_path / "again")
+    assert again.fresh == fresh
+    one, other = (zoo.load(tmp_path / name).state_dict() for name in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_masked_lm_file_with_a_pooler_and_the_other_head_keeps_them(tmp_path: Path):
+    folder = change(saved(tmp_path / "hf", "BertForPreTraining"), architectures=["BertForMaskedLM"])
+    assert import_checkpoint(folder, tmp_path / "run").class_name == "BertForPreTraining"
+
+
+def test_labels_carry_over_and_classify(tmp_path: Path):
+    names = {0: "bad", 1: "so so", 2: "good"}
+    folder = saved(tmp_path, "BertForSequenceClassification", id2label=names)
+    loaded = load_checkpoint(folder)
+    assert loaded.task.labels == ["bad", "so so", "good"] and loaded.purpose == "classification"
+
+
+def test_shards_are_read_as_one_file(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    before = logits(folder)
+    tensors = load_file(folder / "model.safetensors")
+    names = sorted(tensors)
+    where = {n: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, n in enumerate(names)}
+    for file in set(where.values()):
+        save_file({n: tensors[n] for n in names if where[n] == file}, folder / file)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    assert torch.equal(logits(folder), before)
+
+
+def test_half_precision_is_read_exactly(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    tensors = {n: t.bfloat16() for n, t in load_file(folder / "model.safetensors").items()}
+    save_file(tensors, folder / "model.safetensors")
+    table = zoo.load(folder).state_dict()["decoder.stack.embeddings.tokens.weight"]
+    assert table.dtype == torch.float32 and torch.equal(table, tensors["transformer.wte.weight"].float())
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "BertForMaskedLM",
+        {"position_embedding_type": "relative_key"},
+        "position_embedding_type is relative_key; zoo imp",
+    ),
+    ("BertForMaskedLM", {"is_decoder": True}, "is_decoder is true; zoo imports transformers' BERT with false only"),
+    ("BertForMaskedLM", {"add_cross_attention": True}, "add_cross_attention is true"),
+    ("BertForMaskedLM", {"hidden_act": "mish"}, "hidden_act is 'mish'; zoo reads gelu or gelu_new"),
+    ("BertForMaskedLM", {"hidden_size": "6"}, "d_model: expected a whole number, got '6'"),
+    ("BertForMaskedLM", {"num_attention_heads": 4}, "d_key: expected a whole number"),
+    ("BertForMaskedLM", {"num_hidden_layers": 3}, "these tensors are missing: bert.encoder.layer.2."),
+    ("BertForMaskedLM", {"num_hidden_layers": 1}, "bert.encoder.layer.1.* belongs to no layer"),
+    ("BertForMaskedLM", {"vocab_size": 32}, "are not of the sizes that config.json says: .*expected 32x6, found 31x6"),
+    ("BertForMaskedLM", {"model_type": "bart"}, r"model_type 'bart' is none that zoo imports \(did you mean 'bert'"),
+    ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
+    ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
+    ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression'; zoo's class"),
+]
+
+
+@pytest.mark.parametrize(("class_name", "changed", "words"), REFUSED)
+def test_what_zoo_cannot_express_is_refused_by_name_and_nothing_is_written(
+    tmp_path: Path, class_name: str, changed: dict[str, Any], words: str
+):
+    folder = change(saved(tmp_path / "hf", class_name), **changed)
+    with pytest.raises(ValueError, match=words):
+        import_checkpoint(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_pickle_is_refused_with_the_way_out(tmp_path: Path):
+    folder = saved(tmp_path, "BertForMaskedLM")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(
+        ValueError, match='is a pickle.*convert it once: python -c "from transformers import BertForMask'
+    ):
+        zoo.load(folder)
+
+
+def test_a_model_without_a_tokenizer_is_read_and_says_so_when_it_is_given_text(tmp_path: Path):
+    loaded = load_checkpoint(saved(tmp_path, "GPT2LMHeadModel"))
+    with pytest.raises(ValueError, match="this checkpoint has no tokenizer, so it reads token ids only"):
+        _ = loaded.tokenizer
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "gpt-nano", "transformer-nano"])
+def test_what_zoo_exports_comes_back_as_the_same_run(build: Any, tmp_path: Path, name: str):
+    given = build(name)
+    export_model(given, tmp_path / "hf", reload=reload)
+    import_checkpoint(tmp_path / "hf", tmp_path / "run")
+    loaded = load_checkpoint(tmp_path / "run")
+    before, after = given.model.state_dict(), loaded.model.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before)
+    text = "A small boy [MASK] kicks a ball."
+    assert loaded.tokenizer.encode([text])[0].tolist() == given.tokenizer.encode([text])[0].tolist()
+    assert set(loaded.tokenizer.role_tokens.items()) <= set(given.tokenizer.role_tokens.items())

@@ -1,0 +1,159 @@
+"""A stranger's tokenizer gives the ids that AutoTokenizer gives, and its special tokens find their roles."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.foreign import Foreign
+from zoo.hub.targets import targets
+from zoo.hub.tokenizer_reading import read_tokenizer
+
+ODD = [
+    "",
+    " two  spaces ",
+    "naïve Café Ünï",
+    "아이가 공을 찬다",
+    "Zwei Männer 漢字",
+    "a\tb",
+    "x" * 150,
+    "e\u0301 \u200d",
+]
+LINES = [*ODD, *Path(argparse.__file__).read_text("utf-8").splitlines()[:1000]]
+ENDING = "<|endoftext|>"
+
+
+def backend(kind: str) -> Backend:
+    """A tokenizer as a family publishes it, trained on the lines."""
+    if kind == "bert":
+        made = Backend(models.WordPiece(unk_token="[UNK]"))
+        made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        trainer: Any = trainers.WordPieceTrainer(vocab_size=400, special_tokens=special, show_progress=False)
+    elif kind == "gpt2":
+        made = Backend(models.BPE())
+        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        made.post_processor = processors.ByteLevel(trim_offsets=False)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        special = [ENDING]
+        trainer = trainers.BpeTrainer(
+            vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        )
+    else:
+        made = Backend(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+        made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.BpeTrainer(
+            vocab_size=400, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
+        )
+    made.train_from_iterator(LINES, trainer)
+    return made
+
+
+def publish(folder: Path, kind: str, **options: Any) -> Path:
+    """A folder with vocabulary files only."""
+    folder.mkdir(exist_ok=True)
+    made = json.loads(backend(kind).to_str())["model"]
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(options))
+    if kind == "bert":
+        words = sorted(made["vocab"], key=made["vocab"].get)
+        (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
+        return folder
+    (folder / "vocab.json").write_text(json.dumps(made["vocab"]), "utf-8")
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in made["merges"]]
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n", "utf-8")
+    return folder
+
+
+def read(folder: Path, kind: str, number: int = 0, **config: Any) -> Tokenizer:
+    found = read_tokenizer(Foreign(folder), config, targets[kind], targets[kind].classes[number])
+    assert isinstance(found, Tokenizer), found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bert", {}),
+        ("bert", {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}),
+        ("bert", {"strip_accents": False, "tokenize_chinese_chars": False}),
+        ("gpt2", {}),
+        ("gpt2", {"add_prefix_space": True, "tokenizer_class": "GPT2TokenizerFast"}),
+        ("openai-gpt", {}),
+    ],
+)
+def test_published_vocabularies_give_the_ids_of_their_class(tmp_path: Path, kind: str, options: dict[str, Any]):
+    folder = publish(tmp_path, kind, **options)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    wanted = theirs(LINES, add_special_tokens=False)["input_ids"]
+    assert [ids.tolist() for ids in read(folder, kind).encode(LINES)] == wanted
+    assert len(LINES) > 1000 and len({i for ids in wanted for i in ids}) > 150
+
+
+def test_a_tokenizer_file_is_taken_as_it_is(tmp_path: Path):
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend("gpt2"), eos_token=ENDING, bos_token=ENDING)
+    fast.save_pretrained(tmp_path)
+    ours = read(tmp_path, "gpt2")
+    assert [ids.tolist() for ids in ours.encode(LINES)] == fast(LINES)["input_ids"]
+    assert ours.role_tokens == {"pad": ENDING, "unk": ENDING, "start": ENDING, "end": ENDING}
+
+
+def test_bert_tokens_play_the_roles_of_its_template(tmp_path: Path):
+    found = read(publish(tmp_path, "bert"), "bert").role_tokens
+    assert found == {
+        "pad": "[PAD]",
+        "unk": "[UNK]",
+        "start": "[CLS]",
+        "separator": "[SEP]",
+        "mask": "[MASK]",
+    }
+
+
+def test_the_folder_may_name_other_tokens_and_the_config_gives_the_rest_by_id(tmp_path: Path):
+    folder = publish(tmp_path, "gpt2", eos_token={"content": "!"}, pad_token="not in the vocabulary")
+    (folder / "special_tokens_map.json").write_text(json.dumps({"bos_token": '"', "eos_token": "#"}))
+    found = read(folder, "gpt2", pad_token_id=5).role_tokens
+    five = read(folder, "gpt2").backend.id_to_token(5)
+    assert (found["start"], found["end"], found["pad"]) == ('"', "!", five)
+
+
+def test_a_prompt_begins_as_the_tokenizers_own_template_says(tmp_path: Path):
+    ours = read(publish(tmp_path, "gpt2"), "gpt2")
+    plain = ours.encode(["a dog"])[0].tolist()
+    assert ours.begin("a dog") == plain and ours.begin("") == [ours.roles.start]
+    made = Backend.from_str(ours.backend.to_str())
+    made.post_processor = processors.TemplateProcessing(
+        single=f"{ENDING} $A !", special_tokens=[(ENDING, ours.roles.id("start")), ("!", made.token_to_id("!"))]
+    )
+    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    assert read(tmp_path, "gpt2").begin("a dog") == [ours.roles.start, *plain]
+
+
+def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path: Path):
+    bert = targets["bert"], targets["bert"].classes[0]
+    assert read_tokenizer(Foreign(tmp_path), {}, *bert) == "no tokenizer.json and no vocab.txt"
+    publish(tmp_path, "bert", tokenizer_class="BertJapaneseTokenizer")
+    assert "'BertJapaneseTokenizer') whose recipe zoo does not know" in str(
+        read_tokenizer(Foreign(tmp_path), {}, *bert)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("vocab.json", '{"a": -1}', "an id is no whole number"),
+        ("vocab.json", "[]", "vocab.json: expected a map"),
+        ("merges.txt", "a b c\n", "merges.txt: a line does not hold two pieces"),
+        ("tokenizer_config.json", '{"add_prefix_space": "yes"}', "add_prefix_space must be true or false, got 'yes'"),
+    ],
+)
+def test_damaged_vocabulary_files_are_refused(tmp_path: Path, name: str, content: str, words: str):
+    (publish(tmp_path, "gpt2") / name).write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path, "gpt2")
