@@ -1,0 +1,138 @@
+"""Llama, Mistral, Qwen3 and ModernBERT as transformers made them, at random, mean the same after importing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.export import native_tensors
+from zoo.hub.exportable import Exportable
+from zoo.hub.importing import import_folder
+from zoo.hub.reloading import Unrounded
+from zoo.hub.target import Target
+from zoo.hub.targets import targets
+from zoo.inference.loaded import Loaded
+
+TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": 37, "max_position_embeddings": 19}
+SIZES = TOKENS | {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 24, "intermediate_size": 7}
+BASE = {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}
+GROUPED = {"num_key_value_heads": 2, "head_dim": 10}
+BIASED = {"attention_bias": True, "mlp_bias": True}
+SOME_SLIDE = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
+KINDS = ["full_attention", "full_attention", "sliding_attention"]
+BASES = {"full_attention": {"rope_theta": 300.0}, "sliding_attention": {"rope_theta": 30.0}}
+HEAD = {"norm_bias": True, "classifier_bias": True, "classifier_activation": "silu"}
+TOKENS_OF_ENCODERS = {"cls_token_id": 1, "sep_token_id": 2}
+MODELS: list[tuple[str, dict[str, Any]]] = [
+    ("LlamaForCausalLM", {}),
+    ("LlamaForCausalLM", GROUPED | BIASED | BASE | {"tie_word_embeddings": True, "rms_norm_eps": 0.01}),
+    ("LlamaForSequenceClassification", GROUPED | {"num_labels": 3, "hidden_act": "gelu_pytorch_tanh"}),
+    ("MistralForCausalLM", {"num_key_value_heads": 1, "sliding_window": 3}),
+    ("MistralForCausalLM", GROUPED | BASE | {"hidden_size": 21, "sliding_window": None}),
+    ("MistralForSequenceClassification", GROUPED | {"num_labels": 2}),
+    ("Qwen3ForCausalLM", GROUPED | {"attention_bias": True, "sliding_window": 3}),
+    ("Qwen3ForCausalLM", GROUPED | BASE | SOME_SLIDE),
+    ("Qwen3ForSequenceClassification", GROUPED | {"num_labels": 5, "layer_types": KINDS} | SOME_SLIDE),
+    ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | {"local_attention": 6}),
+    ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | HEAD | {"local_attention": 5, "rope_parameters": BASES}),
+    ("ModernBertForSequenceClassification", TOKENS_OF_ENCODERS | {"layer_types": KINDS, "local_attention": 4}),
+    ("ModernBertForSequenceClassification", TOKENS_OF_ENCODERS | HEAD | {"attention_bias": True, "mlp_bias": True}),
+]
+
+
+def saved(name: str, config: dict[str, Any], folder: Path) -> Any:
+    """A model of transformers in a folder, every parameter moved away from where it starts."""
+    torch.manual_seed(0)
+    cls = getattr(transformers, name)
+    model = cls(cls.config_class(**{**SIZES, **config})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    return model
+
+
+@torch.no_grad()
+def agree(theirs: Any, folder: Path, run: Path) -> Loaded:
+    """Import a folder and compare the logits in float64."""
+    import_folder(folder, run)
+    loaded = load_checkpoint(run)
+    tokens = torch.randint(3, 37, (3, 11), generator=torch.Generator().manual_seed(1))
+    with Unrounded():
+        wanted = theirs.double()(tokens).logits
+    torch.testing.assert_close(loaded.model.double().eval()(tokens).logits, wanted, atol=1e-10, rtol=1e-10)
+    return loaded
+
+
+def target_of(folder: Path) -> Target:
+    return targets[json.loads((folder / "config.json").read_text())["model_type"]]
+
+
+@pytest.mark.parametrize(("name", "config"), MODELS)
+def test_logits_stay_and_the_way_back_gives_the_same_tensors(
+    name: str, config: dict[str, Any], tmp_path: Path, trained: dict[str, Tokenizer]
+):
+    theirs = saved(name, config, tmp_path / "theirs")
+    loaded = agree(theirs, tmp_path / "theirs", tmp_path / "run")
+    given = Exportable(loaded.model.float(), trained["bpe"], loaded.mixture.heads, loaded.task.labels or ())
+    target = target_of(tmp_path / "theirs")
+    chosen = target.native_class(given.settings)
+    assert chosen is not None and chosen.name == name and target.obstacle(given.settings) is None
+    before, after = load_file(tmp_path / "theirs" / "model.safetensors"), native_tensors(given, target, chosen)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+OLDER = [
+    ("LlamaForCausalLM", BASE, {"rope_theta": 300.0}, ["rope_parameters"]),
+    (
+        "ModernBertForMaskedLM",
+        TOKENS_OF_ENCODERS | {"rope_parameters": BASES, "layer_types": [KINDS[0], KINDS[2], KINDS[0]]},
+        {"global_rope_theta": 300.0, "local_rope_theta": 30.0, "global_attn_every_n_layers": 2},
+        ["rope_parameters", "layer_types"],
+    ),
+    ("Qwen3ForCausalLM", GROUPED | SOME_SLIDE, {}, ["layer_types"]),
+]
+
+
+@pytest.mark.parametrize(("name", "config", "older", "newer"), OLDER)
+def test_the_keys_of_older_versions_mean_the_same(
+    name: str, config: dict[str, Any], older: dict[str, Any], newer: list[str], tmp_path: Path
+):
+    theirs = saved(name, config, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in written.items() if key not in newer} | older))
+    agree(theirs, tmp_path / "theirs", tmp_path / "run")
+
+
+def test_two_spellings_of_the_base_that_differ_are_refused(tmp_path: Path):
+    saved("LlamaForCausalLM", BASE, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_theta": 70.0}))
+    with pytest.raises(ValueError, match="rope_theta says 70 of what another key says is 300; .*decoder.position.base"):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 9.0, "factor": 2.0}},
+            "rope_parameters.rope_type is",
+        ),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling is "),
+    ],
+)
+def test_scaled_positions_are_refused_by_name(changed: dict[str, Any], words: str, tmp_path: Path):
+    saved("LlamaForCausalLM", {}, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(ValueError, match=f"config.json: {words}.*zoo imports transformers' Llama with"):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
