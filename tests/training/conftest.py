@@ -42,13 +42,13 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "ranks.py")],
             env=environment,
-            text=True,
+            bufsize=0,  # what a buffer holds, select does not see
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self.started: list[list[int]] = []
         self.ended: dict[int, int] = {}
-        assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
+        assert self.process.stdout is not None and self.process.stdout.readline() == b"ready\n"
 
     def start(self, folder: Path, count: int, machines: Sequence[Mapping[str, str]] = (), **request: Any) -> Ranks:
         """Begin processes that train in a folder.
@@ -73,8 +73,7 @@ class Server:
         logs = [folder.with_name(f"{folder.name}-{r}-{time.monotonic_ns()}.log") for r in range(count)]
         full = {"folder": str(folder), "environments": environments, "logs": [str(log) for log in logs], **request}
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(full) + "\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(json.dumps(full).encode() + b"\n")
         while not self.started:
             self.read()
         return Ranks(self, self.started.pop(), logs)
