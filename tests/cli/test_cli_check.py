@@ -34,6 +34,7 @@ def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path
     [
         ("base: bert-nano\nencoder: {norm: rmsnrm}\n", "unknown norm 'rmsnrm' (did you mean 'rmsnorm'?)"),
         ("base: pydocs-lm\nmetrics: [acuracy]\n", "acuracy"),
+        ("base: bert-nano\nencoder: {n_layers: 1000000000}\n", "n_layers must be at most 10000, got 1000000000"),
         ("steps: 3\nbatch: none\n", "training.batch"),
         ("a: &x [1]\nb: *x\n", "aliases (*name) are not allowed"),
         ("steps: [" * 4000, "my.yaml"),

@@ -15,6 +15,7 @@ from zoo.registry import Choice, PerLayer, at_layer, plain
 
 T = TypeVar("T")
 CYCLED = {"per_layer": True}
+MOST_LAYERS = 10_000  # the deepest Transformers have 1,000; building what a typo asks for would take hours
 if TYPE_CHECKING:  # whoever reads such a field reads one layer's settings
     Cycled = Annotated[T, CYCLED]
 else:
@@ -59,6 +60,8 @@ class TransformerSettings:
             value = getattr(self, name)
             if any(v < 1 for v in (value.values if isinstance(value, PerLayer) else (value,))):
                 raise ValueError(f"{name} must be at least 1, got {plain(value)}")
+        if self.n_layers > MOST_LAYERS:
+            raise ValueError(f"n_layers must be at most {MOST_LAYERS}, got {self.n_layers}")
         shares = self.dropout.values if isinstance(self.dropout, PerLayer) else (self.dropout,)
         if not all(0 <= share < 1 for share in shares):
             raise ValueError(f"dropout must be at least 0 and below 1, got {plain(self.dropout)}")
