@@ -45,7 +45,7 @@ def draw_encoder(seed: int) -> Sets:
         "max_length": draw.choice([37, 41, 64]),
         "vocab_size": draw.choice([293, 300, 311]),
         "embeddings.norm": norm,
-        "pooler": head,
+        "pooler": head | {"mean": seed % 2 == 0},
         "heads": draw.choice([{"masked_lm": head}, {"classification": {"labels": 3}}]),
         "encoder.n_layers": draw.choice([1, 3, 4]),
         "encoder.n_heads": n_heads,

@@ -39,10 +39,10 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("Qwen3ForCausalLM", GROUPED | {"attention_bias": True, "sliding_window": 3}),
     ("Qwen3ForCausalLM", GROUPED | BASE | SOME_SLIDE),
     ("Qwen3ForSequenceClassification", GROUPED | {"num_labels": 5, "layer_types": KINDS} | SOME_SLIDE),
-    ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | {"local_attention": 6}),
+    ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | {"local_attention": 6, "classifier_pooling": "mean"}),
     ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | HEAD | {"local_attention": 5, "rope_parameters": BASES}),
     ("ModernBertForSequenceClassification", TOKENS_OF_ENCODERS | {"layer_types": KINDS, "local_attention": 4}),
-    ("ModernBertForSequenceClassification", TOKENS_OF_ENCODERS | HEAD | {"attention_bias": True, "mlp_bias": True}),
+    ("ModernBertForSequenceClassification", TOKENS_OF_ENCODERS | HEAD | BIASED | {"classifier_pooling": "mean"}),
 ]
 
 

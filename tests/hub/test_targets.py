@@ -193,4 +193,4 @@ def test_every_class_with_a_pooler_speaks_of_all_its_options():
         for chosen in target.classes:
             spoken = {r.path for r in chosen.requirements} | {path for k in chosen.keys for path in k.paths}
             if any(r.ours[0].startswith("pooler.") for r in chosen.renames):
-                assert {"pooler.activation", "pooler.norm", "pooler.bias"} <= spoken, chosen.name
+                assert {"pooler.activation", "pooler.norm", "pooler.bias", "pooler.mean"} <= spoken, chosen.name

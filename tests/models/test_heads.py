@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
-from zoo.models.heads import Classification, Language, MaskedLM, Pooler, PoolerSettings
+from zoo.models.heads import Classification, Language, MaskedLM, Pooler, PoolerSettings, average
 from zoo.models.settings import load_settings, with_heads
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -66,6 +66,13 @@ def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.
     scale = (hidden.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
     assert pooler.dense.bias is None
     torch.testing.assert_close(pooler(states[0]), (hidden - hidden.mean(-1, keepdim=True)) / scale, **EXACT)
+
+
+def test_a_mean_is_over_the_document_of_each_place(states: torch.Tensor):
+    documents = torch.tensor([[1, 1, 2], [1, 1, 1]])
+    found = average(states, documents, torch.tensor([0, 2, 4, -1]))
+    expected = [states[0, :2].mean(0), states[0, 2], states[1].mean(0), states[0, :2].mean(0)]
+    torch.testing.assert_close(found, torch.stack(expected), **EXACT)
 
 
 @pytest.mark.parametrize("pooled", [True, False])

@@ -32,6 +32,7 @@ POOLER_REQUIREMENTS = (
     Requirement("pooler.activation", ("tanh",)),
     Requirement("pooler.norm", (None,)),
     Requirement("pooler.bias", (True,)),
+    Requirement("pooler.mean", (False,)),
 )
 COPIES = (
     Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),

@@ -121,7 +121,6 @@ target = Target(
         "rope_parameters.full_attention.rope_type": "default",
         "rope_parameters.sliding_attention.rope_type": "default",
         "decoder_bias": True,
-        "classifier_pooling": "cls",
         "sparse_prediction": False,
         "tie_word_embeddings": True,
     },
@@ -169,7 +168,11 @@ target = Target(
             text=ENCODED_TEXT,
             pair=ENCODED_PAIR,
             requirements=head("pooler"),
-            keys=(*head_keys("pooler"), key("classifier_dropout", "heads.classification.dropout", default=0.0)),
+            keys=(
+                *head_keys("pooler"),
+                key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls"),
+                key("classifier_dropout", "heads.classification.dropout", default=0.0),
+            ),
             renames=(
                 *affine("pooler.dense", "head.dense", biased="pooler.bias"),
                 *affine("pooler.norm", "head.norm", biased=NORM_BIAS),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -42,11 +42,25 @@ class PoolerSettings:
         activation: a registered activation.
         norm: applied at the end (ModernBERT); None: none.
         bias: whether the linear map has a bias.
+        mean: summarize a document by the mean of its states instead of what its encoder gives.
     """
 
     activation: Annotated[Choice[nn.Module], activations] = activations.parse("tanh")
     norm: Annotated[Choice[nn.Module], norms] | None = None
     bias: bool = True
+    mean: bool = False
+
+
+def average(
+    states: Float[Tensor, "batch length d_model"],
+    documents: Int[Tensor, "batch length"],
+    places: Int[Tensor, " places"],
+) -> Float[Tensor, "places d_model"]:
+    """The mean state of the document that each flat place (row * length + place; -1: any document) belongs to."""
+    places = places.clamp_min(0)
+    rows = places // documents.shape[1]
+    its = (documents[rows] == documents.flatten()[places][:, None]).to(states.dtype)
+    return torch.einsum("pl,pld->pd", its / its.sum(1, keepdim=True), states[rows])
 
 
 class Pooler(nn.Module):

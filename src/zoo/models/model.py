@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.models.heads import Head, Pooler
+from zoo.models.heads import Head, Pooler, average
 from zoo.models.initialize import initialize
 from zoo.models.parts import Decoder, Encoder, Memory, Part, PartChoice, Pass, Weights, decoders, encoders
 from zoo.models.settings import ModelSettings
@@ -144,7 +144,8 @@ class Model(nn.Module):
         if head.scores_documents:
             documents = given.explicit_documents()
             chosen = part.document_places(documents) if places is None else places
-            states = part.summarize(states, documents, chosen)
+            summarize = average if self.pooler is not None and self.settings.pooler.mean else part.summarize
+            states = summarize(states, documents, chosen)
             states = states if self.pooler is None else self.pooler(states)
         elif places is not None:
             states = states.flatten(0, 1)[places.clamp_min(0)]
