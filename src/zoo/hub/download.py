@@ -39,9 +39,9 @@ def download(name: str) -> Path:
         raise ValueError(f"{name}: {error}; expected {HUB}ORG/NAME") from None
     with Patience(timeout=SECONDS).applied():
         try:
-            revision = look(repository)
+            look(repository)
             with explaining(f"downloading {repository}"):
-                return Path(snapshot_download(repository, revision=revision, allow_patterns=list(WANTED)))
+                return Path(snapshot_download(repository, allow_patterns=list(WANTED)))
         except Trouble as trouble:
             kept = fetched_before(repository)
             if kept is not None and trouble.passing:
@@ -51,12 +51,12 @@ def download(name: str) -> Path:
             ) from None
 
 
-def look(repository: str) -> str | None:
-    """The repository's last commit; one quick question, so that a missing network is known at once."""
+def look(repository: str) -> None:
+    """One quick question, so that a missing network or repository is known at once."""
     if constants.is_offline_mode():
         raise Trouble("HF_HUB_OFFLINE is set, and it was not fetched before", passing=True, wait=0)
     with explaining(f"looking for {repository} at {constants.ENDPOINT}"):
-        return HfApi().model_info(repository, timeout=SECONDS).sha
+        HfApi().model_info(repository, timeout=SECONDS)
 
 
 def fetched_before(repository: str) -> Path | None:

@@ -19,6 +19,7 @@ from zoo.hub.config_reading import (
 from zoo.hub.foreign import Foreign
 from zoo.hub.foreign_weights import find_tensors
 from zoo.hub.renaming import Tensors
+from zoo.hub.shell_target import MODEL_TYPE, read_target
 from zoo.hub.target import NativeClass
 from zoo.hub.tokenizer_reading import OPTIONS, read_tokenizer
 from zoo.hub.weights_reading import choose_class, name_tensors, read_tensors, settle_copies, settle_presence
@@ -90,7 +91,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     config, place = foreign.read_json(CONFIG), str(source / CONFIG)
     if not config:
         raise ValueError(f"{place}: no such file, or an empty one; a Hugging Face folder has one")
-    target = find_target(config, place)
+    own = config.get("model_type") == MODEL_TYPE
+    target, known = read_target(foreign, config, place) if own else (find_target(config, place), None)
     check_demands(config, target, place)
     stored = find_tensors(foreign, named_class(config, target) or "AutoModel")
     found = name_tensors(stored, target, str(source))
@@ -103,7 +105,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     if labels:
         facts |= {f"heads.{head}.labels": (len(labels),) for head in labelled(chosen)}
     bounds = Bounds.of(tensor.elements for tensor in stored.values())
-    settings = build_settings(facts, target, chosen, bounds, place)
+    settings = known or build_settings(facts, target, chosen, bounds, place)
     tokenizer = read_tokenizer(foreign, config, target, chosen)
     read = read_tensors(found, settings, target, chosen, str(source))
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > settings.vocab_size:
@@ -150,7 +152,7 @@ def objective_of(head: str, stream: Stream) -> str:
 def trains(mixture: Mixture, name: str, stream: Stream) -> bool:
     """Whether an objective suits a model."""
     try:
-        mixture.check(stream, forms[form_of([name], ())])
+        mixture.form(forms[form_of([name], ())].fields, stream)
     except ValueError:
         return False
     return True
