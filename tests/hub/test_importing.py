@@ -11,6 +11,7 @@ import transformers
 from hypothesis import given, settings
 from safetensors.torch import load_file, save_file
 from strangers import DTYPES, STRANGERS, Stranger
+from test_tokenizer_reading import publish
 
 import zoo
 from zoo.data.tokenizer import Tokenizer
@@ -21,6 +22,8 @@ from zoo.hub.exportable import Exportable
 from zoo.hub.reloading import reload
 from zoo.hub.target import Key
 from zoo.hub.targets import targets
+from zoo.inference.predict import predict
+from zoo.models.search import GenerateSettings
 from zoo.registry import REQUIRED
 
 BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}
@@ -302,3 +305,17 @@ def test_what_zoo_exports_comes_back_as_the_same_run(build: Any, tmp_path: Path,
     text = "A small boy [MASK] kicks a ball."
     assert loaded.tokenizer.encode([text])[0].tolist() == given.tokenizer.encode([text])[0].tolist()
     assert set(loaded.tokenizer.role_tokens.items()) <= set(given.tokenizer.role_tokens.items())
+
+
+def test_a_decoder_that_classifies_is_predicted_with_and_exported_without_roles_that_it_lacks(tmp_path: Path):
+    folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", vocab_size=400, pad_token_id=0)
+    publish(folder, "gpt2", only_vocabulary=True)
+    loaded = load_checkpoint(folder)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    ids = transformers.AutoTokenizer.from_pretrained(folder)("add it", return_tensors="pt").input_ids
+    (found,) = predict(loaded, ["add it"], None, GenerateSettings())
+    with torch.no_grad():
+        wanted = theirs(ids).logits[0].softmax(-1).tolist()
+    assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-5)
+    given = Exportable(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"

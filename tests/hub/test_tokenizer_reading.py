@@ -55,11 +55,12 @@ def backend(kind: str) -> Backend:
     return made
 
 
-def publish(folder: Path, kind: str, **options: Any) -> Path:
-    """A folder with vocabulary files only."""
+def publish(folder: Path, kind: str, only_vocabulary: bool = False, **options: Any) -> Path:
+    """A folder with vocabulary files only, and a config.json unless it has one."""
     folder.mkdir(exist_ok=True)
     made = json.loads(backend(kind).to_str())["model"]
-    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    if not only_vocabulary:
+        (folder / "config.json").write_text(json.dumps({"model_type": kind}))
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     if kind == "bert":
         words = sorted(made["vocab"], key=made["vocab"].get)
@@ -133,6 +134,15 @@ def test_a_prompt_begins_as_the_tokenizers_own_template_says(tmp_path: Path):
     )
     (tmp_path / "tokenizer.json").write_text(made.to_str())
     assert read(tmp_path, "gpt2").begin("a dog") == [ours.roles.start, *plain]
+
+
+def test_a_decoder_classifies_texts_as_its_tokenizer_writes_them(tmp_path: Path):
+    ours = read(publish(tmp_path, "gpt2"), "gpt2", number=1)
+    assert ours.role_tokens == {"pad": ENDING, "unk": ENDING, "end": ENDING}
+    made = Backend.from_str(ours.backend.to_str())
+    made.post_processor = processors.TemplateProcessing(single=f"{ENDING} $A", special_tokens=[(ENDING, 0)])
+    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    assert read(tmp_path, "gpt2", number=1).role_tokens["start"] == ENDING
 
 
 def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path: Path):

@@ -78,6 +78,7 @@ def lay_out(tokenizer: Tokenizer, template: Template, texts: list[list[int]], li
     """Ids in a template, each text cut to its share of what the limit leaves."""
     room = max(0, limit - overhead(template)) // len(texts)
     pieces = iter(texts)
-    parts = [next(pieces)[:room] if role is None else [tokenizer.roles.id(role)] for role in template]
+    known = {role: [tokenizer.vocabulary[token]] for role, token in tokenizer.role_tokens.items()}
+    parts = [next(pieces)[:room] if role is None else known.get(role, []) for role in template]
     segments = [int(place > 2) for place, part in enumerate(parts) for _ in part]
     return Row([token for part in parts for token in part], segments, [])

@@ -34,7 +34,7 @@ def with_template(tokenizer: Tokenizer, target: Target, chosen: NativeClass) -> 
     """The tokenizer, writing special tokens where the objective's examples have them."""
     backend = Backend.from_str(tokenizer.backend.to_str())
     pair = chosen.pair or (*chosen.text, None)
-    roles = roles_of((*chosen.text, *pair))
+    roles = [role for role in roles_of((*chosen.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
         single=spell(tokenizer, chosen.text, target.segments),
         pair=spell(tokenizer, pair, target.segments),
@@ -44,11 +44,13 @@ def with_template(tokenizer: Tokenizer, target: Target, chosen: NativeClass) -> 
 
 
 def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
-    """A template as `tokenizers` writes it; segment 0 ends with the special token after the first text."""
+    """A template as `tokenizers` writes it, without roles that an imported tokenizer lacks.
+
+    Segment 0 ends with the special token after the first text.
+    """
     pieces = iter(("$A", "$B"))
-    names = [next(pieces) if role is None else tokenizer.role_tokens[role] for role in template]
-    second = [segments and place > 2 for place in range(len(names))]
-    return [f"{name}:{int(one)}" for name, one in zip(names, second, strict=True)]
+    names = [next(pieces) if role is None else tokenizer.role_tokens.get(role) for role in template]
+    return [f"{name}:{int(segments and place > 2)}" for place, name in enumerate(names) if name is not None]
 
 
 def tokenizer_config(tokenizer: Tokenizer, target: Target, chosen: NativeClass, longest: int) -> dict[str, Any]:

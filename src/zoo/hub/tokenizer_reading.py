@@ -103,6 +103,9 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     for name in dict.fromkeys((*first, *THEIR_ROLES)):
         if name in named:
             found.setdefault(THEIR_ROLES[name], named[name])
+    if target.sides == ("decoder",) and not chosen.generates:  # what stands around a text is the tokenizer's to say
+        around = ("start", "separator", "extract")
+        found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
     found = found | written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
     if "start" not in found and "end" in found and chosen.generates:  # GPT-2's way: what ends one text begins the next
         found["start"] = found["end"]
@@ -110,6 +113,15 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     if "pad" not in found and stand_ins:
         found["pad"] = stand_ins[0]
     return {role: found[role] for role in ROLES if role in found}
+
+
+def written_around(backend: Backend) -> Tokens:
+    """What the tokenizer itself puts before a text, and after it."""
+    encoding = backend.encode("a")
+    special = [token for token, added in zip(encoding.tokens, encoding.special_tokens_mask, strict=True) if added]
+    ahead = bool(encoding.special_tokens_mask) and bool(encoding.special_tokens_mask[0])
+    behind = len(special) > ahead
+    return ({"start": special[0]} if ahead else {}) | ({"extract": special[-1]} if behind else {})
 
 
 def written_roles(backend: Backend, template: Template) -> Tokens:

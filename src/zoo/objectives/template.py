@@ -25,9 +25,14 @@ def overhead(template: Template) -> int:
 
 
 def lay_out(template: Template, plan: Plan, read: Read, roles: Roles, stream: Stream) -> Example:
-    """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece."""
+    """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece.
+
+    A role that an imported tokenizer lacks was not in the texts that its model knows: it is left out; training adds it.
+    """
     pieces = iter(plan.pieces)
-    parts = [read(next(pieces)) if role is None else np.array([roles.id(role)], dtype=np.int64) for role in template]
+    known = {role: getattr(roles, role) for role in roles_of(template)}
+    tokens_of = {role: np.array([] if token is None else [token], dtype=np.int64) for role, token in known.items()}
+    parts = [read(next(pieces)) if role is None else tokens_of[role] for role in template]
     sizes = [len(part) for part in parts]
     tokens = np.concatenate(parts)
     following = np.full(len(tokens), -1, dtype=np.int64)
