@@ -12,7 +12,7 @@ from zoo.hub.verify import reload_apart
 
 def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(tmp_path: Path):
     with pytest.raises(RuntimeError, match="transformers cannot load what was written: .*"):
-        reload_apart(tmp_path, {"auto": "AutoModelForCausalLM"})
+        reload_apart(tmp_path, {"imports": "", "auto": "AutoModelForCausalLM"})
 
 
 def test_the_program_imports_nothing_of_zoo():

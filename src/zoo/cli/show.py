@@ -4,7 +4,7 @@ from rich.table import Table
 
 from zoo.cli.options import Json, Model, Set, console, print_json, read_sets
 from zoo.config import to_yaml
-from zoo.hub.targets import fits, obstacles
+from zoo.hub.targets import fits, obstacles, way_out
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters
 from zoo.models.settings import dump_settings, load_settings
 
@@ -32,7 +32,7 @@ def show(
     table.add_row("parameters", f"{found['parameters']:,}")
     table.add_row("training FLOPs per token", f"{found['flops_per_token']:,.0f}")
     table.add_row("training state", f"{memory(built)['total'] / GIB:.2f} GiB (float32 weights, gradients, Adam)")
-    table.add_row("exports as", ", ".join(fits(settings)) or "no native class of transformers")
+    table.add_row("exports as", ", ".join(fits(settings)) or f"no native class of transformers; {way_out(settings)}")
     for target, reason in obstacles(settings).items():
         table.add_row(f"  not {target}", reason)
     console.print(to_yaml(dump_settings(settings)).rstrip(), markup=False)

@@ -25,11 +25,11 @@ def card_files(
     lines = [
         *front_matter(chosen, record, name_of(given, chosen)),
         *title(given, target, chosen),
-        *loading(given, chosen),
+        *loading(given, target, chosen),
         *about(given, left_out),
         *(told(record, picture is not None, given.address) if record is not None else []),
         *limits(given),
-        *checked(check),
+        *checked(check, "" if target.imports else "plain "),
     ]
     return {CARD: "\n".join(lines).encode()} | ({CURVES: picture} if picture is not None else {})
 
@@ -43,19 +43,21 @@ def title(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
     """What it is."""
     count = sum(parameter.numel() for parameter in given.model.parameters())
     purpose = f", trained for {', '.join(given.record.objectives)}" if given.record is not None else ""
+    loads = f"and one of {target.family} classes: plain `transformers` loads it"
+    if target.imports:
+        loads = f"in zoo's own class: `transformers` loads it where zoo is installed, after `import {target.imports}`"
     return [
         f"# {plain(name_of(given, chosen))}",
         "",
-        f"A `{chosen.name}` with {count:,} parameters{purpose}. Trained with zoo, and one of {target.family} classes: "
-        "plain `transformers` loads it.",
+        f"A `{chosen.name}` with {count:,} parameters{purpose}. Trained with zoo, {loads}.",
         "",
     ]
 
 
-def loading(given: Exportable, chosen: NativeClass) -> list[str]:
+def loading(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
     """How it is used."""
     pairs = given.record is not None and "pair" in given.record.task.columns
-    programs = snippets(chosen, given.address, pairs)
+    programs = snippets(chosen, given.address, pairs, target.imports)
     return ["## How to use it", "", *(line for program in programs for line in block(program, "python"))]
 
 
@@ -130,14 +132,14 @@ def limits(given: Exportable) -> list[str]:
     return ["## Limitations", "", *(f"- {line}" for line in lines), ""]
 
 
-def checked(check: Check) -> list[str]:
-    """The figures of the check."""
+def checked(check: Check, which: str) -> list[str]:
+    """The figures of the check, made by `which` transformers."""
     largest = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in check.differences.items())
     generated = f" and {check.generated} texts generated greedily and with beams" if check.generated else ""
     return [
         "## Check",
         "",
-        "Before this folder got its name, plain `transformers` loaded it and was compared with the trained model:",
+        f"Before this folder got its name, {which}`transformers` loaded it and was compared with the trained model:",
         f"the largest difference of logits over {check.rows} rows is {largest};",
         f"the ids of {check.texts} texts{generated} are the same.",
         "",

@@ -33,7 +33,7 @@ def score(model: Model, rows: Sequence[Row]) -> dict[str, Tensor]:
     """Our logits of all rows in one batch."""
     tokens, documents = pad([row.tokens for row in rows])
     given: dict[str, Tensor] = {"documents": documents}
-    if model.settings.embeddings.segments:
+    if model.settings.embeddings.segments and rows[0].segments:
         given["segments"] = pad([row.segments for row in rows])[0]
     if rows[0].source:
         given["source"], given["source_documents"] = pad([row.source for row in rows])

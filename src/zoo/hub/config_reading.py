@@ -5,6 +5,7 @@ from typing import Any
 
 from zoo.hub.facts import Facts, by_layer
 from zoo.hub.foreign import Json
+from zoo.hub.shell_target import MODEL_TYPE
 from zoo.hub.target import Key, NativeClass, Target, listed, written
 from zoo.hub.targets import targets
 from zoo.models.cost import Bounds
@@ -78,9 +79,10 @@ def find_target(tree: Json, place: str) -> Target:
     named = tree.get("model_type")
     known = {target.model_type: target for target in targets.values()}
     if not isinstance(named, str) or named not in known:
+        all_types = (*known, MODEL_TYPE)
         raise ValueError(
-            f"{place}: model_type {named!r} is none that zoo imports{nearest(str(named), known)}; "
-            f"it imports: {', '.join(known)}"
+            f"{place}: model_type {named!r} is none that zoo imports{nearest(str(named), all_types)}; "
+            f"it imports: {', '.join(all_types)}"
         )
     return known[named]
 
@@ -128,7 +130,7 @@ def read_facts(reader: ConfigReader, target: Target, chosen: NativeClass) -> Fac
         if demand.path not in found:
             try:
                 allowed = demand.allowed(found) if callable(demand.allowed) else demand.allowed
-            except (KeyError, TypeError, ZeroDivisionError):  # it follows from one that has its default, or is no number
+            except (KeyError, TypeError, ZeroDivisionError):  # it follows from a default, or is no number
                 continue
             if allowed and allowed[0] is not None:
                 found[demand.path] = (allowed[0],)

@@ -140,14 +140,14 @@ def generate(model: Any, prompts: list[dict[str, Any]], settings: dict[str, Any]
     return found
 
 
-def main(folder: str, request: str, answer: str) -> None:
+def answer(folder: str, request: str, place: str) -> None:
     """Answer a request file with `report.json` and `logits.safetensors` in a folder."""
-    sys.modules["zoo"] = None  # type: ignore[assignment]  # importing it fails from here on, installed or not
     transformers.logging.set_verbosity_error()
     report, logits = reload(Path(folder), json.loads(Path(request).read_text("utf-8")))
-    save_file(logits, Path(answer) / "logits.safetensors")
-    (Path(answer) / "report.json").write_text(json.dumps(report), "utf-8")
+    save_file(logits, Path(place) / "logits.safetensors")
+    (Path(place) / "report.json").write_text(json.dumps(report), "utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.modules["zoo"] = None  # type: ignore[assignment]  # importing it fails from here on, installed or not
+    answer(*sys.argv[1:])

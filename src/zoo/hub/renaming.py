@@ -60,7 +60,8 @@ class Rename:
 
     def there(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Their tensor, from ours; it shares no memory with them."""
-        tensor = torch.cat([tensors[name] for name in self.ours])
+        parts = [tensors[name] for name in self.ours]
+        tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # a single number cannot be concatenated
         for transform in self.through:
             tensor = transform.there(tensor)
         return tensor.contiguous()
@@ -69,7 +70,7 @@ class Rename:
         """Our tensors, from theirs."""
         for transform in reversed(self.through):
             tensor = transform.back(tensor)
-        parts = tensor.chunk(len(self.ours))
+        parts = tensor.chunk(len(self.ours)) if len(self.ours) > 1 else (tensor,)
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 

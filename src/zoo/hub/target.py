@@ -203,6 +203,8 @@ class Target:
         demands: key -> the values with which a config.json is this family, where export does not write the key.
         lenient: the constants that say nothing about the model; importing takes any value of theirs.
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
+        imports: the module that a program imports before transformers knows the classes; empty: they are its own.
+        counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
     """
 
     name: str
@@ -224,6 +226,8 @@ class Target:
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
     recipe: Recipe | None = None
+    imports: str = ""
+    counts_positions: bool = False
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
         """The first class that carries the model's first head and has no head that the model lacks."""

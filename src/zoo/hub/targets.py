@@ -1,6 +1,8 @@
-"""The native targets, in the order in which they are tried; needs no transformers."""
+"""The native targets, in the order in which they are tried, and zoo's own; needs no transformers."""
 
 from zoo.hub import bert, gpt2, llama, marian, mistral, modernbert, openai_gpt, pegasus, qwen3, t5
+from zoo.hub.shell_target import MODEL_TYPE as SHELL
+from zoo.hub.shell_target import MODULE, target_of
 from zoo.hub.target import Target
 from zoo.models.settings import ModelSettings
 from zoo.registry import refuse_unknown
@@ -22,19 +24,42 @@ def fits(settings: ModelSettings) -> list[str]:
 
 
 def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
-    """The target asked for, or the first one that fits.
+    """The target asked for, or the first native one that fits.
 
     Raises:
         ValueError: an unknown target, or a choice of the model is in the way; the message says which.
     """
+    if name == SHELL:
+        return own_target(settings)
     in_the_way = obstacles(settings)
     if name is not None:
-        refuse_unknown(name, targets, "target", "export")
+        refuse_unknown(name, (*targets, SHELL), "target", "export")
         if name in in_the_way:
             fitting = ", ".join(fits(settings)) or "none"
             raise ValueError(f"export: this model is not '{name}': {in_the_way[name]}; targets that fit: {fitting}")
         return targets[name]
     if len(in_the_way) == len(targets):
         reasons = "; ".join(f"{target}: {reason}" for target, reason in in_the_way.items())
-        raise ValueError(f"export: no class of transformers is this model. {reasons}")
+        raise ValueError(f"export: no class of transformers is this model. {reasons}. {way_out(settings)}")
     return targets[fits(settings)[0]]
+
+
+def own_target(settings: ModelSettings) -> Target:
+    """Zoo's own target for one model.
+
+    Raises:
+        ValueError: it has no class for the model.
+    """
+    try:
+        return target_of(settings)
+    except ValueError as error:
+        raise ValueError(f"export: this model is not '{SHELL}': {error}") from None
+
+
+def way_out(settings: ModelSettings) -> str:
+    """How a model that fits no native target is exported, or why it is not."""
+    try:
+        target_of(settings)
+    except ValueError as error:
+        return f"{SHELL}: {error}"
+    return f"`zoo export … --to {SHELL}` writes it for programs that import {MODULE}"

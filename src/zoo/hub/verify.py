@@ -34,6 +34,8 @@ from zoo.runs.tensors import read_tensors
 
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
+HOME = Path(__file__).parents[2]  # where zoo is imported from
+WITH_ZOO = "zoo.hub.shell_reloading"
 NEW_TOKENS = 12
 BEAMS = 3
 LOUD = 5  # lines of a failed program's complaint that are passed on
@@ -61,12 +63,18 @@ class Check:
 def reload_apart(
     folder: Path, request: dict[str, Any], python: str = sys.executable
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reload in a process of its own, of any Python, where zoo cannot be imported and nothing reaches the network."""
+    """Reload in a process of its own, of any Python, where nothing reaches the network.
+
+    Zoo cannot be imported there, unless the classes are its own.
+    """
     with tempfile.TemporaryDirectory(prefix="zoo-export-") as place:
         asked = Path(place) / "request.json"
         asked.write_text(json.dumps(request), "utf-8")
-        command = [python, "-I", str(PROGRAM), str(folder), str(asked), place]
+        program = ["-P", "-m", WITH_ZOO] if request["imports"] else ["-I", str(PROGRAM)]
+        command = [python, *program, str(folder), str(asked), place]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        if request["imports"]:
+            environment["PYTHONPATH"] = os.pathsep.join([str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             complaint = "\n".join(done.stderr.strip().splitlines()[-LOUD:])
@@ -89,6 +97,7 @@ def verify(folder: Path, given: Exportable, target: Target, chosen: NativeClass,
     documents = {head: scores_documents(model, head) for head in chosen.heads}
     labels = [labels_of(row, i, chosen, documents) for i, row in enumerate(rows)]
     request = {
+        "imports": target.imports,
         "auto": chosen.auto,
         "pad": given.tokenizer.roles.pad,
         "rows": [asdict(row) | {"labels": given} for row, given in zip(rows, labels, strict=True)],
@@ -96,7 +105,7 @@ def verify(folder: Path, given: Exportable, target: Target, chosen: NativeClass,
         "outputs": dict(chosen.heads),
         # the first place of a row that is padded on the left is none of its document
         "left": [head for head in chosen.heads if not (documents[head] and model.stream.pooled)],
-        "relative": has_relative_positions(given, target),
+        "relative": target.counts_positions or has_relative_positions(given, target),
         "texts": texts,
         "pairs": pairs,
         "prompts": prompts,
