@@ -57,9 +57,8 @@ def check_folder(place: Path) -> Report:
         loaded = report.attempt(load_checkpoint, place)
         if loaded is not None:
             parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
-            report.remarks.append(
-                f"the model has {parameters:,} parameters, the tokenizer {loaded.tokenizer.vocab_size:,} tokens"
-            )
+            tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
+            report.remarks.append(f"the model has {parameters:,} parameters{tokens}")
     return report
 
 

@@ -11,18 +11,18 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
 from zoo.models.search import parse_generate
 
-INPUTS = "None: the lines of standard input."
+INPUTS = "A text, or the file of a picture; none: the lines of standard input."
 PAIR = "The second text; once for each TEXT."
 
 
 def predict(
     checkpoint: Checkpoint,
-    inputs: Annotated[list[str], typer.Argument(metavar="[TEXT]", help=INPUTS)] = [],  # noqa: B006
+    inputs: Annotated[list[str], typer.Argument(metavar="[TEXT|IMAGE]", help=INPUTS)] = [],  # noqa: B006
     pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help=PAIR)] = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Generate, fill masks, classify or translate: what the checkpoint does."""
+    """Generate, fill masks, classify, translate or caption: what the checkpoint does."""
     trees, rest = split_sets(read_sets(sets), "generate")
     refuse_rest(rest, "predict", "generate.…")
     loaded = load_checkpoint(checkpoint)

@@ -11,13 +11,14 @@ from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.blocks.recurrence import cells
 from zoo.blocks.score import scores
+from zoo.blocks.stage import stages
 from zoo.models.heads import heads
 from zoo.models.initialize import initializers
 from zoo.objectives.mixture import objectives
 from zoo.registry import Slot
 
 EVERY: tuple[Slot[Any], ...] = (
-    norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, heads, initializers,
-    objectives,
+    norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, stages, heads,
+    initializers, objectives,
 )  # fmt: skip
 SLOTS = {slot.name: slot for slot in EVERY}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.data.order import Examples, Row
+from zoo.models.parts import CHANNELS
 from zoo.objectives.example import Example, Ids
+from zoo.objectives.form import Stream
 
 Inputs = dict[str, Tensor | dict[str, Tensor]]
 
@@ -51,15 +54,16 @@ def collate(rows: Sequence[Row], examples: Examples, micro_batch: int) -> Part:
     built = [examples.build(row) for row in rows]
     shape, stream, pad = examples.shape, examples.form.stream, examples.roles.pad
     tokens, documents = lay_rows([[e.tokens for e in row] for row in built], (micro_batch, shape.length), pad)
-    arrays = {"tokens": tokens, "documents": documents}
+    arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
     used, slots = (documents > 0).sum(), documents.size
     if stream.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
         arrays["segments"] = lay_rows(parts, (micro_batch, shape.length), 0)[0]
+    if examples.form.pictures and not examples.form.source:
+        arrays["tokens"] = lay_pictures(built, micro_batch, stream)
     if examples.form.source:
-        sources = [[e.source for e in row if e.source is not None] for row in built]
-        arrays["source"], arrays["source_documents"] = lay_rows(sources, (micro_batch, shape.source), pad)
-        used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source"].size
+        arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, shape.source), pad, stream)
+        used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source_documents"].size
     inputs: Inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     places, targets = score(built, examples, micro_batch)
     if places:
@@ -79,6 +83,27 @@ def lay_rows(rows: list[list[Ids]], shape: tuple[int, int], empty: int) -> tuple
             documents[r, at : at + len(sequence)] = k
             at += len(sequence)
     return values, documents
+
+
+def lay_sources(
+    built: list[list[Example]], shape: tuple[int, int], pad: int, stream: Stream
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """What the encoder reads beside each row, and its documents: texts in rows of this shape, or one picture a row."""
+    if stream.image_size is None:
+        return lay_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
+    filled = [[np.zeros(1, dtype=np.int64) for _ in row] for row in built]
+    return lay_pictures(built, shape[0], stream), lay_rows(filled, (shape[0], 1), 0)[1]
+
+
+def lay_pictures(built: list[list[Example]], rows: int, stream: Stream) -> NDArray[np.uint8]:
+    """The picture of each row's one example; black where there is none."""
+    size = stream.image_size or 0
+    pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)
+    for r, row in enumerate(built):
+        for example in row:
+            assert example.picture is not None, "a form of pictures reads one for each example"
+            pictures[r] = example.picture
+    return pictures
 
 
 def score(

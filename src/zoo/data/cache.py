@@ -17,13 +17,21 @@ from numpy.typing import DTypeLike, NDArray
 from zoo.data.rows import Rows
 from zoo.data.sentences import split_sentences
 from zoo.data.split import INDEX, Split
+from zoo.objectives.form import PICTURE
 from zoo.registry import refuse_unknown
 
 VERSION = 1  # raise it where the same rows and tokenizer give another cache
 ROWS = 250  # rows between two reports of progress
 BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
-FIELDS = {"text": ("text",), "sentences": ("text",), "pair": ("text", "pair"), "source_target": ("source", "target")}
-CONDITIONS = frozenset({"source"})  # fields that are read, never predicted: their bytes do not count
+FIELDS = {
+    "text": ("text",),
+    "sentences": ("text",),
+    "pair": ("text", "pair"),
+    "source_target": ("source", "target"),
+    PICTURE: (PICTURE,),
+    "image_text": (PICTURE, "text"),
+}
+CONDITIONS = frozenset({"source", PICTURE})  # fields that are read, never predicted: their bytes do not count
 Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)
 
@@ -41,12 +49,13 @@ class Encoder(Protocol):
 
 
 def open_cache(
-    rows: Mapping[str, Rows], form: str, tokenizer: Encoder, progress: Progress | None = None
+    rows: Mapping[str, Rows], form: str, tokenizer: Encoder | None, progress: Progress | None = None
 ) -> dict[str, Split]:
     """Each split tokenised: mapped where the cache has it, else made and kept.
 
     Args:
-        form: of the examples: text, sentences, pair or source_target.
+        form: of the examples: text, sentences, pair, source_target, image or image_text.
+        tokenizer: None where the form has no text.
         progress: called with the split, the documents done and how many there are.
 
     Raises:
@@ -62,9 +71,10 @@ def home() -> Path:
     return Path(named).expanduser() if named else Path.home() / ".cache" / "zoo"
 
 
-def open_split(name: str, rows: Rows, form: str, tokenizer: Encoder, progress: Progress | None) -> Split:
+def open_split(name: str, rows: Rows, form: str, tokenizer: Encoder | None, progress: Progress | None) -> Split:
     """One split from its folder, which is made where it is missing or damaged."""
-    decided = json.dumps([VERSION, rows.fingerprint, form, tokenizer.digest, tokenizer.vocab_size])
+    of_tokenizer = [] if tokenizer is None else [tokenizer.digest, tokenizer.vocab_size]
+    decided = json.dumps([VERSION, rows.fingerprint, form, *of_tokenizer])
     folder = home() / hashlib.sha256(decided.encode()).hexdigest()[:32]
     try:
         return Split(folder, rows)
@@ -129,7 +139,7 @@ class Writer:
 
 
 def write_split(
-    folder: Path, name: str, data: Dataset, form: str, tokenizer: Encoder, progress: Progress | None
+    folder: Path, name: str, data: Dataset, form: str, tokenizer: Encoder | None, progress: Progress | None
 ) -> None:
     """Tokenise the rows of a split in batches.
 
@@ -157,18 +167,24 @@ def write_split(
     (folder / INDEX).write_text(json.dumps(index), "utf-8")
 
 
-def write_batch(writer: Writer, batch: Mapping[str, list[Any]], start: int, form: str, tokenizer: Encoder) -> int:
+def write_batch(
+    writer: Writer, batch: Mapping[str, list[Any]], start: int, form: str, tokenizer: Encoder | None
+) -> int:
     """Tokenise some rows; returns how many were kept because no field of theirs is empty."""
     fields = FIELDS[form]
-    texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in fields}
+    written = [field for field in fields if field != PICTURE]
+    texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
     split = split_sentences if form == "sentences" else as_it_is
-    units = {field: list(encode(texts[field], split, tokenizer)) for field in fields}
-    kept = [row for row in range(len(texts[fields[0]])) if all(units[field][row] for field in fields)]
+    units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
+    if PICTURE in fields:  # a picture's number stands for it
+        units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
+    kept = [row for row in range(len(batch[fields[0]])) if all(units[field][row] for field in fields)]
     for field in fields:
         lengths = [len(ids) for row in kept for ids in units[field][row]]
         writer.append_lengths(f"{field}.offsets", lengths)
         flat = [ids for row in kept for ids in units[field][row]]
-        dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
+        small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
+        dtype = np.uint16 if small else np.uint32
         writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
     if form == "sentences":
         writer.append_lengths("sentences", [len(units["text"][row]) for row in kept])

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from datasets import Dataset
 
+from zoo.objectives.form import PICTURE
 from zoo.registry import refuse_unknown
 
-INPUTS = ("text", "pair", "source", "target", "label", "image")
+INPUTS = ("text", "pair", "source", "target", "label", PICTURE)
 TEXTS = ("text", "pair", "source", "target")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from zoo.data.images import Augment
 from zoo.data.packing import Shape, pack
 from zoo.objectives.example import Example, Ids, Lengths, Plan, Read, Roles
 from zoo.objectives.form import Form
@@ -45,6 +46,7 @@ class Examples:
         roles: the tokenizer's special tokens.
         shape: what a row holds.
         seed: of order, cuts, pairs and masks.
+        augment: how pictures are varied; None: not at all.
 
     Raises:
         ValueError: the tokenizer lacks a role, or the shape leaves no room for text.
@@ -57,6 +59,7 @@ class Examples:
     roles: Roles
     shape: Shape
     seed: int = 0
+    augment: Augment | None = None
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
@@ -99,6 +102,8 @@ class Examples:
         for plan in row.plans:
             example = self.form.build(plan, self.read, self.roles)
             generator = keyed(Purpose.EXAMPLE, self.seed, row.epoch, plan.document, plan.number)
+            if example.picture is not None and self.augment is not None:
+                example.picture = self.augment.apply(example.picture, generator)
             self.mixture.annotate(example, generator, self.roles)
             built.append(example)
         return built

@@ -1,6 +1,7 @@
 """Where a task's rows come from: files, a repository, or rows that zoo makes itself."""
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 from datasets import Dataset
 
@@ -23,6 +24,10 @@ class Origin(ABC):
     @abstractmethod
     def read(self, split: str, columns: Columns) -> Dataset:
         """The rows of a split, its columns named by the objectives' inputs."""
+
+    def folder(self, split: str) -> Path | None:
+        """Where files lie that a split's rows name by a relative path; None: such files are not read."""
+        return None
 
     @abstractmethod
     def place(self, split: str) -> str:

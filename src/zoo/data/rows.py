@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from datasets import Dataset, Value
 
 from zoo.data.columns import TEXTS, Columns
+from zoo.data.images import Pictures
 from zoo.data.labels import Labels, absent, distinct
 from zoo.data.origin import Origin
+from zoo.objectives.form import PICTURE
 
 BATCH = 1000
 
@@ -21,19 +24,35 @@ class Rows:
         fingerprint: a hash of the sources' bytes and of all that decides what is read from them.
         read: gives the rows, in columns named by the objectives' inputs.
         name_labels: gives the names of the classes; none where there are no labels.
+        find_pictures: gives the pictures that the rows name by number; None where there are none.
     """
 
     def __init__(
-        self, fingerprint: str, read: Callable[[], Dataset], name_labels: Callable[[], tuple[str, ...]] = tuple
+        self,
+        fingerprint: str,
+        read: Callable[[], Dataset],
+        name_labels: Callable[[], tuple[str, ...]] = tuple,
+        find_pictures: Callable[[], Pictures | None] = lambda: None,
     ) -> None:
         self.fingerprint = fingerprint
         self.read = read
         self.name_labels = name_labels
+        self.find_pictures = find_pictures
 
     @cached_property
     def data(self) -> Dataset:
-        """The rows: texts (outside train perhaps a list of references), labels as numbers with -1 for unknown."""
+        """The rows: texts (outside train perhaps a list of references), labels as numbers with -1 for unknown.
+
+        Pictures stand there by their number.
+        """
         return self.read()
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        """The pictures of the source."""
+        found = self.find_pictures()
+        assert found is not None, "only rows with a column of pictures are asked for them"
+        return found
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -55,6 +74,7 @@ class Reader:
         self.share = share
         self.names = names
         self.tables: dict[str, Dataset] = {}
+        self.galleries: dict[str, Pictures] = {}
 
     def splits(self) -> list[str]:
         """The splits there are, validation among them wherever there is a train split."""
@@ -66,19 +86,34 @@ class Reader:
 
     def read(self, split: str) -> Dataset:
         """The rows of a split."""
-        own = list(self.origin.splits())
-        source = split if split in own else "train"
+        own, source = list(self.origin.splits()), self.source(split)
         data = self.number_labels(self.table(source), source)
         if self.holds_out(own) and source == "train":
-            data = hold_out(data, self.share, self.origin.place(source))[split]
+            data = hold_out(data, self.share, self.origin.place(source), self.pictures(split))[split]
         return one_text_a_row(data, self.origin.place(source)) if split == "train" else data
 
+    def source(self, split: str) -> str:
+        """The split of the source that a split's rows come from."""
+        return split if split in self.origin.splits() else "train"
+
+    def pictures(self, split: str) -> Pictures | None:
+        """The pictures that a split's rows name by number; None where they have none."""
+        source = self.source(split)
+        self.table(source)
+        return self.galleries.get(source)
+
     def table(self, split: str) -> Dataset:
-        """The rows as the source has them, their texts checked."""
+        """The rows as the source has them, their texts checked, pictures by their number."""
         if split not in self.tables:
             columns = Columns(self.columns, optional=("label",) if split == "test" else ())
             data = self.origin.read(split, columns)
             check_texts(data, self.origin.place(split))
+            if PICTURE in data.column_names:
+                column = data.select_columns([PICTURE])
+                self.galleries[split] = Pictures(column, self.origin.folder(split), self.origin.place(split))
+                # numbers, so that rows can be repeated and moved without their pictures
+                numbered = data.add_column("number", np.arange(len(data))).remove_columns(PICTURE)
+                data = numbered.rename_column("number", PICTURE)
             self.tables[split] = data
         return self.tables[split]
 
@@ -133,7 +168,7 @@ def each(data: Dataset, column: str) -> Iterator[Any]:
         yield from batch[column]
 
 
-def hold_out(data: Dataset, share: float, place: str) -> dict[str, Dataset]:
+def hold_out(data: Dataset, share: float, place: str, pictures: Pictures | None = None) -> dict[str, Dataset]:
     """Train and validation: by a hash of each document, or the last part of the text where there is only one."""
     if len(data) == 1 and data.column_names == ["text"]:
         (text,) = data["text"]
@@ -141,7 +176,11 @@ def hold_out(data: Dataset, share: float, place: str) -> dict[str, Dataset]:
         halves = {"train": text[:cut], "validation": text[cut:]}
         return {split: Dataset.from_dict({"text": [half]}) for split, half in halves.items()}
     texts = text_columns(data)
-    documents = zip(*(each(data, name) for name in texts), strict=True) if texts else iter(range(len(data)))
+    documents: Iterator[Any] = iter(range(len(data)))
+    if texts:
+        documents = zip(*(each(data, name) for name in texts), strict=True)
+    elif pictures is not None:
+        documents = (pictures.digest(number) for number in each(data, PICTURE))
     places = [place_of(str(document)) for document in documents]
     border = max(share, min(places))  # the smallest source still has one row to validate on
     parts = {

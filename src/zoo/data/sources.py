@@ -36,6 +36,10 @@ class Files(Origin):
         paths = self.paths[split]
         return " and ".join(map(str, paths.values())) if isinstance(paths, dict) else str(paths)
 
+    def folder(self, split: str) -> Path | None:
+        paths = self.paths[split]
+        return None if isinstance(paths, dict) else paths.parent
+
     def digest(self) -> str:
         options = {split: str(self.source.reading(split)) for split in self.paths}
         digests = [(name, extension(path), digest_file(path)) for name, path in every_path(self.paths)]
@@ -187,4 +191,7 @@ def load_rows(task: Task, data_dir: Path | None = None, splits: Collection[str] 
     decided = json.dumps([VERSION, origin.digest(), task.columns, task.labels, task.source.validation], sort_keys=True)
     prints = {split: hashlib.sha256(f"{split} {decided}".encode()).hexdigest() for split in known}
     wanted = [split for split in known if splits is None or split in splits]
-    return {split: Rows(prints[split], partial(reader.read, split), lambda: reader.labels) for split in wanted}
+    return {
+        split: Rows(prints[split], partial(reader.read, split), lambda: reader.labels, partial(reader.pictures, split))
+        for split in wanted
+    }

@@ -11,7 +11,8 @@ from datasets import Dataset
 from numpy.typing import NDArray
 
 from zoo.data.rows import Rows
-from zoo.objectives.example import Ids, Lengths, Piece
+from zoo.objectives.example import Ids, Lengths, Piece, Read
+from zoo.objectives.form import PICTURE
 
 INDEX = "index.json"
 
@@ -51,8 +52,24 @@ class Split:
         return data if len(self.kept) == len(data) else data.select(self.kept)
 
     def read(self, piece: Piece) -> Ids:
-        """The token ids of a piece."""
+        """The token ids of a piece; of a picture its number."""
         return self.ids[piece.field][piece.start : piece.stop].astype(np.int64)
+
+    def reader(self, image_size: int | None) -> Read:
+        """What reads the pieces of examples: token ids, and pictures as bytes.
+
+        Args:
+            image_size: side of the pictures (pixels); None: nobody asks for one.
+        """
+        if image_size is None:
+            return self.read
+        size = image_size
+
+        def read(piece: Piece) -> NDArray[Any]:
+            ids = self.read(piece)
+            return self.source.pictures.read(int(ids[0]), size) if piece.field == PICTURE else ids
+
+        return read
 
 
 def read_index(folder: Path) -> dict[str, Any]:

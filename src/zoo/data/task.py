@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from zoo import config
 from zoo.data.columns import INPUTS
 from zoo.data.embedded import EMBEDDED
+from zoo.data.images import Augment
 from zoo.data.origin import SPLITS
 from zoo.data.readers import Reading
 from zoo.registry import check, refuse_unknown
@@ -92,7 +93,8 @@ class Task:
         labels: the classes by name; None: the sorted distinct values of train.
         length: tokens in a row; where source and target have rows of their own, one number for both or a map.
         longest: tokens in one example, special tokens included; None: `length`.
-        pack: whether a row may hold several examples.
+        pack: whether a row may hold several examples; pictures have rows of their own.
+        augment: how training pictures are varied.
     """
 
     objective: dict[str, dict[str, Any]]
@@ -103,6 +105,7 @@ class Task:
     length: int | dict[str, int] = 128
     longest: int | dict[str, int] | None = None
     pack: bool = True
+    augment: Augment = Augment()
     metrics: list[str] = field(default_factory=list)
     generate: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
@@ -122,7 +125,7 @@ class Task:
         """The map that `read_task` reads back, without what is left at its default."""
         default = config.dump(Task({}, Source()))
         tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
-        for part in ("source", "card"):
+        for part in ("source", "card", "augment"):
             if part in tree:
                 tree[part] = {key: value for key, value in tree[part].items() if value != default[part][key]}
         return tree
@@ -130,6 +133,7 @@ class Task:
     def verify(self, place: str) -> None:
         """Raise a ValueError where the settings contradict each other."""
         self.source.verify(f"{place}.source")
+        self.augment.verify(f"{place}.augment")
         for name in self.columns:
             refuse_unknown(name, INPUTS, "input", f"{place}.columns")
         if len(set(self.columns.values())) < len(self.columns):

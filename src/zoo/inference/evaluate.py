@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.data.batch import Part, collate
+from zoo.data.batch import Part, collate, lay_sources
 from zoo.data.order import Examples, Row
 from zoo.data.split import Split
 from zoo.inference.loaded import Loaded
-from zoo.inference.predict import translate
+from zoo.inference.predict import write
 from zoo.inference.typed import CHUNK
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.compute import compute
@@ -128,16 +128,26 @@ class Evaluation:
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
         count = len(self.split.rows) if self.limit is None else min(self.limit, len(self.split.rows))
-        mine = self.split.rows.select(range(self.process, count, self.processes))
-        room = self.examples.shape.limits.source - 1  # one place is for </s>
+        mine = range(self.process, count, self.processes)
         written: list[str] = []
         with self.autocast():
             for start in range(0, len(mine), CHUNK):
-                sources = [ids[:room] for ids in loaded.tokenizer.encode(mine[start : start + CHUNK]["source"])]
-                written += [loaded.tokenizer.decode(g.tokens) for g in translate(loaded, sources, self.generate)]
-        references = [[t] if isinstance(t, str) else list(t) for t in mine["target"]]
+                source, documents = self.sources(mine[start : start + CHUNK])
+                device = loaded.model.device
+                found = write(loaded, source.to(device), documents.to(device), self.generate)
+                written += [loaded.tokenizer.decode(generated.tokens) for generated in found]
+        texts = self.split.rows.select(mine)[self.examples.form.written]
+        references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather((written, references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
+
+    def sources(self, documents: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """What the encoder reads of some documents, in rows as long as the longest, and the rows' documents."""
+        examples = self.examples
+        built = [examples.build(Row(0, (plan,))) for plan in examples.plan(0, documents)]
+        longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
+        source, laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
+        return torch.from_numpy(source), torch.from_numpy(laid)
 
     def measure(self, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None) -> float:
         """One metric from what was gathered."""

@@ -10,6 +10,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
+from zoo.objectives.example import NO_ROLES, Roles
 from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
@@ -23,7 +24,7 @@ class Loaded:
     """A model with its tokenizer and task; the first objective says what it is for.
 
     Args:
-        given_tokenizer: None for a model that was imported without one.
+        given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
     """
 
     model: Model
@@ -46,6 +47,11 @@ class Loaded:
         return self.given_tokenizer
 
     @property
+    def roles(self) -> Roles:
+        """The tokenizer's roles; none where nothing is read or written in tokens."""
+        return self.tokenizer.roles if self.stream.has_text else NO_ROLES
+
+    @property
     def purpose(self) -> str:
         """The name of the first objective."""
         return next(iter(self.mixture.members))
@@ -59,7 +65,8 @@ def stream_of(model: Model) -> Stream:
     """What examples must know of a model."""
     embeddings = model.stream.embeddings
     both = model.encoder is not None and model.decoder is not None
-    return Stream(model.stream.causal, both, embeddings is not None and embeddings.segments is not None)
+    size = None if model.encoder is None else model.encoder.image_size
+    return Stream(model.stream.causal, both, embeddings is not None and embeddings.segments is not None, size)
 
 
 def load_run(saved: SavedRun) -> Loaded:

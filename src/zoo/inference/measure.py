@@ -17,11 +17,15 @@ from zoo.objectives.mixture import Mixture, form_of
 
 
 def row_shape(task: Task, model: Model) -> Shape:
-    """What a row of the task holds; an example is never longer than the model reads."""
+    """What a row of the task holds; an example is never longer than the model reads, and a picture is one place."""
     row, example = task.row_length, task.example_length
     longest = min(example.target, model.stream.max_length)
+    if model.stream.image_size is not None:
+        return Shape(1, pack=False)
     if model.encoder is None or model.decoder is None:
         return Shape(row.target, longest=longest, pack=task.pack)
+    if model.encoder.image_size is not None:
+        return Shape(row.target, 1, longest, pack=False)
     return Shape(row.target, row.source, longest, min(example.source, model.encoder.max_length), task.pack)
 
 
@@ -51,7 +55,8 @@ def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSet
     rows = load_rows(task, data, [split])
     columns = rows[split].data.column_names
     form = loaded.mixture.form(columns, loaded.stream)
-    cached = open_cache(rows, form_of(loaded.mixture.members, columns), loaded.tokenizer)[split]
-    shape = row_shape(task, loaded.model)
-    examples = Examples(form, loaded.mixture, cached.lengths, cached.read, loaded.tokenizer.roles, shape)
+    tokenizer = loaded.tokenizer if loaded.stream.has_text else None
+    cached = open_cache(rows, form_of(loaded.mixture.members, columns), tokenizer)[split]
+    shape, read = row_shape(task, loaded.model), cached.reader(loaded.stream.image_size)
+    examples = Examples(form, loaded.mixture, cached.lengths, read, loaded.roles, shape)
     return Evaluation(examples, cached, generate=generate).run(loaded, task.metrics)

@@ -1,13 +1,14 @@
-"""What a checkpoint says about texts that someone typed: a predictor for each objective."""
+"""What a checkpoint says about texts that someone typed, or pictures: a predictor for each objective."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.typed import CHUNK, as_inputs, source_inputs, typed_examples
+from zoo.inference.typed import CHUNK, as_inputs, picture_inputs, source_inputs, typed_examples
 from zoo.models.generate import generate
 from zoo.models.search import Generated, GenerateSettings
 from zoo.objectives.example import Ids
@@ -38,7 +39,7 @@ class Predictor(ABC):
     def predict(
         self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
     ) -> list[Prediction]:
-        """A prediction for each text."""
+        """A prediction for each text; a model that reads pictures is given the paths of their files."""
 
 
 predictors: Slot[Predictor] = Slot("predictor")
@@ -98,14 +99,29 @@ def translate(loaded: Loaded, sources: Sequence[Ids], settings: GenerateSettings
     Raises:
         ValueError: a source is too long for the model.
     """
+    return write(loaded, *source_inputs(loaded, sources), settings)
+
+
+def write(loaded: Loaded, source: Tensor, documents: Tensor, settings: GenerateSettings) -> list[Generated]:
+    """What the model writes for each row of sources, texts or pictures."""
     roles = loaded.tokenizer.roles
-    rows, documents = source_inputs(loaded, sources)
-    return generate(loaded.model, [[roles.id("start")]] * len(sources), settings, roles.end, rows, documents)
+    return generate(loaded.model, [[roles.id("start")]] * len(source), settings, roles.end, source, documents)
+
+
+@predictors.register("captioning")
+class Caption(Predictor):
+    """Writes a text about a picture, given its file."""
+
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
+        written = write(loaded, *picture_inputs(loaded, texts), settings)
+        return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
 
 
 @predictors.register("classification")
 class Classify(Predictor):
-    """Names the likeliest class; scores are the probabilities of all classes."""
+    """Names the likeliest class of a text, a pair or a picture; scores are the probabilities of all classes."""
 
     pairs = True
 
@@ -118,9 +134,12 @@ class Classify(Predictor):
             raise ValueError("--pair: this checkpoint classifies pairs; give the second text")
         if known and "pair" not in known and pairs is not None:
             raise ValueError("--pair: this checkpoint classifies single texts; leave it out")
-        encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
-        examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
-        logits = loaded.model(**as_inputs(loaded, examples)).heads["classification"]
+        if loaded.stream.image_size is None:
+            encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
+            seen = as_inputs(loaded, typed_examples(loaded, loaded.tokenizer.encode(texts), encoded))
+        else:
+            seen = {"tokens": picture_inputs(loaded, texts)[0]}
+        logits = loaded.model(**seen).heads["classification"]
         names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
         inputs = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
         shares = logits.float().softmax(-1).tolist()

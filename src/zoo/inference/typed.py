@@ -1,12 +1,14 @@
-"""Texts that someone typed, as the examples that the model was trained on."""
+"""Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from zoo.data.batch import lay_rows
+from zoo.data.images import decode, read_file
 from zoo.inference.loaded import Loaded
 from zoo.objectives.example import Example, Ids, Lengths, Piece
 from zoo.objectives.form import Form, Limits
@@ -67,3 +69,16 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tenso
         raise ValueError(f"text {number + 1} has {longest} tokens with its end: {limit}")
     tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
     return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)
+
+
+def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """The pictures of files as the model reads them, and their documents: each is one.
+
+    Raises:
+        ValueError: a file is missing, or no picture.
+    """
+    size = loaded.stream.image_size
+    assert size is not None
+    pictures = np.stack([decode(read_file(Path(file).expanduser(), "IMAGE"), file, size) for file in files])
+    documents = torch.ones(len(files), 1, dtype=torch.long)
+    return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)

@@ -13,8 +13,7 @@ from zoo.registry import Slot
 class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no types
     """One number that says how good predictions are.
 
-    `add_batch` collects and `compute` answers {registered name: number}, as in `evaluate`. A class is named so that
-    `evaluate` derives the registered name from it: `BitsPerByte` is `bits_per_byte`.
+    `add_batch` collects and `compute` answers {registered name: number}, as in `evaluate`.
 
     Class attributes:
         higher_is_better: which way is better.
@@ -30,6 +29,11 @@ class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no t
         # evaluate makes a folder for its cache whether or not it uses one; this goes when the metric goes
         self.folder = tempfile.TemporaryDirectory(prefix="zoo-metric-")
         super().__init__(keep_in_memory=True, cache_dir=self.folder.name)
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return next(name for name in metrics.names() if metrics[name] is type(self))
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

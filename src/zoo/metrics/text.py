@@ -1,6 +1,8 @@
 """How close generated texts come to their references, over the whole corpus, as sacrebleu counts it."""
 
+from abc import ABC
 from itertools import zip_longest
+from typing import ClassVar
 
 from evaluate.info import Value
 from sacrebleu.metrics import BLEU, CHRF
@@ -25,6 +27,51 @@ class Bleu(TextMetric):
 
     def measure(self, predictions: list[str], references: list[list[str]]) -> float:
         return float(BLEU().corpus_score(predictions, streams(references)).score)
+
+
+class BleuOf(TextMetric, ABC):
+    """Corpus BLEU of n-grams up to a length, 0 to 100, in lower case as captions are scored; 13a tokens.
+
+    Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
+    brevity, which they leave out.
+
+    Class attributes:
+        longest: of the n-grams (words).
+    """
+
+    longest: ClassVar[int]
+
+    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
+        scored = BLEU(max_ngram_order=self.longest, lowercase=True).corpus_score(predictions, streams(references))
+        return float(scored.score)
+
+
+@metrics.register("bleu-1")
+class Bleu1(BleuOf):
+    """Words."""
+
+    longest = 1
+
+
+@metrics.register("bleu-2")
+class Bleu2(BleuOf):
+    """Words and pairs of them."""
+
+    longest = 2
+
+
+@metrics.register("bleu-3")
+class Bleu3(BleuOf):
+    """Up to three words in a row."""
+
+    longest = 3
+
+
+@metrics.register("bleu-4")
+class Bleu4(BleuOf):
+    """Up to four words in a row."""
+
+    longest = 4
 
 
 @metrics.register("chrf")

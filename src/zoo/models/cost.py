@@ -13,7 +13,8 @@ from zoo.models.settings import ModelSettings
 BACKWARD = 2  # a backward pass multiplies twice as many matrices as a forward pass
 ADAM_MOMENTS = 2
 
-SIZES = ("vocab_size", "d_model", "d_ff", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
+SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
+COUNTS = ("n_layers", "n_blocks")
 MOST_PLACES = 2**20  # tokens of one document; no model here has read a longer one
 
 
@@ -40,7 +41,7 @@ class Bounds:
         Raises:
             ValueError: there is such a size; the message names it.
         """
-        most = {"n_layers": self.layers, "max_length": MOST_PLACES, **dict.fromkeys(SIZES, self.elements)}
+        most = {**dict.fromkeys(SIZES, self.elements), **dict.fromkeys(COUNTS, self.layers), "max_length": MOST_PLACES}
         for key, value in tree.items() if isinstance(tree, Mapping) else ():
             for one in value if isinstance(value, list) else [value]:
                 if type(one) is int and one > most.get(key, one):
@@ -67,7 +68,7 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     """Floating-point operations of one training step (forward and backward) for each token of the stream.
 
     Counted by torch on one document that fills a row, in every matrix product. With an encoder beside the decoder the
-    source is as long, and a token of each counts as one.
+    source is as long, and a token of each counts as one; a picture alone counts as one token, too.
 
     Args:
         model: on the meta device.
@@ -75,8 +76,9 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
         scored: by head, how many places of the row it scores; heads that are left out score every place.
     """
     length = length or model.stream.max_length
-    tokens = torch.zeros(1, length, dtype=torch.long, device="meta")
-    source = tokens if model.encoder is not None and model.decoder is not None else None
+    tokens = model.stream.blank(length, "meta")
+    both = model.encoder is not None and model.decoder is not None
+    source = model.encoder.blank(length, "meta") if model.encoder is not None and both else None
     counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
     places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in counts.items()}
     counter = FlopCounterMode(display=False)

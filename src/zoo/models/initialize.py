@@ -177,7 +177,7 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             initializer.table(module.weight, generator)
-        elif isinstance(module, nn.Conv1d):
+        elif isinstance(module, nn.Conv1d | nn.Conv2d):
             initializer.filters(module.weight, generator)
         elif isinstance(module, nn.RNNBase):
             initialize_recurrence(module, initializer, generator)

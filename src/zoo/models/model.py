@@ -7,9 +7,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.models.heads import Head, Pooler, average
+from zoo.models.heads import Head, Pooler, average, heads
 from zoo.models.initialize import initialize
-from zoo.models.parts import Decoder, Encoder, Memory, Part, PartChoice, Pass, Weights, decoders, encoders
+from zoo.models.parts import (
+    Decoder,
+    Encoder,
+    Memory,
+    Part,
+    PartChoice,
+    Pass,
+    Pictures,
+    Tokens,
+    Weights,
+    decoders,
+    encoders,
+)
 from zoo.models.settings import ModelSettings
 from zoo.registry import Choice, Slot
 
@@ -65,6 +77,9 @@ class Model(nn.Module):
 
     def build_head(self, choice: Choice[Head]) -> Head:
         part = self.stream
+        if part.embeddings is None and not heads[choice.name].scores_documents:
+            fitting = ", ".join(name for name in heads.names() if heads[name].scores_documents)
+            raise ValueError(f"heads.{choice.name}: it scores tokens, but the encoder reads none; allowed: {fitting}")
         size = self.settings.vocab_size if part.embeddings is None else part.embeddings.tokens.num_embeddings
         return choice.inherit(dropout=self.settings.dropout).build(part.d_model, size, part.pooled)
 
@@ -95,8 +110,8 @@ class Model(nn.Module):
 
     def forward(
         self,
-        tokens: Int[Tensor, "batch length"],
-        source: Int[Tensor, "batch source"] | None = None,
+        tokens: Tokens | Pictures,
+        source: Int[Tensor, "batch source"] | Pictures | None = None,
         documents: Int[Tensor, "batch length"] | None = None,
         source_documents: Int[Tensor, "batch source"] | None = None,
         segments: Int[Tensor, "batch length"] | None = None,
@@ -106,8 +121,8 @@ class Model(nn.Module):
         """Score a batch.
 
         Args:
-            tokens: the stream that the heads score.
-            source: the encoder's tokens, in a model that has both parts.
+            tokens: the stream that the heads score; pictures, where an encoder of pictures stands alone.
+            source: the encoder's tokens or pictures, in a model that has both parts.
             documents: of `tokens`: 0 nothing there, k the k-th document of the row; None: every row is one document.
             source_documents: of `source`; target document k reads source document k.
             segments: 0 or 1 by place, in a model with segments.
@@ -140,11 +155,13 @@ class Model(nn.Module):
     def score(self, name: str, states: Tensor, given: Pass, places: Tensor | None) -> Float[Tensor, "*places n"]:
         """One head's logits."""
         head, part = self.heads[name], self.stream
-        table = states if part.embeddings is None else part.embeddings.tokens.weight
+        table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
         if head.scores_documents:
             documents = given.explicit_documents()
             chosen = part.document_places(documents) if places is None else places
-            summarize = average if self.pooler is not None and self.settings.pooler.mean else part.summarize
+            # a picture's summary is its mean already
+            averages = self.pooler is not None and self.settings.pooler.mean and part.image_size is None
+            summarize = average if averages else part.summarize
             states = summarize(states, documents, chosen)
             states = states if self.pooler is None else self.pooler(states)
         elif places is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,6 +16,9 @@ from zoo.registry import Slot
 States = Float[Tensor, "batch length d_model"]
 Documents = Int[Tensor, "batch length"]
 Weights = dict[str, list[Tensor | None]]
+CHANNELS = 3  # red, green, blue
+Tokens = Int[Tensor, "batch length"]
+Pictures = UInt8[Tensor, "batch channels height width"]
 
 
 @dataclass
@@ -49,16 +52,22 @@ class Memory:
 
 @dataclass
 class Pass:
-    """One row-wise pass: tokens, their documents (None: every row is one), segments, and where weights are recorded."""
+    """One row-wise pass: tokens, their documents (None: every row is one), segments, and where weights are recorded.
 
-    tokens: Int[Tensor, "batch length"]
+    A picture is one place of its row.
+    """
+
+    tokens: Tokens | Pictures
     documents: Documents | None = None
     segments: Int[Tensor, "batch length"] | None = None
     record: Weights | None = None
 
     def explicit_documents(self) -> Documents:
         """Documents of every place, 1 everywhere where they were left out."""
-        return torch.ones_like(self.tokens) if self.documents is None else self.documents
+        if self.documents is not None:
+            return self.documents
+        length = self.tokens.shape[1] if self.tokens.dim() == 2 else 1
+        return torch.ones(len(self.tokens), length, dtype=torch.long, device=self.tokens.device)
 
 
 class Part(nn.Module, ABC):
@@ -68,6 +77,10 @@ class Part(nn.Module, ABC):
         Settings: the frozen dataclass that its map in a model's file is read into.
         pooled: whether heads that score documents read its summary through the pooler.
         causal: whether a place sees only those before it.
+
+    Attributes:
+        max_length: the most places of one document.
+        image_size: side of the pictures that it reads (pixels); None: it reads tokens.
     """
 
     Settings: ClassVar[type]
@@ -76,6 +89,7 @@ class Part(nn.Module, ABC):
     d_model: int
     n_layers: int
     max_length: int
+    image_size: int | None = None
 
     @property
     @abstractmethod
@@ -91,6 +105,10 @@ class Part(nn.Module, ABC):
     ) -> Float[Tensor, "places d_model"]:
         """One vector for each document that `places` stand for (-1: any vector)."""
         return states.flatten(0, 1)[places.clamp_min(0)]
+
+    def blank(self, length: int, device: torch.device | str) -> Tensor:
+        """An input of one row: so many tokens, or a picture."""
+        return torch.zeros(1, length, dtype=torch.long, device=device)
 
     def checkpoint_layers(self, on: bool) -> None:
         """Recompute each layer in the backward pass instead of keeping its activations."""

@@ -18,12 +18,12 @@ INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
 Sets = Iterable[tuple[tuple[str, ...], Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """A model as its file describes it.
 
     Args:
-        vocab_size: number of token vectors.
+        vocab_size: number of token vectors; 0 in a model that reads pictures and writes nothing.
         d_model: width of the states.
         max_length: the most positions of one document (tokens).
         dropout: share of sublayer outputs and embeddings dropped in training.
@@ -32,7 +32,7 @@ class ModelSettings:
         training: settings for pretraining it, read by the training layer.
     """
 
-    vocab_size: int
+    vocab_size: int = 0
     d_model: int
     heads: tuple[Annotated[Choice[Head], heads], ...]
     initialize: Annotated[Choice[Initializer], initializers] = initializers.parse("normal")

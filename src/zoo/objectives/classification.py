@@ -1,4 +1,4 @@
-"""Name the class of a text or of a pair of texts."""
+"""Name the class of a text, of a pair of texts or of a picture."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from zoo.objectives.objective import Measured, Objective, accuracy, annotate_doc
 
 @objectives.register("classification")
 class Classification(Objective):
-    """log p(class | x_1 … x_m), from the first place of an encoder or the last one of a decoder.
+    """log p(class | x_1 … x_m), from the first place of an encoder, the last one of a decoder, or a picture's mean.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 4.1; Radford et al. 2018 (GPT), equation 4 (L2).
     """

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+Picture = NDArray[np.uint8]
 ROLES = ("pad", "unk", "start", "end", "separator", "extract", "mask")
 
 
@@ -92,7 +93,8 @@ class Example:
         following: by place, the token to be predicted next in a causal stream; -1 where there is none.
         summary: the place that stands for the whole document (a negative one counts from the end).
         segments: 0 or 1 by place; None where the form has no segments.
-        source: the encoder's tokens; None where the model has one stream.
+        source: the encoder's tokens; None where the model has one stream, or reads a picture.
+        picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
         places, targets: by head, the scored places and what stands there; filled in by the objectives.
     """
 
@@ -103,11 +105,15 @@ class Example:
     label: int = -1
     segments: Ids | None = None
     source: Ids | None = None
+    picture: Picture | None = None
     places: dict[str, Ids] = field(default_factory=dict)
     targets: dict[str, Ids] = field(default_factory=dict)
 
 
-Read = Callable[[Piece], Ids]
+Read = Callable[[Piece], NDArray[Any]]  # token ids, or the bytes of a picture
+
+
+NO_ROLES = Roles(0, 0, *[None] * 6)  # where no token is read or written
 
 
 class Lengths(NamedTuple):

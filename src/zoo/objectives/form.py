@@ -6,6 +6,8 @@ from typing import ClassVar, NamedTuple
 from zoo.objectives.example import Example, Lengths, Plan, Read, Roles
 from zoo.registry import Slot
 
+PICTURE = "image"  # the column, the field and the form of pictures
+
 
 class Stream(NamedTuple):
     """What the model makes of its tokens, as far as examples depend on it.
@@ -14,11 +16,18 @@ class Stream(NamedTuple):
         causal: whether a place sees the past alone (a decoder) or both sides (an encoder).
         source: whether there is an encoder beside the decoder, with a source to read.
         segments: whether the model tells the two parts of a pair apart by embeddings.
+        image_size: side of the pictures that it reads, or that its encoder does (pixels); None: it reads texts only.
     """
 
     causal: bool
     source: bool = False
     segments: bool = False
+    image_size: int | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it reads or writes tokens, so that it needs a tokenizer."""
+        return self.image_size is None or self.source
 
 
 class Limits(NamedTuple):
@@ -32,8 +41,11 @@ class Form(ABC):
     """How a document of the cache becomes examples.
 
     Class attributes:
-        fields: the fields of the cache that it reads.
+        fields: the fields of the cache that it reads; of pictures their numbers.
+        written: the field that a model with a source writes.
         smallest: the fewest places in which an example makes sense.
+        source: whether there is a source beside the scored stream.
+        pictures: whether what the model reads first is a picture.
 
     Args:
         stream: what the model makes of its tokens.
@@ -41,8 +53,10 @@ class Form(ABC):
     """
 
     fields: ClassVar[tuple[str, ...]]
+    written: ClassVar[str] = ""
     smallest: ClassVar[int] = 3
     source: ClassVar[bool] = False
+    pictures: ClassVar[bool] = False
 
     def __init__(self, stream: Stream, whole: bool) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""The forms of text examples: one text, a pair, a source with its target (and `sentences`, in a file of its own)."""
+"""The forms of text examples: one text, a pair, a source with its target (`sentences` and pictures have own files)."""
 
 from typing import ClassVar
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from zoo.objectives.example import Example, Lengths, Piece, Plan, Read, Roles
 from zoo.objectives.form import Form, Limits, forms
+from zoo.objectives.pictures import Image, ImageText
 from zoo.objectives.randomness import Purpose, keyed
 from zoo.objectives.sentences import Sentences
 from zoo.objectives.template import (
@@ -21,7 +22,7 @@ from zoo.objectives.template import (
     shorten,
 )
 
-__all__ = ["Form", "Limits", "Pair", "Sentences", "SourceTarget", "Text", "forms"]
+__all__ = ["Form", "Image", "ImageText", "Limits", "Pair", "Sentences", "SourceTarget", "Text", "forms"]
 
 
 @forms.register("text")
@@ -112,6 +113,7 @@ class SourceTarget(Form):
     """
 
     fields: ClassVar[tuple[str, ...]] = ("source", "target")
+    written: ClassVar[str] = "target"
     smallest: ClassVar[int] = 2
     source: ClassVar[bool] = True
 

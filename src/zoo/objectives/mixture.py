@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from zoo.objectives.captioning import Captioning
 from zoo.objectives.causal_lm import CausalLM
 from zoo.objectives.classification import Classification
 from zoo.objectives.example import Example, Plan, Roles
-from zoo.objectives.form import Form, Stream
+from zoo.objectives.form import PICTURE, Form, Stream
 from zoo.objectives.forms import forms
 from zoo.objectives.masked_lm import MaskedLM
 from zoo.objectives.next_sentence import NextSentence
@@ -17,7 +18,17 @@ from zoo.objectives.objective import Objective, Term, objectives
 from zoo.objectives.translation import Translation
 from zoo.registry import PerLayer
 
-__all__ = ["CausalLM", "Classification", "MaskedLM", "Mixture", "NextSentence", "Translation", "form_of", "objectives"]
+__all__ = [
+    "Captioning",
+    "CausalLM",
+    "Classification",
+    "MaskedLM",
+    "Mixture",
+    "NextSentence",
+    "Translation",
+    "form_of",
+    "objectives",
+]
 
 T = TypeVar("T")
 
@@ -94,10 +105,10 @@ class Mixture:
             given = ", ".join(columns)
             names = " and ".join(self.members)
             raise ValueError(f"columns: '{missing[0]}' is missing, which {names} needs; the task gives: {given}")
-        self.check(stream, forms[name].source)
+        self.check(stream, forms[name])
         return forms.build(name, stream, self.whole)
 
-    def check(self, stream: Stream, source: bool) -> None:
+    def check(self, stream: Stream, form: type[Form]) -> None:
         """Refuse a model that an objective cannot train, with the reason."""
         kinds = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}
         for name, member in self.members.items():
@@ -105,10 +116,19 @@ class Mixture:
                 needed = kinds[member.causal]
                 raise ValueError(f"{self.place}: {name} cannot train this model: {member.why}. It needs {needed}")
         names = " and ".join(self.members)
-        if source and not stream.source:
+        if form.pictures and stream.image_size is None:
+            example = "captioner-rnn" if form.source else "cnn-attention"
+            raise ValueError(f"{self.place}: {names} gives pictures, which this model does not read; {example} does")
+        if stream.image_size is not None and not form.pictures:
+            raise ValueError(
+                f"{self.place}: this model reads pictures, but {names} gives it texts; captioning, or classification "
+                "of a column 'image', gives pictures"
+            )
+        if form.source and not stream.source:
             raise ValueError(f"{self.place}: {names} needs an encoder and a decoder, such as transformer-base")
-        if stream.source and not source:
-            raise ValueError(f"{self.place}: {names} gives the model's encoder nothing to read; translation does")
+        if stream.source and not form.source:
+            example = "captioning" if form.pictures else "translation"
+            raise ValueError(f"{self.place}: {names} gives the model's encoder nothing to read; {example} does")
 
     def roles(self, form: Form) -> tuple[str, ...]:
         """The roles that a tokenizer needs for the form and for the objectives, each once."""
@@ -151,9 +171,11 @@ class Mixture:
 
 
 def form_of(members: Collection[str], columns: Collection[str]) -> str:
-    """The name of the form: what an objective demands, else `pair` where pairs are classified, else `text`."""
+    """The name of the form: what an objective demands, else `image` or `pair` if that is classified, else `text`."""
     demanded = [form for name in members if (form := objectives[name].form) is not None]
     if demanded:
         return demanded[0]
     whole = any(objectives[name].whole for name in members)
+    if whole and PICTURE in columns:
+        return PICTURE
     return "pair" if whole and "pair" in columns else "text"

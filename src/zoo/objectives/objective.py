@@ -78,6 +78,17 @@ class Objective(ABC):
         return {}
 
 
+def check_smoothing(objective: str, share: float) -> float:
+    """The share of probability that labels are smoothed by.
+
+    Raises:
+        ValueError: it is no share.
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"objective {objective}: label_smoothing must be in [0, 1), got {share}")
+    return share
+
+
 def accuracy(logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> tuple[Tensor, Tensor]:
     """How many scored places have their target as the likeliest answer, and how many are scored."""
     return (logits.argmax(dim=-1) == targets).sum(), (targets >= 0).sum()

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from zoo.objectives.example import Example, Plan, Roles
-from zoo.objectives.objective import Objective, objectives
+from zoo.objectives.objective import Objective, check_smoothing, objectives
 
 
 @objectives.register("translation")
@@ -26,9 +26,7 @@ class Translation(Objective):
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
         super().__init__(weight)
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"objective translation: label_smoothing must be in [0, 1), got {label_smoothing}")
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = check_smoothing("translation", label_smoothing)
 
     def scored(self, plan: Plan) -> int:
         return plan.length

@@ -39,7 +39,9 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     first = parse_settings(saved.config, others, place)
     check_sizes(saved, first, saved.weights)
 
-    def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
+    def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer | None:
+        if not stream_of(on_meta(first)).has_text:
+            return None
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
         columns = rows["train"].data.column_names
         form = plan.mixture.form(columns, stream_of(on_meta(first)))
@@ -49,12 +51,13 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
             logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
         return tokenizer
 
-    def settle(plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
-        grown = [(("vocab_size",), max(first.vocab_size, tokenizer.vocab_size))]
+    def settle(plan: Plan, tokenizer: Tokenizer | None, labels: int) -> ModelSettings:
+        needed = 0 if tokenizer is None else tokenizer.vocab_size
+        grown = [(("vocab_size",), max(first.vocab_size, needed))]
         own = parse_settings(saved.config, [*others, *grown], place)
         return settle_heads(own, about_heads, plan.mixture, labels)
 
-    def fill(model: Model, plan: Plan, tokenizer: Tokenizer) -> None:
+    def fill(model: Model, plan: Plan, tokenizer: Tokenizer | None) -> None:
         carry_over(model, finite(saved.weights, str(saved.folder)))
 
     return run_session(request, plan, Start(first, keep_tokenizer, settle, fill), watcher)

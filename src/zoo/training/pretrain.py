@@ -8,6 +8,8 @@ from zoo.data.rows import Rows, each, text_columns
 from zoo.data.task import Task
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_training import tokenizers
+from zoo.inference.loaded import stream_of
+from zoo.models.cost import on_meta
 from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, Sets, dump_settings, load_settings, parse_settings, with_heads
@@ -34,20 +36,24 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
     """
     first = load_settings(model, split_heads(request.model_sets)[1])
     plan = make_plan(request, first.training)
-    check_tokenizer(plan.task)
+    has_text = stream_of(on_meta(first)).has_text
+    if has_text:
+        check_tokenizer(plan.task)
 
-    def make_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer:
+    def make_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer | None:
+        if not has_text:
+            return None
         stored = {name: request.folder / name for name in TOKENIZER}
         if request.resume and all(path.is_file() for path in stored.values()):
             return Tokenizer.from_files({name: path.read_bytes() for name, path in stored.items()}, str(request.folder))
         return train_tokenizer(plan.task, rows["train"])
 
-    def settle(plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
+    def settle(plan: Plan, tokenizer: Tokenizer | None, labels: int) -> ModelSettings:
         return settle_model(model, request, plan, tokenizer, labels)
 
-    def fill(built: Model, plan: Plan, tokenizer: Tokenizer) -> None:
+    def fill(built: Model, plan: Plan, tokenizer: Tokenizer | None) -> None:
         path = built.settings.embeddings.vectors
-        if path is not None:
+        if path is not None and tokenizer is not None:
             found, size = start_from_vectors(built, Path(path), tokenizer.words())
             logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, path)
 
@@ -85,7 +91,7 @@ def train_tokenizer(task: Task, rows: Rows) -> Tokenizer:
     return tokenizer
 
 
-def settle_model(model: str, request: Request, plan: Plan, tokenizer: Tokenizer, labels: int) -> ModelSettings:
+def settle_model(model: str, request: Request, plan: Plan, tokenizer: Tokenizer | None, labels: int) -> ModelSettings:
     """The model for this tokenizer and task: real vocabulary, no more positions than examples have, the task's heads.
 
     Raises:
@@ -94,6 +100,8 @@ def settle_model(model: str, request: Request, plan: Plan, tokenizer: Tokenizer,
     about_heads, others = split_heads(request.model_sets)
     sets = list(others)
     settings = load_settings(model, sets)
+    if tokenizer is None:
+        return settle_heads(settings, about_heads, plan.mixture, labels)
     if not names_key(sets, "vocab_size"):
         sets.append((("vocab_size",), tokenizer.vocab_size))
     elif settings.vocab_size < tokenizer.vocab_size:

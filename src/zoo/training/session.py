@@ -25,6 +25,7 @@ from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
+from zoo.objectives.example import NO_ROLES
 from zoo.objectives.mixture import form_of
 from zoo.registry import plain
 from zoo.runs.run import RunFiles, check_folder
@@ -55,13 +56,14 @@ class Start:
 
     Args:
         first: the model's settings before the tokenizer and the labels are known.
-        tokenizer, settings, fill: what makes the tokenizer, the settings for it, and the first weights.
+        tokenizer, settings, fill: what makes the tokenizer (None: the model has no text), the settings for it, and the
+            first weights.
     """
 
     first: ModelSettings
-    tokenizer: Callable[[Plan, Mapping[str, Rows]], Tokenizer]
-    settings: Callable[[Plan, Tokenizer, int], ModelSettings]
-    fill: Callable[[Model, Plan, Tokenizer], None]
+    tokenizer: Callable[[Plan, Mapping[str, Rows]], Tokenizer | None]
+    settings: Callable[[Plan, Tokenizer | None, int], ModelSettings]
+    fill: Callable[[Model, Plan, Tokenizer | None], None]
 
 
 def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) -> State:
@@ -86,13 +88,14 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
         return begin(request, plan, data, model, tokenizer, group, watcher)
 
 
-def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer]) -> Tokenizer:
+def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer | None]) -> Tokenizer | None:
     """A tokenizer made by the main process, the same in every one."""
-    files = [make().files() if accelerator.is_main_process else None]
+    files: list[dict[str, bytes]] = [{}]
+    if accelerator.is_main_process and (made := make()) is not None:
+        files = [made.files()]
     if accelerator.num_processes > 1:
         broadcast_object_list(files)
-    assert files[0] is not None
-    return Tokenizer.from_files(files[0])
+    return Tokenizer.from_files(files[0]) if files[0] else None
 
 
 def name_columns(task: Task, rows: Rows, plan: Plan, first: ModelSettings) -> Task:
@@ -125,7 +128,7 @@ class Data:
         plan: Plan,
         settings: ModelSettings,
         rows: Mapping[str, Rows],
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | None,
         accelerator: Accelerator,
         progress: Progress,
     ) -> "Data":
@@ -136,12 +139,15 @@ class Data:
         form = plan.mixture.form(columns, stream_of(model))
         with accelerator.main_process_first():
             splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
-        shape = row_shape(plan.task, model)
+        shape, roles = row_shape(plan.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
         seeds = {name: plan.training.seed if name == "train" else 0 for name in splits}
         made = {
-            name: Examples(form, plan.mixture, split.lengths, split.read, tokenizer.roles, shape, seeds[name])
+            name: Examples(
+                form, plan.mixture, split.lengths, split.reader(form.stream.image_size), roles, shape, seeds[name]
+            )
             for name, split in splits.items()
         }
+        made["train"] = replace(made["train"], augment=plan.task.augment)
         if accelerator.is_main_process and (plan.mixture.whole or form.source):
             report_truncated(made)
         return Data(made["train"], made.get("validation"), splits)
@@ -160,7 +166,7 @@ def begin(
     plan: Plan,
     data: Data,
     model: Model,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None,
     group: Group,
     watcher: Watcher,
 ) -> State:
@@ -169,7 +175,8 @@ def begin(
     training = fix_training(plan.training, rows, model.settings.d_model)
     task: Tree = plain(plan.task.plain())
     hashes = {name: split.source.fingerprint for name, split in data.splits.items()}
-    files = RunFiles(dump_settings(model.settings), task, config.dump(training), tokenizer.files(), data=hashes)
+    words = {} if tokenizer is None else tokenizer.files()
+    files = RunFiles(dump_settings(model.settings), task, config.dump(training), words, data=hashes)
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(model.settings), length, plan.mixture.capacities(length))
     accelerator = group.accelerator
@@ -185,7 +192,7 @@ def fingerprint(model: nn.Module) -> list[float]:
     return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
 
 
-def validation(plan: Plan, data: Data, tokenizer: Tokenizer, accelerator: Accelerator) -> Validation | None:
+def validation(plan: Plan, data: Data, tokenizer: Tokenizer | None, accelerator: Accelerator) -> Validation | None:
     """How the run judges its model: by the task's first metric, else by the loss."""
     if data.validation is None:
         return None

@@ -1,0 +1,186 @@
+"""Slot `stage`: how a grid of features becomes the next one, smaller or as large. Supplied: its channels, d_input."""
+
+from abc import ABC, abstractmethod
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.blocks.activation import ActivationOption, activations
+from zoo.blocks.attention import FullAttention
+from zoo.blocks.documents import View
+from zoo.blocks.score import ScoreOption
+from zoo.registry import Choice, Slot
+
+Grid = Float[Tensor, "batch d_input height width"]
+NextGrid = Float[Tensor, "batch d_output next_height next_width"]
+
+
+class Stage(nn.Module, ABC):
+    """Turns a grid into the next one.
+
+    Attributes:
+        d_output: channels of what it returns.
+        stride: how many times smaller each side becomes (rounded up).
+    """
+
+    d_output: int
+    stride: int = 1
+
+    @abstractmethod
+    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
+        """The next grid; a stage that has weights appends them to `record`, others append None."""
+
+
+stages: Slot[Stage] = Slot("stage")
+StageOption = Annotated[Choice[Stage], stages]
+
+
+def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
+    """Normalizes the channels of each group over the whole grid, so that a picture never depends on its batch.
+
+    Source: Wu & He 2018, arXiv:1803.08494. torch computes its mean and variance in float32.
+
+    Raises:
+        ValueError: the groups do not divide the channels.
+    """
+    if groups < 1 or d_input % groups:
+        raise ValueError(f"groups ({groups}) must be at least 1 and divide the channels that it normalizes ({d_input})")
+    return nn.GroupNorm(groups, d_input)
+
+
+def refuse_below_one(stage: str, **sizes: int) -> None:
+    """Raise a ValueError where a size is below 1."""
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"stage '{stage}': {name} ({value}) must be at least 1")
+
+
+@stages.register("convolution")
+class ConvolutionStage(Stage):
+    """One convolution: the first look at the pixels.
+
+    Args:
+        width: channels of what it returns.
+        kernel: side of what each place reads (places); odd, so that it lies around the place.
+        stride: how many times smaller each side becomes.
+    """
+
+    def __init__(self, d_input: int, *, width: int, kernel: int = 3, stride: int = 1) -> None:
+        super().__init__()
+        refuse_below_one("convolution", width=width, kernel=kernel, stride=stride)
+        if kernel % 2 == 0:
+            raise ValueError(f"stage 'convolution': kernel ({kernel}) must be odd")
+        self.d_output, self.stride = width, stride
+        self.filters = nn.Conv2d(d_input, width, kernel, stride, kernel // 2, bias=False)
+
+    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
+        if record is not None:
+            record.append(None)
+        out: Tensor = self.filters(x)
+        return out
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(f(norm(conv(f(norm(x)))))); where the shape changes, a 1x1 convolution of f(norm(x)) stands for x.
+
+    Source: He et al. 2016, arXiv:1603.05027, figure 4e (full pre-activation), with group norms.
+    """
+
+    def __init__(self, d_input: int, width: int, stride: int, groups: int, activation: ActivationOption) -> None:
+        super().__init__()
+        self.first_norm = group_norm(groups, d_input)
+        self.first = nn.Conv2d(d_input, width, 3, stride, 1, bias=False)
+        self.second_norm = group_norm(groups, width)
+        self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        same = d_input == width and stride == 1
+        self.skip = None if same else nn.Conv2d(d_input, width, 1, stride, bias=False)
+        self.activation = activations.build(activation)
+
+    def forward(self, x: Grid) -> NextGrid:
+        read = self.activation(self.first_norm(x))
+        skipped = x if self.skip is None else self.skip(read)
+        out: Tensor = skipped + self.second(self.activation(self.second_norm(self.first(read))))
+        return out
+
+
+@stages.register("residual")
+class ResidualStage(Stage):
+    """Residual blocks of two 3x3 convolutions each, the first of which makes the grid smaller.
+
+    Source: He et al. 2016, arXiv:1603.05027; group norms: Wu & He 2018, arXiv:1803.08494.
+
+    Args:
+        width: channels of what it returns.
+        n_blocks: residual blocks.
+        stride: how many times smaller each side becomes.
+        groups: of channels that are normalized together.
+        activation: a registered activation.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        *,
+        width: int,
+        n_blocks: int = 1,
+        stride: int = 1,
+        groups: int = 8,
+        activation: ActivationOption = "relu",
+    ) -> None:
+        super().__init__()
+        refuse_below_one("residual", width=width, n_blocks=n_blocks, stride=stride)
+        self.d_output, self.stride = width, stride
+        first = ResidualBlock(d_input, width, stride, groups, activation)
+        others = [ResidualBlock(width, width, 1, groups, activation) for _ in range(n_blocks - 1)]
+        self.blocks = nn.ModuleList([first, *others])
+
+    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
+        if record is not None:
+            record.append(None)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+@stages.register("attention")
+class AttentionStage(Stage):
+    """x + g attention(x): every place of the grid reads every other one; g is learned and starts at 0.
+
+    Queries, keys and values are 1x1 convolutions, that is one linear map at every place, and so is the way back.
+    Source: Zhang et al. 2019 (SAGAN), arXiv:1805.08318, section 3, but scores are scaled as in Vaswani et al. 2017.
+
+    Args:
+        n_heads: of the attention.
+        d_key, d_value: width of a head; None: an eighth and half of the channels, shared out among the heads.
+        groups: normalize the input in so many groups of channels; None: not at all, as published.
+        score: how well queries and keys agree.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        *,
+        n_heads: int = 1,
+        d_key: int | None = None,
+        d_value: int | None = None,
+        groups: int | None = None,
+        score: ScoreOption = "scaled_dot",
+    ) -> None:
+        super().__init__()
+        refuse_below_one("attention", n_heads=n_heads)
+        self.d_output = d_input
+        self.norm = None if groups is None else group_norm(groups, d_input)
+        d_key = max(1, d_input // (8 * n_heads)) if d_key is None else d_key
+        d_value = max(1, d_input // (2 * n_heads)) if d_value is None else d_value
+        self.attention = FullAttention(d_input, n_heads, d_key=d_key, d_value=d_value, score=score)
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
+        read = x if self.norm is None else self.norm(x)
+        places = read.flatten(2).transpose(1, 2)
+        one = torch.ones(places.shape[:2], dtype=torch.long, device=x.device)
+        view = View(one, torch.zeros_like(one), one, plain=True)
+        mixed: Tensor = self.attention(places, self.attention.read(places, None, None), view, record)
+        return x + self.scale * mixed.transpose(1, 2).reshape(x.shape)
