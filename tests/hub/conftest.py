@@ -70,3 +70,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks of few lines and one generated text, where many models are exported."""
     monkeypatch.setattr(samples, "LINES", 30)
     monkeypatch.setattr(verify, "PROMPTS", 1)
+
+
+@pytest.fixture
+def shelled(
+    trained: dict[str, Tokenizer], export: Callable[..., ExportReport], quick: None
+) -> Callable[..., ExportReport]:
+    """Export a small model in zoo's own class, checked in this process."""
+
+    def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:
+        values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
+        settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
+        return export(Exportable(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
+
+    return make

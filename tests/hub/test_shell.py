@@ -1,0 +1,198 @@
+"""Models that no class of transformers is, in zoo's own: loaded, generated with, trained and saved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from shell_choices import ALIBI, BOTH, ENCODER, MIXED, MODELS, SCALED, Shelled, load
+from torch import Tensor
+
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.runs.tensors import unique_tensors
+
+PROMPTS = [[9, 10, 11, 12, 13], [14, 15], [16]]
+
+
+@pytest.mark.parametrize(("name", "sets", "wanted"), MODELS)
+def test_any_choice_is_loaded_as_it_was_and_saved_as_it_is(
+    shelled: Shelled, tmp_path: Path, name: str, sets: Any, wanted: str
+):
+    report = shelled(name, sets)
+    assert report.class_name == wanted and report.target == "zoo"
+    assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
+    assert report.check.losses["float64"] < 1e-12
+    assert report.check.left == (
+        wanted not in ("ZooForNextSentencePrediction", "ZooForSequenceClassification") or "gpt" in name
+    )
+    first = load(report)
+    first.save_pretrained(tmp_path / "again")
+    stored = load_file(report.folder / "model.safetensors"), load_file(tmp_path / "again" / "model.safetensors")
+    assert stored[0].keys() == stored[1].keys() == unique_tensors(first.inside.model).keys()
+    assert all(torch.equal(tensor, stored[1][key]) for key, tensor in stored[0].items())
+    configs = [json.loads((folder / "config.json").read_text()) for folder in (report.folder, tmp_path / "again")]
+    assert configs[0]["settings"] == configs[1]["settings"] and "auto_map" not in configs[0]
+
+
+def left(rows: list[list[int]]) -> dict[str, Tensor]:
+    longest = max(map(len, rows))
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
+    return {"input_ids": ids, "attention_mask": (ids != 0).long()}
+
+
+WRITERS = [MODELS[0], MODELS[1], MODELS[2], MODELS[8], MODELS[9], MODELS[11]]
+
+
+@pytest.mark.parametrize(("name", "sets", "wanted"), WRITERS)
+def test_generation_is_the_same_with_a_cache_and_without_and_however_it_is_padded(
+    shelled: Shelled, name: str, sets: Any, wanted: str
+):
+    model = load(shelled(name, sets), dtype=torch.float64)
+    ways = ({}, {"num_beams": 3, "num_return_sequences": 2}, {"do_sample": True, "top_k": 9})
+    for way in ways:
+        said = []
+        for use_cache in (True, False):
+            torch.manual_seed(3)
+            options = {"num_beams": 1, **way, "use_cache": use_cache, "max_new_tokens": 7, "eos_token_id": None}
+            said.append(model.generate(**left(PROMPTS), max_length=None, **options))
+        assert torch.equal(*said)
+    alone = [
+        model.generate(**left([row]), max_length=None, max_new_tokens=7, num_beams=1, eos_token_id=None)
+        for row in PROMPTS
+    ]
+    together = model.generate(**left(PROMPTS), max_length=None, max_new_tokens=7, num_beams=1, eos_token_id=None)
+    assert all(torch.equal(row[-7:], one[0, -7:]) for row, one in zip(together, alone, strict=True))
+
+
+def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(shelled: Shelled):
+    model = load(shelled("gpt2-nano", ALIBI))
+    ids = torch.tensor([[9, 10, 11, 12, 13]])
+    first = model(ids[:, :2], use_cache=True)
+    second = model(ids[:, 2:], past_key_values=first.past_key_values, logits_to_keep=1)
+    torch.testing.assert_close(second.logits, model(ids).logits[:, -1:])
+    assert second.past_key_values.get_seq_length() == 5 and model(ids).past_key_values is None
+    with pytest.raises(ValueError, match="cannot go back to fewer tokens"):
+        second.past_key_values.crop(1)
+
+
+def test_the_loss_counts_what_transformers_counts(shelled: Shelled):
+    model = load(shelled("gpt2-nano", ALIBI))
+    ids = torch.tensor([[9, 10, 11, 12]])
+    labels = torch.tensor([[9, -100, 11, 12]])
+    said = model(ids, labels=labels)
+    expected = torch.nn.functional.cross_entropy(said.logits[0, 1:3], labels[0, 2:])
+    torch.testing.assert_close(said.loss, expected)
+    torch.testing.assert_close(model(ids, labels=labels, num_items_in_batch=8).loss, expected / 4)
+    assert model(ids, labels=torch.full_like(ids, -100)).loss == 0
+    assert len(model(ids, labels=labels, return_dict=False)) == 2
+
+
+def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled):
+    model = load(shelled("transformer-nano", BOTH))
+    source, labels = torch.tensor([[9, 10, 3], [9, 3, 0]]), torch.tensor([[20, 21, 3], [22, 3, -100]])
+    given = {"input_ids": source, "attention_mask": (source != 0).long()}
+    inputs = torch.tensor([[2, 20, 21], [2, 22, 3]])
+    said = model(**given, labels=labels)
+    torch.testing.assert_close(said.logits, model(**given, decoder_input_ids=inputs).logits)
+    assert said.loss > 0
+    with pytest.raises(ValueError, match="needs decoder_input_ids, or labels"):
+        model(**given)
+
+
+def test_types_of_tokens_are_segments_and_a_cache_refuses_others_than_the_first(shelled: Shelled):
+    model = load(shelled("bert-nano", SCALED))
+    ids, types = torch.tensor([[2, 9, 4, 10, 4]]), torch.tensor([[0, 0, 0, 1, 1]])
+    theirs = model(ids, token_type_ids=types)
+    ours = model.inside.model(ids, segments=types).heads
+    assert torch.equal(theirs.prediction_logits, ours["masked_lm"])
+    assert torch.equal(theirs.seq_relationship_logits, ours["next_sentence"])
+    losses = model(ids, token_type_ids=types, labels=ids, next_sentence_label=torch.tensor([1])).loss
+    apart = model(ids, token_type_ids=types, labels=ids).loss, theirs.seq_relationship_logits.log_softmax(-1)[0, 1]
+    torch.testing.assert_close(losses, apart[0] - apart[1])
+
+
+def test_token_vectors_that_both_parts_share_stay_one_tensor(shelled: Shelled):
+    report = shelled("transformer-nano", BOTH)
+    model = load(report)
+    encoder, decoder = (part.embeddings.tokens.weight for part in (model.encoder, model.decoder))
+    assert encoder is decoder and model.get_input_embeddings().weight is encoder
+    assert "decoder.stack.embeddings.tokens.weight" not in load_file(report.folder / "model.safetensors")
+
+
+def test_half_precision_is_loaded_where_it_is_asked_for(shelled: Shelled, tmp_path: Path):
+    model = load(shelled("gpt2-nano", MIXED), dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert model(torch.tensor([[9, 10]])).logits.isfinite().all()
+    model.save_pretrained(tmp_path / "half")
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half")
+    assert again.dtype == torch.bfloat16
+    assert load_checkpoint(tmp_path / "half").model(torch.tensor([[9, 10]])).logits.dtype == torch.float32
+
+
+def test_the_plain_model_gives_states(shelled: Shelled):
+    ids = torch.tensor([[9, 10, 11]])
+    report = shelled("transformer-nano", BOTH)
+    said = load(report, "AutoModel")(ids, decoder_input_ids=ids[:, :2])
+    assert said.last_hidden_state.shape == (1, 2, 12) and said.encoder_last_hidden_state.shape == (1, 3, 12)
+    logits = load(report)(ids, decoder_input_ids=ids[:, :2]).logits
+    table = load(report).get_input_embeddings().weight
+    torch.testing.assert_close(said.last_hidden_state @ table.T, logits)
+
+
+def test_a_folder_becomes_a_classifier_whose_head_begins_anew(shelled: Shelled, tmp_path: Path):
+    report = shelled("bert-nano", {**SCALED, "heads": ["masked_lm"]})
+    auto = transformers.AutoModelForSequenceClassification
+    torch.manual_seed(0)
+    model, faults = auto.from_pretrained(report.folder, num_labels=5, output_loading_info=True)
+    assert {name.split(".")[0] for name in faults["missing_keys"]} == {"heads", "pooler"}
+    assert {name.split(".")[1] for name in faults["unexpected_keys"]} == {"masked_lm"}
+    assert model(torch.tensor([[2, 9, 4]])).logits.shape == (1, 5)
+    assert 0 < model.heads["classification"].output.weight.std() < 0.05
+    assert not model.heads["classification"].output.bias.any()
+    old = load(report).encoder.state_dict()
+    assert all(torch.equal(tensor, old[name]) for name, tensor in model.encoder.state_dict().items())
+    model.save_pretrained(tmp_path / "classifier")
+    assert load_checkpoint(tmp_path / "classifier").purpose == "classification"
+
+
+def test_a_model_that_is_made_of_its_config_alone_begins_as_ours_do(shelled: Shelled):
+    config = transformers.AutoConfig.from_pretrained(
+        shelled("gpt2-nano", {**ALIBI, "heads.language.bias": True}).folder
+    )
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    assert model.decoder.stack.blocks[0].norms["mixer"].weight.eq(1).all()
+    assert not model.heads["language"].bias.any()
+    assert float(model.get_input_embeddings().weight.detach().std()) == pytest.approx(0.02, rel=0.2)
+
+
+def test_a_class_for_other_parts_is_refused(shelled: Shelled):
+    folder = shelled("bert-nano", {**ENCODER, "heads": ["masked_lm"]}).folder
+    with pytest.raises(ValueError, match="ZooForCausalLM has a decoder alone; this model has an encoder alone"):
+        transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
+def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
+    model = load(shelled("gpt2-nano", MIXED))
+    size = model.config.vocab_size
+    assert model.resize_token_embeddings(size) is model.get_input_embeddings()
+    with pytest.raises(ValueError, match=f"has {size} token vectors and cannot be resized to 7 here; `zoo finetune`"):
+        model.resize_token_embeddings(7)
+    with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(1, 2\); got \(1, 1, 2, 2\)"):
+        model(torch.tensor([[9, 10]]), attention_mask=torch.ones(1, 1, 2, 2))
+
+
+def test_activations_computed_again_give_the_same_gradients(shelled: Shelled):
+    model = load(shelled("gpt2-nano", ALIBI)).train()
+    ids, found = torch.tensor([[9, 10, 11, 12]]), []
+    for again in (False, True):
+        model.zero_grad()
+        (model.gradient_checkpointing_enable if again else model.gradient_checkpointing_disable)()
+        torch.manual_seed(0)
+        model(ids, labels=ids).loss.backward()
+        found.append(model.get_input_embeddings().weight.grad.clone())
+        assert model.decoder.stack.checkpointing == again
+    torch.testing.assert_close(*found)

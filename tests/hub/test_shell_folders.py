@@ -1,0 +1,168 @@
+"""Folders of zoo's own classes: in pipelines and Trainer, imported again, refused where they are hostile."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from shell_choices import ALIBI, BOTH, CLASSES, MIXED, MODELS, PLAIN, SCALED, Shelled, load
+from torch import Tensor
+
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.export import ExportReport, export_model
+from zoo.hub.importing import import_folder
+from zoo.hub.reloading import reload
+from zoo.hub.targets import choose_target
+from zoo.models.settings import dump_settings, load_settings
+from zoo.runs.tensors import unique_tensors
+
+
+def pipeline(task: str, report: ExportReport) -> Any:
+    return transformers.pipeline(task, model=str(report.folder), device="cpu")
+
+
+def test_a_pipeline_goes_on_with_a_text(shelled: Shelled):
+    generate = pipeline("text-generation", shelled("gpt2-nano", ALIBI, "byte_bpe"))
+    text = "A small boy kicks a ball."
+    assert generate(text, max_new_tokens=3)[0]["generated_text"].startswith(text)
+
+
+def test_a_pipeline_fills_masks(shelled: Shelled):
+    fill = pipeline("fill-mask", shelled("bert-nano", SCALED, "wordpiece"))
+    assert len(fill(f"A small {fill.tokenizer.mask_token} kicks a ball.", top_k=4)) == 4
+
+
+@pytest.mark.parametrize(("name", "sets"), [("bert-nano", {**SCALED, **CLASSES}), ("gpt2-nano", {**MIXED, **CLASSES})])
+def test_a_pipeline_classifies(shelled: Shelled, name: str, sets: dict[str, Any]):
+    report = shelled(name, sets, "wordpiece", labels=["bad", "so so", "good"])
+    found = pipeline("text-classification", report)(["A small boy.", "Yes."], top_k=None)
+    assert all({answer["label"] for answer in answers} == {"bad", "so so", "good"} for answers in found)
+
+
+def test_trainer_goes_on_training_it(shelled: Shelled, tmp_path: Path):
+    model = load(shelled("rnn-attention-nano", {}))
+    before = model.decoder.readout.weight.detach().clone()
+    rows = [{"input_ids": [9, 10, 3], "labels": [20, 21, 22, 3]}, {"input_ids": [9, 3], "labels": [23, 3]}]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "trained"), max_steps=2, per_device_train_batch_size=1, gradient_accumulation_steps=2,
+        use_cpu=True, report_to=[], save_steps=2,
+    )  # fmt: skip
+    collate = transformers.DataCollatorForSeq2Seq(tokenizer, model=model)
+    transformers.Trainer(model, arguments, collate, train_dataset=rows).train()
+    assert not torch.equal(before, model.decoder.readout.weight)
+    saved = tmp_path / "trained" / "checkpoint-2"
+    again = transformers.AutoModelForSeq2SeqLM.from_pretrained(saved)
+    assert torch.equal(again.decoder.readout.weight, model.decoder.readout.weight)
+
+
+@pytest.mark.parametrize(("name", "sets", "wanted"), [MODELS[2], MODELS[3], MODELS[4], MODELS[8], MODELS[11]])
+def test_importing_it_gives_the_same_model(shelled: Shelled, tmp_path: Path, name: str, sets: Any, wanted: str):
+    report = shelled(name, sets)
+    said = import_folder(report.folder, tmp_path / "run")
+    assert (said.target, said.class_name, said.remarks()) == ("zoo", wanted, [])
+    loaded, model = load_checkpoint(tmp_path / "run"), load(report)
+    assert dump_settings(loaded.model.settings) == dump_settings(model.inside.model.settings)
+    ours, theirs = unique_tensors(loaded.model), unique_tensors(model.inside.model)
+    assert ours.keys() == theirs.keys() and all(torch.equal(tensor, theirs[key]) for key, tensor in ours.items())
+    text = "A small boy."
+    tokenizer = transformers.AutoTokenizer.from_pretrained(report.folder)
+    assert loaded.tokenizer.encode([text])[0].tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Say something else in a config.json."""
+
+    def change(tree: dict[str, Any]) -> None:
+        *outer, last = path.split(".")
+        for name in outer:
+            tree = tree[name]
+        tree[last] = value
+
+    return change
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    (at("settings", None), "settings: expected a map of settings, got None"),
+    (at("settings.d_modle", 12), r"unknown key 'd_modle' \(did you mean 'd_model'\?\)"),
+    (at("settings.decoder.kind", "__import__"), "unknown decoder '__import__'"),
+    (at("settings.embeddings.vectors", "/etc/passwd"), "vectors: names a file"),
+    (at("settings.decoder.n_layers", 5000), "n_layers is 5000, which the tensors cannot be"),
+    (at("settings.d_model", 10**12), "d_model is 1000000000000, which the tensors cannot be"),
+    (at("settings.decoder.d_ff", 15), "the tensors are not of the sizes that config.json says"),
+    (at("settings.decoder.n_layers", 1), "the tensor decoder.stack.blocks.1.* is none of zoo's own"),
+    (
+        at("settings.heads", ["next_sentence"]),
+        "with a decoder alone, zoo's own classes have language or classification",
+    ),
+    (at("is_encoder_decoder", True), "is_encoder_decoder is true"),
+    (lambda tree: tree.pop("settings"), "the key 'settings' is missing"),
+]
+
+
+def test_hostile_settings_are_refused_by_name(shelled: Shelled, tmp_path: Path):
+    place = shelled("gpt2-nano", {**PLAIN, "position": "alibi"}).folder / "config.json"
+    good = place.read_text()
+    for change, words in HOSTILE:
+        tree = json.loads(good)
+        change(tree)
+        place.write_text(json.dumps(tree))
+        with pytest.raises(ValueError, match=words):
+            import_folder(place.parent, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_head_whose_classes_have_no_names_is_refused(shelled: Shelled, tmp_path: Path):
+    place = shelled("gpt2-nano", {**MIXED, **CLASSES}).folder / "config.json"
+    tree = json.loads(place.read_text())
+    del tree["id2label"]["2"]
+    place.write_text(json.dumps(tree))
+    with pytest.raises(ValueError, match="id2label must name the 3 classes of the head"):
+        import_folder(place.parent, tmp_path / "run")
+
+
+def test_the_card_shows_the_import(shelled: Shelled):
+    card = (shelled("transformer-nano", BOTH).folder / "README.md").read_text()
+    first = card.index("import zoo.hub.shell  # transformers knows these classes from here on")
+    assert first < card.index("AutoModelForSeq2SeqLM.from_pretrained") and "plain `transformers`" not in card
+
+
+def test_no_file_and_nothing_of_training_is_written(shelled: Shelled, tmp_path: Path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a 1\n")
+    tree = json.loads((shelled("gpt2-nano", {"embeddings.vectors": str(vectors)}).folder / "config.json").read_text())
+    assert tree["settings"]["embeddings"]["vectors"] is None and "training" not in tree["settings"]
+
+
+def test_what_fits_no_native_target_is_told_of_the_shell():
+    settings = load_settings("rnn-attention-nano")
+    with pytest.raises(ValueError, match=r"gpt2: .*\. `zoo export … --to zoo` writes it for programs that import zoo"):
+        choose_target(settings)
+    assert choose_target(settings, "zoo").name == "zoo"
+    odd = load_settings("transformer-nano", [(("heads",), ["classification"])])
+    words = "the first head is classification; with an encoder and a decoder, zoo's own classes have language"
+    with pytest.raises(ValueError, match=f"export: this model is not 'zoo': {words}"):
+        choose_target(odd, "zoo")
+    with pytest.raises(ValueError, match=f"zoo: {words}"):
+        choose_target(odd)
+
+
+def test_a_process_of_its_own_checks_it_with_zoo(build: Any, quick: None, tmp_path: Path):
+    report = export_model(build("gpt2-nano", {"norm": "scalenorm"}), tmp_path / "out", "zoo")
+    assert report.class_name == "ZooForCausalLM" and report.check.left
+
+
+def test_what_says_something_else_is_not_left_behind(build: Any, quick: None, tmp_path: Path):
+    def reloaded(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        report, logits = reload(folder, request)
+        logits["float32/left/language"][2, 0] += 0.25
+        return report, logits
+
+    with pytest.raises(
+        RuntimeError, match="export to zoo: logits of language, padded on the left, differ by up to 0.25"
+    ):
+        export_model(build("gpt2-nano", {"norm": "scalenorm"}), tmp_path / "out", "zoo", reloaded)
+    assert not list(tmp_path.iterdir())
