@@ -1,0 +1,232 @@
+"""Where a checkpoint looks: its attention weights on one text or picture, with what stands at each place."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoo.data.images import decode, read_file
+from zoo.inference.labels import readable
+from zoo.inference.loaded import Loaded
+from zoo.inference.predict import predictors, write
+from zoo.inference.typed import as_inputs, picture_inputs, source_inputs, typed_examples
+from zoo.models.search import GenerateSettings
+from zoo.objectives.example import Ids, Picture
+
+SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What someone wants to look at.
+
+    Args:
+        text: what the model reads; where `image` is the picture, what it writes.
+        target: what the model writes, or a second text for a model of pairs; None: what it writes by itself.
+        image: file of a picture; None: `text` names it where the model reads pictures.
+    """
+
+    text: str | None
+    target: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Places:
+    """What stands at the places of a stream: tokens, or a grid (rows, columns) over the picture."""
+
+    labels: Sequence[str]
+    grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Map:
+    """How queries weigh keys, by the number of the layer, from 1: (heads, queries, keys); kind as in Output.weights."""
+
+    kind: str
+    queries: Places
+    keys: Places
+    layers: Mapping[int, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Attended:
+    """Every map of one example, its texts by what they are, and its picture."""
+
+    maps: list[Map]
+    texts: dict[str, str]
+    picture: Picture | None
+
+
+class Seen(NamedTuple):
+    """One row for the model, and what stands in its streams: as read, as scored, and in the encoder's source."""
+
+    inputs: dict[str, Tensor]
+    read: Places
+    written: Places
+    source: Places
+    texts: dict[str, str]
+
+
+@torch.no_grad()
+def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended:
+    """The attention weights of a checkpoint.
+
+    Args:
+        settings: how the target is generated, where none is given.
+
+    Raises:
+        ValueError: the model does not read what is given, it is too long, or the model has no attention.
+    """
+    picture = None
+    if loaded.stream.image_size is None:
+        if asked.image is not None:
+            raise ValueError("--image: this model reads texts, not pictures; leave it out")
+        seen = see_text(loaded, asked, settings)
+    else:
+        asked = name_picture(asked)
+        picture = decode(read_file(Path(asked.image or "").expanduser(), "--image"), asked.image or "", SHOWN)
+        seen = see_picture(loaded, asked, settings)
+    weights = loaded.model(**seen.inputs, weights=True).weights
+    assert weights is not None
+    streams = {
+        "encoder.self": (seen.source, seen.source) if loaded.stream.source else (seen.read, seen.read),
+        "decoder.self": (seen.read, seen.read),
+        "decoder.cross": (seen.written, seen.source),
+    }
+    maps = [found for kind, layers in weights.items() for found in maps_of(kind, layers, *streams[kind])]
+    if not maps:
+        layers = ", ".join(f"{len(layers)} of {kind.partition('.')[0]}" for kind, layers in weights.items())
+        raise ValueError(f"this model has no attention to look at: none of its layers ({layers}) attends to anything")
+    return Attended(maps, seen.texts, picture)
+
+
+def maps_of(kind: str, layers: Sequence[Tensor | None], queries: Places, keys: Places) -> list[Map]:
+    """The layers that attend; those over grids of different sizes are maps of their own."""
+    by_size: dict[tuple[int, ...], dict[int, Any]] = {}
+    for number, weights in enumerate(layers, 1):
+        if weights is not None:
+            found = weights[0].float().cpu().numpy()
+            by_size.setdefault(found.shape[1:], {})[number] = found
+    return [
+        Map(kind, on_grid(queries, rows), on_grid(keys, columns), by_size[rows, columns]) for rows, columns in by_size
+    ]
+
+
+def on_grid(places: Places, count: int) -> Places:
+    """The places with the size of their grid; pictures are squares, and so are their grids."""
+    if places.labels:
+        return places
+    side = math.isqrt(count)
+    assert side * side == count
+    return Places((), (side, side))
+
+
+def see_text(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:
+    """A text in the template of the model's training, or a source with its target.
+
+    Raises:
+        ValueError: no text, one that is too long, or one too many.
+    """
+    if asked.text is None:
+        raise ValueError("TEXT: there is none, and this model reads a text; give one")
+    if loaded.stream.source:
+        source, documents = source_inputs(loaded, loaded.tokenizer.encode([asked.text]))
+        places = Places(readable(loaded.tokenizer, source[0].tolist()))
+        return see_target(loaded, (source, documents), places, {"source": asked.text}, asked.target, settings)
+    if asked.target is not None and not any(predictors[name].pairs for name in loaded.mixture.members):
+        names = " and ".join(loaded.mixture.members)
+        raise ValueError(f"--target: this checkpoint was trained for {names}, which reads one text; leave it out")
+    inputs = text_inputs(loaded, asked.text, asked.target)
+    places = Places(readable(loaded.tokenizer, inputs["tokens"][0].tolist()))
+    texts = {"text": asked.text} if asked.target is None else {"text": asked.text, "second text": asked.target}
+    return Seen(inputs, places, places, places, texts)
+
+
+def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tensor]:
+    """A text, or two, as the model was trained to read them; a role's spelling is that role where one is filled in."""
+    tokenizer, model = loaded.tokenizer, loaded.model
+    if loaded.stream.causal and not loaded.mixture.whole:
+        ids = tokenizer.begin(text)
+        refuse_longer(len(ids), model.stream.max_length, "TEXT")
+        return {"tokens": torch.tensor([ids], device=model.device)}
+    typed = any(member.roles for member in loaded.mixture.members.values())
+
+    def encode(given: str) -> list[Ids]:
+        return [tokenizer.encode_with_roles(given)] if typed else tokenizer.encode([given])
+
+    return as_inputs(loaded, typed_examples(loaded, encode(text), None if second is None else encode(second)))
+
+
+def name_picture(asked: Asked) -> Asked:
+    """TEXT is the picture's file where --image is not given, else it is what the model writes.
+
+    Raises:
+        ValueError: no picture, or two targets.
+    """
+    if asked.image is None and asked.text is None:
+        raise ValueError("--image: this model reads a picture; name its file")
+    if asked.image is None:
+        return Asked(None, asked.target, asked.text)
+    if asked.text is not None and asked.target is not None:
+        raise ValueError("--target: beside --image, TEXT is the target; give one of them")
+    return Asked(None, asked.text if asked.target is None else asked.target, asked.image)
+
+
+def see_picture(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:
+    """A picture, and what the model writes about it where it writes.
+
+    Raises:
+        ValueError: no such picture, or a target for a model that writes none.
+    """
+    assert asked.image is not None
+    grid, texts = Places(()), {"picture": Path(asked.image).name}
+    pictures, documents = picture_inputs(loaded, [asked.image])
+    if loaded.stream.source:
+        return see_target(loaded, (pictures, documents), grid, texts, asked.target, settings)
+    if asked.target is not None:
+        raise ValueError("--target: this model writes nothing about a picture; leave it out")
+    return Seen({"tokens": pictures}, grid, grid, grid, texts)
+
+
+def see_target(
+    loaded: Loaded,
+    source: tuple[Tensor, Tensor],
+    places: Places,
+    texts: dict[str, str],
+    target: str | None,
+    settings: GenerateSettings,
+) -> Seen:
+    """A source with a target: inputs `<s> y…`, written `y… </s>`; where no target is given, what the model writes."""
+    tokenizer, decoder = loaded.tokenizer, loaded.model.decoder
+    assert decoder is not None
+    if target is None:
+        given = write(loaded, *source, settings)[0].tokens[: decoder.max_length - 1]
+    else:
+        given = tokenizer.encode([target])[0].tolist()
+        refuse_longer(len(given) + 1, decoder.max_length, "the target")
+    read, written = [tokenizer.roles.id("start"), *given], [*given, tokenizer.roles.id("end")]
+    inputs = {
+        "tokens": torch.tensor([read], device=loaded.model.device),
+        "source": source[0],
+        "source_documents": source[1],
+    }
+    said = {"written by the model": tokenizer.decode(given)} if target is None else {"target": target}
+    labels = Places(readable(tokenizer, read)), Places(readable(tokenizer, written))
+    return Seen(inputs, *labels, places, {**texts, **said})
+
+
+def refuse_longer(count: int, most: int, what: str) -> None:
+    """Check that tokens fit.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if count > most:
+        raise ValueError(f"{what} has {count} tokens, special tokens included: the model reads at most {most}")

@@ -1,0 +1,132 @@
+"""Which heatmaps are drawn of a map, and how large: worked out before anything is drawn."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.inference.attend import Map, Places
+
+MOST_PANELS = 24  # of layers x heads; beyond: the mean of each layer, and each head of the last one
+COLUMNS, THUMBS = 4, 8  # side by side, where heads do not decide
+CELL, LEAST, MOST = 0.19, 1.0, 5.0  # inches: of a token, and of a heatmap's side
+WIDEST = 20.0  # inches: of all columns
+THUMB = 1.5  # inches: a picture's side
+ASKED = 3  # places of a grid that are shown, along each side
+LABEL, READABLE = 8.0, 5.0  # points: of a token's label, at most and at least
+INCH = 72  # points
+LETTER = 0.62  # of a label's size: how wide a letter is
+LONGEST = 24  # letters of a label
+
+Weights = NDArray[np.float32]
+
+
+class Panel(NamedTuple):
+    """A heatmap (queries, keys), or what one place reads of a grid (rows, columns), under its title.
+
+    Args:
+        marked: the place of the grid that reads (row, column).
+    """
+
+    title: str
+    weights: Weights
+    marked: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The panels of one map: how many stand side by side, and how large each is (inches)."""
+
+    name: str
+    queries: Places
+    keys: Places
+    panels: Sequence[Panel]
+    columns: int
+    width: float
+    height: float
+
+    @property
+    def rows(self) -> int:
+        return math.ceil(len(self.panels) / self.columns)
+
+    @property
+    def left(self) -> float:
+        """Inches for the labels of the queries."""
+        return 0.1 if self.keys.grid else space(self.queries.labels, self.height)
+
+    @property
+    def below(self) -> float:
+        """Inches for the labels of the keys."""
+        return 0.1 if self.keys.grid else space(self.keys.labels, self.width)
+
+
+def group(found: Map, name: str) -> Group:
+    """What is drawn of a map."""
+    if found.keys.grid is None:
+        return heatmaps(found, name)
+    return words(found, name, found.keys.grid) if found.queries.grid is None else spots(found, name, found.keys.grid)
+
+
+def heatmaps(found: Map, name: str) -> Group:
+    """A panel for each head of each layer; where those are many, the mean of each layer and the last one's heads."""
+    heads = max(map(len, found.layers.values()))
+    last = max(found.layers)
+    if len(found.layers) * heads <= MOST_PANELS and all(len(w) == heads for w in found.layers.values()):
+        columns = heads if heads > 1 else min(COLUMNS, len(found.layers))
+        panels = [Panel(head_title(n, h, w), w[h]) for n, w in found.layers.items() for h in range(heads)]
+    else:
+        columns = COLUMNS
+        means = [Panel(f"layer {n}, mean of {len(w)} heads", w.mean(0)) for n, w in found.layers.items()]
+        panels = means + [Panel(head_title(last, h, w), w) for h, w in enumerate(found.layers[last])]
+    count = len(found.queries.labels), len(found.keys.labels)
+    cell = min(CELL, min(MOST, WIDEST / columns) / max(count))
+    height, width = (max(LEAST, cell * n) for n in count)
+    return Group(name, found.queries, found.keys, panels, columns, width, height)
+
+
+def head_title(layer: int, head: int, weights: Weights) -> str:
+    return f"layer {layer}" if len(weights) == 1 else f"layer {layer}, head {head + 1}"
+
+
+def words(found: Map, name: str, grid: tuple[int, int]) -> Group:
+    """What each word reads of the picture: the mean of the last layer's heads."""
+    last = max(found.layers)
+    mean = found.layers[last].mean(0).reshape(-1, *grid)
+    panels = [Panel(shortened(label), weights) for label, weights in zip(found.queries.labels, mean, strict=True)]
+    said = f"{name}, layer {last}" + (", mean of heads" if len(found.layers[last]) > 1 else "")
+    return Group(said, found.queries, found.keys, panels, min(THUMBS, len(panels)), THUMB, THUMB)
+
+
+def spots(found: Map, name: str, grid: tuple[int, int]) -> Group:
+    """What a few places of each layer's grid read of it: means of heads, the place itself marked."""
+    rows, columns = ([round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)] for side in grid)
+    panels = [
+        Panel(f"layer {n}, row {r + 1}, column {c + 1}", w.mean(0)[r * grid[1] + c].reshape(grid), (r, c))
+        for n, w in found.layers.items()
+        for r in rows
+        for c in columns
+    ]
+    return Group(name, found.queries, found.keys, panels, ASKED, THUMB, THUMB)
+
+
+def points(count: int, side: float) -> float:
+    """Size of labels along a side (inches), as large as they fit but never too small to read."""
+    return max(READABLE, min(LABEL, 0.85 * INCH * side / max(1, count)))
+
+
+def every(count: int, side: float) -> int:
+    """Each how many-th label has room."""
+    return max(1, math.ceil(points(count, side) * count / (INCH * side)))
+
+
+def space(labels: Sequence[str], side: float) -> float:
+    """Inches that the longest of the labels takes."""
+    longest = max(len(shortened(label)) for label in labels)
+    return 0.15 + LETTER * longest * points(len(labels), side) / INCH
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

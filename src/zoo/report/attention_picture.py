@@ -1,0 +1,121 @@
+"""Attention maps as one PNG picture: a labelled heatmap for each head, or the words over the picture they look at."""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from zoo.inference.attend import Attended
+from zoo.objectives.example import Picture
+from zoo.report.attention_page import names
+from zoo.report.attention_panels import INCH, Group, Panel, every, group, points, shortened
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:  # the extra `plots` is not installed: then there is no picture
+    Figure = None  # type: ignore[assignment, misc]
+
+DPI = 130
+EDGE, GAP, HEADING, CAPTION = 0.2, 0.2, 0.42, 0.24  # inches
+NARROWEST = 6.0  # inches
+SIZE = 9.0  # points
+DARK = 0.2  # how bright the picture is where nothing is read
+SCALES = {  # by whether keys are a grid
+    False: "rows look at columns; each panel's strongest colour is its largest weight",
+    True: "a picture is dark where little is read of it",
+}
+BLANK = 255  # pixels where there is no picture
+
+
+def refuse_without_matplotlib() -> None:
+    """Check that pictures can be drawn.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    if Figure is None:
+        raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
+
+
+def draw_picture(attended: Attended, title: str) -> bytes:
+    """Every map of an example below each other, as a PNG file.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    refuse_without_matplotlib()
+    groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
+    width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
+    scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
+    lines = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
+    top = EDGE + 0.2 * len(lines)
+    height = top + sum(map(tall, groups)) + EDGE
+    figure = Figure(figsize=(width, height), dpi=DPI)
+    for number, line in enumerate(lines):
+        write(figure, shortened(line, int(13 * width)), EDGE, EDGE + 0.2 * number, bold=number == 0)
+    for one in groups:
+        draw_group(figure, one, top, attended.picture)
+        top += tall(one)
+    written = io.BytesIO()
+    figure.savefig(written, format="png", metadata={"Software": None})  # the same maps give the same bytes
+    return written.getvalue()
+
+
+def tall(one: Group) -> float:
+    """Inches from one group to the next."""
+    return HEADING + one.rows * (one.height + CAPTION + GAP) + one.below
+
+
+def write(figure: Any, text: str, left: float, top: float, bold: bool = False) -> None:
+    """A line of text, so many inches from the left and the top."""
+    wide, high = figure.get_size_inches()
+    weight = "bold" if bold else "normal"
+    place = (left / wide, 1 - top / high)
+    figure.text(*place, text, fontsize=SIZE, fontweight=weight, va="top", parse_math=False)
+
+
+def draw_group(figure: Any, one: Group, top: float, picture: Picture | None) -> None:
+    """The panels of one map; labels stand where nothing else does."""
+    wide, high = figure.get_size_inches()
+    write(figure, one.name, EDGE, top + 0.18, bold=True)
+    for number, panel in enumerate(one.panels):
+        row, column = divmod(number, one.columns)
+        left = EDGE + one.left + column * (one.width + GAP)
+        down = top + HEADING + CAPTION + row * (one.height + CAPTION + GAP)
+        axes = figure.add_axes((left / wide, 1 - (down + one.height) / high, one.width / wide, one.height / high))
+        axes.set_title(panel.title, fontsize=SIZE - 1, pad=3, parse_math=False)
+        if one.keys.grid is not None:
+            draw_over(axes, panel, picture)
+            continue
+        axes.imshow(panel.weights, cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, float(panel.weights.max())))
+        label(axes.xaxis, one.keys.labels, one.width, number + one.columns >= len(one.panels))
+        label(axes.yaxis, one.queries.labels, one.height, column == 0)
+        axes.tick_params(axis="x", rotation=90)
+
+
+def label(axis: Any, labels: Any, side: float, shown: bool) -> None:
+    """The tokens along a side, each so many-th where they are too many; the others' places have no mark."""
+    ticks = range(0, len(labels), every(len(labels), side)) if shown else range(0)
+    axis.set_ticks(ticks, [shortened(labels[i]) for i in ticks], fontsize=points(len(labels), side), parse_math=False)
+    axis.set_tick_params(length=0, pad=2)
+
+
+def draw_over(axes: Any, panel: Panel, picture: Picture | None) -> None:
+    """The picture, dark where nothing is read."""
+    shares = panel.weights / max(1e-9, float(panel.weights.max()))
+    pixels = np.full((3, 64, 64), BLANK, dtype=np.uint8) if picture is None else picture
+    light = smooth(shares, pixels.shape[1:])
+    axes.imshow((pixels.transpose(1, 2, 0) * (DARK + (1 - DARK) * light)[..., None]).astype(np.uint8))
+    if panel.marked is not None:
+        high, wide = (pixels.shape[i + 1] / shares.shape[i] for i in (0, 1))
+        corner, size = (panel.marked[1] * wide, panel.marked[0] * high), points(1, wide / INCH)
+        axes.plot(corner[0] + wide / 2, corner[1] + high / 2, "s", ms=size, mfc="none", mec="orange", mew=1.5)
+    axes.set_axis_off()
+
+
+def smooth(shares: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
+    """Shares of a grid at every pixel, without steps between its places."""
+    grown = Image.fromarray((shares * 255).astype(np.uint8)).resize((size[1], size[0]), Image.Resampling.BICUBIC)
+    return np.asarray(grown, dtype=np.float32) / np.float32(255)

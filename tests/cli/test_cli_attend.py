@@ -1,0 +1,54 @@
+"""Claims about `zoo attend`: it writes a page or a picture, and says what is wrong before it works."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+from zoo.report import attention_picture
+
+Zoo = Callable[..., Said]
+
+
+@pytest.mark.parametrize("name", ["numbers", "mlm", "lm"])
+def test_a_page_is_written_for_every_kind_of_run(zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path, name: str):
+    said = zoo("attend", run_of(name), "1 2", "-o", tmp_path / "maps.html")
+    assert said.status == 0 and said.out.strip() == str(tmp_path / "maps.html")
+    page = (tmp_path / "maps.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>") and f"<title>{name}</title>" in page
+    assert ("written by the model" in page) == (name == "numbers")
+
+
+def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    said = zoo("attend", run_of("numbers"), "1 2", "--target", "twelve", "-o", tmp_path / "MAPS.PNG")
+    assert said.status == 0 and (tmp_path / "MAPS.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("maps.pdf", "is neither a page nor a picture; allowed: a name that ends in .html or .png"),
+        ("maps", "is neither a page nor a picture"),
+        ("none/maps.html", "there is no folder"),
+        ("folder.html", "is a folder; name a file"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_the_model_is_looked_for(zoo: Zoo, tmp_path: Path, file: str, message: str):
+    (tmp_path / "folder.html").mkdir()
+    said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / file)
+    assert said.status == 2 and message in said.err and "no-run" not in said.err
+
+
+def test_a_missing_matplotlib_is_one_message(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attention_picture, "Figure", None)
+    said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / "maps.png")
+    assert said.status == 2 and "needs matplotlib, which is not installed" in said.err
+
+
+def test_what_does_not_fit_writes_nothing(zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path):
+    said = zoo("attend", run_of("lm"), "the red cat " * 40, "-o", tmp_path / "maps.html")
+    assert said.status == 2 and "special tokens included: the model reads at most" in said.err
+    said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / "maps.html")
+    assert said.status == 2 and not list(tmp_path.iterdir())

@@ -1,0 +1,71 @@
+"""Claims about the picture of attention maps: which panels it has, and that they can be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drawn import WORDS, caption, large, shares, translation
+
+from zoo.inference.attend import Attended, Map, Places
+from zoo.report import attention_picture
+from zoo.report.attention import check_output, write_maps
+from zoo.report.attention_panels import every, group, points
+
+
+def test_few_heads_have_a_panel_each():
+    drawn = group(translation().maps[0], "own")
+    assert [panel.title for panel in drawn.panels][:3] == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"]
+    assert drawn.columns == 2 and drawn.rows == 3
+
+
+def test_many_heads_are_the_mean_of_each_layer_and_those_of_the_last():
+    found = large().maps[0]
+    panels = group(found, "own").panels
+    assert [panel.title for panel in panels][11:13] == ["layer 12, mean of 12 heads", "layer 12, head 1"]
+    assert len(panels) == 24
+    np.testing.assert_allclose(panels[2].weights, found.layers[3].mean(0))
+
+
+def test_captions_have_a_panel_for_each_word():
+    panels = group(caption().maps[1], "words").panels
+    assert [panel.title for panel in panels] == WORDS
+    assert [panel.weights.argmax() for panel in panels] == [0, 1, 2, 3]
+
+
+def test_a_grid_that_reads_itself_is_asked_at_nine_places():
+    found = caption().maps[0]
+    panels = group(found, "own").panels
+    assert [panel.marked for panel in panels][:4] == [(0, 0), (0, 2), (0, 3), (2, 0)] and len(panels) == 9
+    np.testing.assert_array_equal(panels[1].weights.ravel(), found.layers[2][0, 2])
+
+
+def test_labels_of_a_long_text_leave_some_out_rather_than_be_too_small():
+    assert every(20, 4.0) == 1 and every(512, 5.0) == 8
+    assert points(512, 5.0) == 5.0 and points(3, 1.0) == 8.0
+    places = Places(["word"] * 300)
+    drawn = group(Map("encoder.self", places, places, {1: shares(1, 300, 300)}), "long")
+    assert drawn.width == drawn.height == 5.0
+
+
+def test_the_picture_is_a_png_and_the_same_each_time(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    for name in ("a.png", "b.png"):
+        write_maps(caption(), "mine", tmp_path / name)
+    written = (tmp_path / "a.png").read_bytes()
+    assert written.startswith(b"\x89PNG") and written == (tmp_path / "b.png").read_bytes()
+
+
+def test_tokens_that_look_like_formulas_are_drawn_as_they_are(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    places = Places(["$\\alpha$", "$x^", "_$"])
+    maps = [Map("encoder.self", places, places, {1: shares(1, 3, 3)})]
+    write_maps(Attended(maps, {"text": "$\\frac"}, None), "$mine$ $\\x$", tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_without_matplotlib_a_page_can_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(attention_picture, "Figure", None)
+    with pytest.raises(ValueError, match=r"a .png needs matplotlib, .* allowed: .html, or install zoo\[plots\]"):
+        check_output(tmp_path / "maps.png")
+    write_maps(translation(), "mine", tmp_path / "maps.html")
+    assert (tmp_path / "maps.html").read_text("utf-8").startswith("<!doctype html>")
