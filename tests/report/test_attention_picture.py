@@ -10,6 +10,7 @@ from zoo.inference.attend import Attended, Map, Places
 from zoo.report import attention_picture
 from zoo.report.attention import check_output, write_maps
 from zoo.report.attention_panels import every, group, points
+from zoo.report.attention_picture import strongest
 
 
 def test_few_heads_have_a_panel_each():
@@ -45,6 +46,11 @@ def test_labels_of_a_long_text_leave_some_out_rather_than_be_too_small():
     places = Places(["word"] * 300)
     drawn = group(Map("encoder.self", places, places, {1: shares(1, 300, 300)}), "long")
     assert drawn.width == drawn.height == 5.0
+
+
+def test_even_weights_stay_pale_and_a_sharp_one_is_as_strong_as_can_be():
+    assert strongest(np.full((3, 16), 1 / 16, dtype=np.float32), 16, 4) == 4 / 16
+    assert strongest(np.eye(16, dtype=np.float32), 16, 4) == strongest(np.eye(2, dtype=np.float32), 2, 4) == 1
 
 
 def test_the_picture_is_a_png_and_the_same_each_time(tmp_path: Path):

@@ -1,5 +1,5 @@
 "use strict";
-const STEPS = 255, TOP = 6, LEAST = 0.0005, PICTURE = 448, THUMB = 96, SPEED = 900;
+const STEPS = 255, TOP = 6, LEAST = 0.0005, HEATMAP = 4, SPOTLIGHT = 2, PICTURE = 448, THUMB = 96, SPEED = 900;
 const data = JSON.parse(document.getElementById("data").textContent);
 const find = (id) => document.getElementById(id);
 const state = { map: 0, layer: 0, head: 0, direction: "at", pointed: null, pinned: null };
@@ -47,7 +47,9 @@ function placeName(places, i) {
   return `row ${Math.floor(i / places.grid[1]) + 1}, column ${(i % places.grid[1]) + 1}`;
 }
 
-/* Drawing */
+/* Drawing. The strongest colour is the largest weight, or so many even shares where that is more: what reads everything
+   evenly stays pale. */
+const strongest = (all, keys, shares) => all.reduce((a, b) => Math.max(a, b), Math.min(1, shares / keys));
 const colours = {}; // of the scheme, light or dark, that the reader has now
 function readColours() {
   const style = getComputedStyle(document.documentElement);
@@ -60,7 +62,7 @@ function heatmap(canvas, map, layer, head) {
   canvas.height = rows;
   const pen = canvas.getContext("2d"), image = pen.createImageData(columns, rows);
   const [red, green, blue] = colours.heat.split(",").map(Number);
-  const most = Math.sqrt(all.reduce((a, b) => Math.max(a, b), 1e-9));
+  const most = Math.sqrt(strongest(all, columns, HEATMAP));
   all.forEach((weight, i) => image.data.set([red, green, blue, (255 * Math.sqrt(weight)) / most], 4 * i));
   pen.putImageData(image, 0, 0);
 }
@@ -72,7 +74,7 @@ function spotlight(canvas, side, grid, shares, marked) {
   pen.drawImage(photo, 0, 0, full, full);
   if (shares) {
     const small = make("canvas", { width: columns, height: rows }), image = small.getContext("2d").createImageData(columns, rows);
-    const most = shares.reduce((a, b) => Math.max(a, b), 1e-9);
+    const most = strongest(shares, rows * columns, SPOTLIGHT);
     shares.forEach((share, i) => image.data.set([10, 8, 20, 205 * (1 - share / most)], 4 * i));
     small.getContext("2d").putImageData(image, 0, 0);
     pen.imageSmoothingQuality = "high";
@@ -116,7 +118,7 @@ function placeAt(event, box, places) {
 }
 function paint(box, places, shares, chosen) {
   if (places.grid) return spotlight(box.querySelector("canvas"), PICTURE, places.grid, shares, chosen);
-  const most = shares ? shares.reduce((a, b) => Math.max(a, b), 1e-9) : 1;
+  const most = shares ? strongest(shares, shares.length, HEATMAP) : 1;
   for (const token of box.children) {
     const i = Number(token.dataset.place), share = shares ? Math.sqrt(shares[i] / most) : 0;
     token.style.backgroundColor = share > 0.02 ? heat(0.9 * share) : "";

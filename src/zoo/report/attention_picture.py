@@ -23,9 +23,10 @@ NARROWEST = 6.0  # inches
 SIZE = 9.0  # points
 DARK = 0.2  # how bright the picture is where nothing is read
 SCALES = {  # by whether keys are a grid
-    False: "rows look at columns; each panel's strongest colour is its largest weight",
+    False: "rows look at columns; colour is the square root of the weight, strongest at a panel's largest",
     True: "a picture is dark where little is read of it",
 }
+HEATMAP, SPOTLIGHT = 4, 2  # even shares
 BLANK = 255  # pixels where there is no picture
 
 
@@ -89,10 +90,16 @@ def draw_group(figure: Any, one: Group, top: float, picture: Picture | None) -> 
         if one.keys.grid is not None:
             draw_over(axes, panel, picture)
             continue
-        axes.imshow(panel.weights, cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, float(panel.weights.max())))
+        most = strongest(panel.weights, len(one.keys.labels), HEATMAP)
+        axes.imshow(np.sqrt(panel.weights), cmap="Blues", aspect="auto", vmin=0, vmax=np.sqrt(most))
         label(axes.xaxis, one.keys.labels, one.width, number + one.columns >= len(one.panels))
         label(axes.yaxis, one.queries.labels, one.height, column == 0)
         axes.tick_params(axis="x", rotation=90)
+
+
+def strongest(weights: NDArray[np.float32], keys: int, shares: float) -> float:
+    """The weight of the strongest colour: the largest, or so many even shares, so that even reading stays pale."""
+    return max(float(weights.max()), min(1.0, shares / keys))
 
 
 def label(axis: Any, labels: Any, side: float, shown: bool) -> None:
@@ -104,7 +111,7 @@ def label(axis: Any, labels: Any, side: float, shown: bool) -> None:
 
 def draw_over(axes: Any, panel: Panel, picture: Picture | None) -> None:
     """The picture, dark where nothing is read."""
-    shares = panel.weights / max(1e-9, float(panel.weights.max()))
+    shares = panel.weights / strongest(panel.weights, panel.weights.size, SPOTLIGHT)
     pixels = np.full((3, 64, 64), BLANK, dtype=np.uint8) if picture is None else picture
     light = smooth(shares, pixels.shape[1:])
     axes.imshow((pixels.transpose(1, 2, 0) * (DARK + (1 - DARK) * light)[..., None]).astype(np.uint8))
