@@ -34,7 +34,11 @@ class Browser:
         options = {"args": [*SWITCHES, OFFLINE], "binary": shutil.which("chromium")}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         self.session = ""
-        self.session = "/" + self.ask("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        try:
+            self.session = "/" + self.ask("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        except OSError:
+            self.stop()
+            raise
 
     def ask(self, path: str, body: Any = None, method: str = "POST") -> Any:
         """One command, and its answer."""
@@ -74,5 +78,8 @@ class Browser:
         try:
             self.ask("", method="DELETE")
         finally:
-            self.driver.terminate()
-            self.driver.communicate()
+            self.stop()
+
+    def stop(self) -> None:
+        self.driver.terminate()
+        self.driver.communicate()
