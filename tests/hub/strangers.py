@@ -28,7 +28,7 @@ class Stranger:
         """The model, with every weight moved away from where it begins."""
         torch.manual_seed(0)
         cls = getattr(transformers, self.class_name)
-        model = cls._from_config(cls.config_class(**self.sizes), attn_implementation="eager")
+        model = cls(cls.config_class(**self.sizes))
         with torch.no_grad():
             for parameter in filter(lambda parameter: parameter.requires_grad, model.parameters()):
                 parameter.add_(0.1 * torch.randn_like(parameter))
@@ -139,10 +139,67 @@ def marian(draw: Any, family: str = "Marian") -> Stranger:
     return Stranger(name, common, {"language": "logits"})
 
 
+@st.composite
+def llama(draw: Any, family: str = "Llama") -> Stranger:
+    heads = draw(st.sampled_from([1, 2, 4, 6]))
+    width = heads * draw(st.sampled_from([2, 4, 6]))
+    common = sizes(
+        draw,
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        num_attention_heads=heads,
+        num_key_value_heads=st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0]),
+        head_dim=st.sampled_from([width // heads, 2, 8]),
+        num_hidden_layers=SMALL,
+        intermediate_size=WIDE,
+        max_position_embeddings=PLACES,
+        hidden_act=st.sampled_from(["silu", "gelu", "relu"]),
+        rms_norm_eps=EPS,
+        tie_word_embeddings=st.booleans(),
+        rope_parameters={"rope_type": "default", "rope_theta": draw(st.sampled_from([100.0, 1e4, 5e5]))},
+        pad_token_id=0,
+    )
+    if family == "Llama":
+        common |= sizes(draw, attention_bias=st.booleans())
+    if family == "Mistral":
+        common |= sizes(draw, sliding_window=st.none() | st.integers(2, 7))
+    if draw(st.booleans()):
+        return Stranger(f"{family}ForCausalLM", common, {"language": "logits"})
+    labels = {"num_labels": draw(st.integers(2, 5))}
+    return Stranger(f"{family}ForSequenceClassification", {**common, **labels}, {"classification": "logits"})
+
+
+@st.composite
+def modernbert(draw: Any) -> Stranger:
+    heads = draw(st.sampled_from([1, 2, 4]))
+    common = sizes(
+        draw,
+        vocab_size=VOCABULARY,
+        hidden_size=heads * draw(st.sampled_from([2, 4, 6])),
+        num_attention_heads=heads,
+        num_hidden_layers=st.integers(1, 4),
+        intermediate_size=WIDE,
+        max_position_embeddings=PLACES,
+        hidden_activation=st.sampled_from(["gelu", "silu", "relu"]),
+        norm_eps=EPS,
+        local_attention=st.sampled_from([2, 4, 6]),
+        global_attn_every_n_layers=st.integers(1, 3),
+        pad_token_id=0,
+    )
+    if draw(st.booleans()):
+        return Stranger("ModernBertForMaskedLM", common, {"masked_lm": "logits"})
+    labels = {"num_labels": draw(st.integers(2, 5)), "classifier_pooling": draw(st.sampled_from(["cls", "mean"]))}
+    return Stranger("ModernBertForSequenceClassification", {**common, **labels}, {"classification": "logits"})
+
+
 STRANGERS = {
     "bert": bert(),
     "gpt2": gpt2(),
     "openai-gpt": gpt2(family="OpenAIGPT"),
     "marian": marian(),
     "pegasus": marian(family="Pegasus"),
+    "llama": llama(),
+    "mistral": llama(family="Mistral"),
+    "qwen3": llama(family="Qwen3"),
+    "modernbert": modernbert(),
 }

@@ -2,26 +2,20 @@
 
 import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
 from safetensors.torch import load_file, save_file
-from strangers import DTYPES, STRANGERS, Stranger
+from strangers import Stranger
 from test_tokenizer_reading import publish
 
 import zoo
-from zoo.data.tokenizer import Tokenizer
 from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
-from zoo.hub.config_files import config_file
-from zoo.hub.export import export_model, native_tensors
+from zoo.hub.export import export_model
 from zoo.hub.exportable import Exportable
 from zoo.hub.reloading import reload
-from zoo.hub.target import Key
-from zoo.hub.targets import targets
 from zoo.inference.predict import predict
 from zoo.models.search import GenerateSettings
 from zoo.registry import REQUIRED
@@ -29,89 +23,6 @@ from zoo.registry import REQUIRED
 BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}
 PLACES = {"max_position_embeddings": 12}
 GPT2 = {"vocab_size": 31, "n_embd": 6, "n_head": 3, "n_layer": 2, "n_positions": 12, "bos_token_id": 1}
-ROUNDS = settings(max_examples=12, derandomize=True, deadline=None)
-
-
-def all_keys() -> list[Any]:
-    """Every key of every target and class."""
-    found = [(t.model_type, k) for t in targets.values() for k in (*t.keys, *(k for c in t.classes for k in c.keys))]
-    return [pytest.param(kind, k, id=f"{kind}-{k.theirs}") for kind, k in found]
-
-
-def look_up(tree: Any, path: str) -> Any:
-    for name in path.split("."):
-        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
-    return tree
-
-
-@pytest.mark.parametrize(("model_type", "declared"), all_keys())
-def test_every_key_has_the_default_of_its_config_class(model_type: str, declared: Key):
-    assert declared.default is not REQUIRED
-    theirs = transformers.CONFIG_MAPPING[model_type]()
-    if declared.null is None and hasattr(theirs, declared.theirs.split(".")[0]):
-        assert declared.default == look_up(theirs, declared.theirs)
-
-
-@pytest.mark.parametrize("name", list(targets))
-def test_every_constant_is_a_default_or_is_said_to_be_lenient(name: str):
-    theirs = transformers.CONFIG_MAPPING[targets[name].model_type]().to_dict()
-    demanded = {key: v for key, v in targets[name].constants.items() if key not in targets[name].lenient}
-    assert {key: look_up(theirs, key) for key in demanded} == demanded
-
-
-@torch.no_grad()
-def compare(stranger: Stranger, theirs: Any, folder: Path) -> None:
-    """Our logits are theirs, in both precisions."""
-    ours = zoo.load(folder)
-    generator = torch.Generator().manual_seed(1)
-    decoder_vocabulary = stranger.sizes.get("decoder_vocab_size", stranger.sizes["vocab_size"])
-    tokens = torch.randint(3, decoder_vocabulary, (3, 8), generator=generator)
-    both = ours.encoder is not None and ours.decoder is not None
-    source = torch.randint(3, stranger.sizes["vocab_size"], (3, 5), generator=generator) if both else None
-    given = {"input_ids": tokens} if source is None else {"input_ids": source, "decoder_input_ids": tokens}
-    for dtype, tolerance in DTYPES.items():
-        kind = getattr(torch, dtype)
-        expected = theirs.to(kind)(**given)
-        heads = ours.to(kind)(tokens, source).heads
-        assert set(heads) == set(stranger.outputs)
-        for head, field in stranger.outputs.items():
-            wanted = expected[field]
-            torch.testing.assert_close(heads[head], wanted, atol=tolerance, rtol=tolerance)
-    theirs.float()
-
-
-def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> None:
-    """What export writes of the imported model is what was imported: every tensor and every key."""
-    loaded = load_checkpoint(folder)
-    exported = Exportable(loaded.model, tokenizer, loaded.mixture.heads, loaded.task.labels or ())
-    target = next(t for t in targets.values() if t.obstacle(exported.settings) is None)
-    chosen = target.native_class(exported.settings)
-    assert chosen is not None and chosen.name == stranger.class_name
-    before, after = load_file(folder / "model.safetensors"), native_tensors(exported, target, chosen)
-    assert before.keys() - set(target.tables) == after.keys() - set(target.tables)
-    assert all(torch.equal(before[name], after[name]) for name in after if name not in target.tables)
-    config, written = json.loads((folder / "config.json").read_text()), config_file(exported, target, chosen)
-    same_words = {"swish": "silu", "gelu_pytorch_tanh": "gelu_new"}
-    for key in (*target.keys, *chosen.keys):
-        value = look_up(config, key.theirs)
-        if value is not None and key.merge is None:
-            assert look_up(written, key.theirs) == (same_words.get(value, value) if key.names else value), key.theirs
-
-
-@pytest.mark.parametrize("name", list(STRANGERS))
-def test_random_models_of_transformers_keep_their_logits_their_tensors_and_their_keys(
-    name: str, trained: dict[str, Tokenizer]
-):
-    @ROUNDS
-    @given(stranger=STRANGERS[name])
-    def check(stranger: Stranger) -> None:
-        with TemporaryDirectory() as place:
-            folder = Path(place)
-            theirs = stranger.save(folder)
-            compare(stranger, theirs, folder)
-            check_round_trip(stranger, folder, trained["characters"])
-
-    check()
 
 
 def saved(folder: Path, class_name: str, **sizes: Any) -> Path:

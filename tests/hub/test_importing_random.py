@@ -1,0 +1,115 @@
+"""Random models of transformers, of every family: imported they give the same logits, and go back unchanged."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import Phase, given, settings
+from safetensors.torch import load_file
+from strangers import DTYPES, STRANGERS, Stranger
+
+import zoo
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.config_files import config_file
+from zoo.hub.export import native_tensors
+from zoo.hub.exportable import Exportable
+from zoo.hub.facts import facts_of
+from zoo.hub.reloading import Unrounded
+from zoo.hub.target import Key
+from zoo.hub.targets import targets
+from zoo.registry import REQUIRED
+
+ROUNDS = settings(max_examples=8, derandomize=True, deadline=None, phases=[Phase.generate])
+
+
+def all_keys() -> list[Any]:
+    """Every key of every target and class."""
+    found = [(t.model_type, k) for t in targets.values() for k in (*t.keys, *(k for c in t.classes for k in c.keys))]
+    return [pytest.param(kind, k, id=f"{kind}-{k.theirs}") for kind, k in found]
+
+
+def look_up(tree: Any, path: str) -> Any:
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
+    return tree
+
+
+@pytest.mark.parametrize(("model_type", "declared"), all_keys())
+def test_every_key_has_the_default_of_its_config_class(model_type: str, declared: Key):
+    assert declared.default is not REQUIRED
+    theirs = transformers.CONFIG_MAPPING[model_type]()
+    if declared.null is None and hasattr(theirs, declared.theirs.split(".")[0]):
+        assert declared.default == look_up(theirs, declared.theirs)
+
+
+@pytest.mark.parametrize("name", list(targets))
+def test_every_constant_is_a_default_or_is_said_to_be_lenient(name: str):
+    theirs = transformers.CONFIG_MAPPING[targets[name].model_type]().to_dict()
+    demanded = {key: v for key, v in targets[name].constants.items() if key not in targets[name].lenient}
+    assert {key: look_up(theirs, key) for key in demanded} == demanded
+
+
+@torch.no_grad()
+def compare(stranger: Stranger, theirs: Any, folder: Path) -> None:
+    """Our logits are theirs, in both precisions."""
+    ours = zoo.load(folder)
+    generator = torch.Generator().manual_seed(1)
+    decoder_vocabulary = stranger.sizes.get("decoder_vocab_size", stranger.sizes["vocab_size"])
+    tokens = torch.randint(3, decoder_vocabulary, (3, 8), generator=generator)
+    both = ours.encoder is not None and ours.decoder is not None
+    source = torch.randint(3, stranger.sizes["vocab_size"], (3, 5), generator=generator) if both else None
+    given = {"input_ids": tokens} if source is None else {"input_ids": source, "decoder_input_ids": tokens}
+    for dtype, tolerance in DTYPES.items():
+        kind = getattr(torch, dtype)
+        with Unrounded() if dtype == "float64" else nullcontext():
+            expected = theirs.to(kind)(**given)
+        heads = ours.to(kind)(tokens, source).heads
+        assert set(heads) == set(stranger.outputs)
+        for head, field in stranger.outputs.items():
+            wanted = expected[field]
+            torch.testing.assert_close(heads[head], wanted, atol=tolerance, rtol=tolerance)
+    theirs.float()
+
+
+def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> None:
+    """What export writes of the imported model is what was imported: every tensor and every key."""
+    loaded = load_checkpoint(folder)
+    exported = Exportable(loaded.model, tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    config = json.loads((folder / "config.json").read_text())
+    target = next(t for t in targets.values() if t.model_type == config["model_type"])
+    assert target.obstacle(exported.settings) is None
+    chosen = target.native_class(exported.settings)
+    assert chosen is not None and chosen.name == stranger.class_name
+    before, after = load_file(folder / "model.safetensors"), native_tensors(exported, target, chosen)
+    assert before.keys() - set(target.tables) == after.keys() - set(target.tables)
+    assert all(torch.equal(before[name], after[name]) for name in after if name not in target.tables)
+    written = config_file(exported, target, chosen)
+    same_words = {"swish": "silu", "gelu_pytorch_tanh": "gelu_new"}
+    facts = facts_of(exported.settings)
+    telling = [key for key in (*target.keys, *chosen.keys) if key.through is None or key.through.back is not None]
+    for key in telling:
+        value = look_up(config, key.theirs)
+        if value is not None and key.merge is None and key.values(facts):
+            assert look_up(written, key.theirs) == (same_words.get(value, value) if key.names else value), key.theirs
+
+
+@pytest.mark.parametrize("name", list(STRANGERS))
+def test_random_models_of_transformers_keep_their_logits_their_tensors_and_their_keys(
+    name: str, trained: dict[str, Tokenizer]
+):
+    @ROUNDS
+    @given(stranger=STRANGERS[name])
+    def check(stranger: Stranger) -> None:
+        with TemporaryDirectory() as place:
+            folder = Path(place)
+            theirs = stranger.save(folder)
+            compare(stranger, theirs, folder)
+            check_round_trip(stranger, folder, trained["characters"])
+
+    check()
