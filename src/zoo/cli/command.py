@@ -12,6 +12,7 @@ from rich.console import Console
 
 from zoo.cli.main import DONE, FAILED, INTERRUPTED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
+from zoo.cli.visible import visible
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -21,7 +22,7 @@ class Printed(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else None
-        errors.print(self.format(record), style=style, markup=False)
+        errors.print(visible(self.format(record)), style=style, markup=False)
 
 
 def run_command(name: str, arguments: list[str]) -> None:
@@ -63,4 +64,4 @@ def with_status(command: Callable[..., None]) -> Callable[..., None]:
 def complain(message: str) -> None:
     """Say why the command ends, once for all processes."""
     if is_main_process():
-        errors.print(f"error: {message}", style="red", markup=False)
+        errors.print(visible(f"error: {message}"), style="red", markup=False)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint, Json, Set, print_json, read_sets, refuse_rest, split_sets
+from zoo.cli.visible import visible
 from zoo.config import merge
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
@@ -34,9 +35,9 @@ def predict(
     if as_json:
         return print_json([prediction._asdict() for prediction in found])
     for prediction in found:
-        typer.echo(prediction.output)
+        typer.echo(visible(str(prediction.output)))
         if isinstance(prediction.scores, dict):
-            typer.echo("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items()))
+            typer.echo(visible("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items())))
         elif isinstance(prediction.scores, list):
             for scores in prediction.scores:
-                typer.echo("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items()))
+                typer.echo(visible("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items())))

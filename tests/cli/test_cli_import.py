@@ -1,0 +1,56 @@
+"""zoo import, and commands that are given a Hugging Face folder."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+from zoo.cli.visible import visible
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_training import tokenizers
+from zoo.hub.export import write_files
+from zoo.hub.exportable import Exportable
+from zoo.hub.targets import targets
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+
+Zoo = Callable[..., Said]
+TEXT = "the red dog sees a small blue cat in the big house"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Hugging Face folder with a small BERT and its tokenizer."""
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 90}), [TEXT] * 3)
+    sets = [(("vocab_size",), tokenizer.vocab_size), (("heads",), ["masked_lm"])]
+    given = Exportable(Model(load_settings("bert-nano", sets)).initialize(0), tokenizer)
+    chosen = targets["bert"].native_class(given.settings)
+    assert chosen is not None
+    (tmp_path / "hf").mkdir()
+    write_files(tmp_path / "hf", given, targets["bert"], chosen)
+    return tmp_path / "hf"
+
+
+def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, tmp_path: Path):
+    said = zoo("import", str(folder), str(tmp_path / "run"))
+    assert said.status == 0 and "BertForMaskedLM (bert)" in said.out
+    assert (tmp_path / "run" / "checkpoints" / "0").is_dir()
+    again = zoo("import", str(folder), str(tmp_path / "run"))
+    assert again.status == 2 and "already holds a run" in again.err
+
+
+def test_a_folder_is_predicted_with_directly(zoo: Zoo, folder: Path):
+    said = zoo("predict", str(folder), "the red [MASK]", "--json")
+    assert said.status == 0 and len(json.loads(said.out)[0]["scores"][0]) == 5
+
+
+def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(zoo: Zoo, folder: Path):
+    said = zoo("evaluate", str(folder))
+    assert said.status == 2 and "imported models need a TASK" in said.err
+    assert "no such folder" in zoo("import", "none", "run").err
+
+
+def test_escape_sequences_are_shown_and_not_obeyed():
+    assert visible("a\x1b]0;owned\x07\n\tä") == "a\\x1b]0;owned\\x07\n\tä"
