@@ -183,6 +183,8 @@ def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
         model.resize_token_embeddings(7)
     with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(1, 2\); got \(1, 1, 2, 2\)"):
         model(torch.tensor([[9, 10]]), attention_mask=torch.ones(1, 1, 2, 2))
+    with pytest.raises(ValueError, match="ZooForCausalLM takes no inputs_embeds and no output_attentions"):
+        model(None, inputs_embeds=torch.ones(1, 2, 12), output_attentions=True, output_hidden_states=None)
 
 
 def test_activations_computed_again_give_the_same_gradients(shelled: Shelled):

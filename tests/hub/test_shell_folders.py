@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from accelerate import init_empty_weights, load_checkpoint_and_dispatch
 from shell_choices import ALIBI, BOTH, CLASSES, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
@@ -57,6 +58,26 @@ def test_trainer_goes_on_training_it(shelled: Shelled, tmp_path: Path):
     saved = tmp_path / "trained" / "checkpoint-2"
     again = transformers.AutoModelForSeq2SeqLM.from_pretrained(saved)
     assert torch.equal(again.decoder.readout.weight, model.decoder.readout.weight)
+
+
+def test_lora_trains_a_few_weights_of_it_and_generates(shelled: Shelled):
+    peft = pytest.importorskip("peft")
+    modules = peft.LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=["query", "value"])
+    adapted = peft.get_peft_model(load(shelled("gpt2-nano", ALIBI)), modules)
+    ids = torch.tensor([[9, 10, 11]])
+    adapted(input_ids=ids, labels=ids).loss.backward()
+    moved = {name.split(".")[-2] for name, p in adapted.named_parameters() if p.grad is not None}
+    assert moved == {"default"} and adapted.generate(input_ids=ids, max_new_tokens=2, max_length=None).shape == (1, 5)
+
+
+def test_accelerate_fills_an_empty_model(shelled: Shelled):
+    report = shelled("gpt2-nano", ALIBI)
+    with init_empty_weights():
+        empty = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(report.folder))
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    filled = load_checkpoint_and_dispatch(empty, str(report.folder / "model.safetensors"), device_map={"": "cpu"})
+    ids = torch.tensor([[9, 10, 11]])
+    assert torch.equal(filled.eval()(ids).logits, load(report)(ids).logits)
 
 
 @pytest.mark.parametrize(("name", "sets", "wanted"), [MODELS[2], MODELS[3], MODELS[4], MODELS[8], MODELS[11]])

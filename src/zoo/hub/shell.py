@@ -9,6 +9,7 @@ places on either side. A cache is made where `use_cache=True` asks for it, as `g
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 import transformers
@@ -33,8 +34,24 @@ from zoo.hub.shell_target import MODEL_TYPE
 from zoo.models.parts import Encoder, Memory, Pass
 
 F = TypeVar("F", bound=Callable[..., Any])
-answer: Callable[[F], F] = can_return_tuple  # a tuple instead of an output, where `return_dict=False` asks for it
+# what tools hand on to every model, empty, and what no class here takes: positions follow from the mask
+FOREIGN = ("inputs_embeds", "decoder_inputs_embeds", "position_ids", "output_attentions", "output_hidden_states")
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
+
+
+def answer(forward: F) -> F:
+    """Let a forward pass give a tuple for `return_dict=False`, and refuse what is in `FOREIGN` by name."""
+    said = can_return_tuple(forward)
+
+    @wraps(forward)
+    def wrapped(self: nn.Module, *given: Any, **named: Any) -> Any:
+        values = {name: named.pop(name, None) for name in FOREIGN}
+        asked = [name for name, value in values.items() if value is not None and value is not False]
+        if asked:
+            raise ValueError(f"{type(self).__name__} takes no {' and no '.join(asked)}")
+        return said(self, *given, **named)
+
+    return wrapped  # type: ignore[return-value]
 
 
 class Reader(nn.Module):
@@ -46,16 +63,8 @@ class Reader(nn.Module):
         super().__init__()
         self.encoder = encoder
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        return_dict: bool = True,
-    ) -> Any:
-        if output_attentions or output_hidden_states:
-            raise ValueError("a model in zoo's shell returns no attentions and no hidden states")
+    @answer
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
         memory = self.encoder(Pass(input_ids, documents_of(attention_mask, input_ids)))
         return BaseModelOutput(last_hidden_state=memory.states)
 

@@ -102,7 +102,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     @torch.no_grad()
     def initialize_weights(self) -> None:
         """Let what no file gave begin as a new model of these settings begins; torch's seed decides."""
-        fresh = [name for name, p in self.named_parameters() if not getattr(p, "_is_hf_initialized", False)]
+        named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
+        fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
             begun = Model(self.inside.model.settings).initialize(int(torch.randint(2**31, ())))
             drawn = dict(begun.named_parameters())
