@@ -30,6 +30,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {f"{side}.{key}": value for side in ("encoder", "decoder") for key, value in RICH.items()}
         | {"embeddings.shared": False, "heads": UNTIED},
     ),
+    **{name: (name, {}) for name in ("captioner-rnn-nano", "captioner-transformer-nano", "cnn-attention-nano")},
     "a classifier": ("bert-nano", {"heads": ["classification"]}),
     "rnn-attention-nano": ("rnn-attention-nano", {"decoder.cell": "lstm", "encoder.n_layers": 2}),
     "a decoder of every mixer": (

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import evaluate
@@ -96,6 +97,29 @@ def test_perplexity_weighs_batches_by_their_tokens():
 
 def test_a_perplexity_too_large_for_a_number_is_infinite():
     assert compute("perplexity", loss=[1e6], count=[1]) == math.inf
+
+
+def brevity_free(predictions: list[str], references: list[list[str]], longest: int) -> float:
+    """The geometric mean of the clipped precisions, for predictions as long as a reference (Papineni et al. 2002)."""
+    logs = 0.0
+    for n in range(1, longest + 1):
+        right = asked = 0
+        for said, texts in zip(predictions, references, strict=True):
+            counts = [
+                Counter(zip(*(text.lower().split()[i:] for i in range(n)), strict=False)) for text in [said, *texts]
+            ]
+            asked += counts[0].total()
+            right += sum(min(count, max(known[gram] for known in counts[1:])) for gram, count in counts[0].items())
+        logs += math.log(right / asked) / longest
+    return 100 * math.exp(logs)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 4])
+def test_bleu_of_short_n_grams_is_that_of_its_formula_with_all_references(longest: int):
+    predictions = ["A dog runs over the green grass", "two men stand in the snow"]
+    references = [["a dog runs on the green grass", "The dog runs over some lawn now"], ["Two men stand in deep snow"]]
+    value = compute(f"bleu-{longest}", predictions=predictions, references=references)
+    assert value == pytest.approx(brevity_free(predictions, references, longest))
 
 
 def test_bits_per_byte_of_a_fair_coin_for_each_byte_is_one():

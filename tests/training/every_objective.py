@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tiny import settings
 from torch import Tensor
@@ -22,8 +23,9 @@ from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
 from zoo.models.heads import heads
 from zoo.models.model import Model
-from zoo.objectives.example import Ids, Lengths, Piece, Roles
-from zoo.objectives.form import Stream
+from zoo.models.parts import CHANNELS
+from zoo.objectives.example import Lengths, Piece, Roles
+from zoo.objectives.form import PICTURE, Stream
 from zoo.objectives.forms import forms
 from zoo.objectives.mixture import Mixture, form_of, objectives
 from zoo.runs.run import RunFiles
@@ -62,12 +64,14 @@ class Case:
     def examples(self) -> Examples:
         """Documents of 2 to 16 tokens: a row holds one to five."""
         mixture, generator = Mixture.parse(self.objective), np.random.default_rng(5)
-        columns = columns_of(self.objective)
+        stream = stream_of(create_model(self.model))
+        columns = columns_of(self.objective, stream)
         counts = np.ones(DOCUMENTS, dtype=np.int64)
         if form_of(self.objective, columns) == "sentences":
             counts = generator.integers(2, 5, size=DOCUMENTS)
         most = 17 // counts.max()
         units = {field: generator.integers(2, most, size=counts.sum()) for field in columns}
+        units |= {PICTURE: np.ones(DOCUMENTS, dtype=np.int64)} if PICTURE in columns else {}
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
@@ -75,21 +79,30 @@ class Case:
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
 
-        def read(piece: Piece) -> Ids:
+        def read(piece: Piece) -> NDArray[Any]:
+            if piece.field == PICTURE:
+                size = (CHANNELS, stream.image_size, stream.image_size)
+                return np.random.default_rng(piece.start).integers(0, 256, size, dtype=np.uint8)
             return ids[piece.field][piece.start : piece.stop]
 
-        form = mixture.form(columns, stream_of(create_model(self.model)))
-        return Examples(form, mixture, lengths, read, ROLES, SHAPE)
+        return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
 
 
-def columns_of(objective: Objectives) -> tuple[str, ...]:
+def columns_of(objective: Objectives, stream: Stream) -> tuple[str, ...]:
     """The columns of data that has just what the objective reads."""
-    return forms[form_of(objective, ["text"])].fields
+    return forms[form_of(objective, ["text"] if stream.has_text else [PICTURE])].fields
+
+
+def shape_of(stream: Stream) -> Shape:
+    """Rows of one to five documents, or of one picture."""
+    if stream.image_size is None:
+        return SHAPE
+    return Shape(SHAPE.length, 1, SHAPE.longest, pack=False) if stream.has_text else Shape(1, pack=False)
 
 
 def fits(objective: Objectives, stream: Stream) -> bool:
     try:
-        Mixture.parse(objective).form(columns_of(objective), stream)
+        Mixture.parse(objective).form(columns_of(objective, stream), stream)
     except ValueError:
         return False
     return True

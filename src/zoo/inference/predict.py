@@ -133,7 +133,8 @@ class Classify(Predictor):
         if "pair" in known and pairs is None:
             raise ValueError("--pair: this checkpoint classifies pairs; give the second text")
         if known and "pair" not in known and pairs is not None:
-            raise ValueError("--pair: this checkpoint classifies single texts; leave it out")
+            what = "texts" if loaded.stream.image_size is None else "pictures"
+            raise ValueError(f"--pair: this checkpoint classifies single {what}; leave it out")
         if loaded.stream.image_size is None:
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
             seen = as_inputs(loaded, typed_examples(loaded, loaded.tokenizer.encode(texts), encoded))

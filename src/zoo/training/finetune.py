@@ -10,6 +10,7 @@ from zoo.data.rows import Rows
 from zoo.data.tokenizer import Tokenizer
 from zoo.inference.loaded import check_sizes, stream_of
 from zoo.models.cost import on_meta
+from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.runs.saved import SavedRun
@@ -75,11 +76,15 @@ def refuse_architecture(path: tuple[str, ...]) -> None:
 def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
     """Fill a model with a checkpoint's weights; report what is left out and what begins anew.
 
+    A head of another number of classes begins anew.
+
     Raises:
         ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
     """
     own = model.state_dict()
-    taken = {name for name in tensors if name in own}
+    classes = tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
+    other = [n for n in tensors if n.startswith(classes) and n in own and tensors[n].shape != own[n].shape]
+    taken = {name for name in tensors if name in own and not (other and name.startswith(classes))}
     with torch.no_grad():
         for name in taken:
             theirs, mine = tensors[name], own[name]

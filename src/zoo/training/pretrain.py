@@ -36,7 +36,10 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
     """
     first = load_settings(model, split_heads(request.model_sets)[1])
     plan = make_plan(request, first.training)
-    has_text = stream_of(on_meta(first)).has_text
+    stream = stream_of(on_meta(first))
+    if plan.task.columns:
+        plan.mixture.form(plan.task.columns, stream)
+    has_text = stream.has_text
     if has_text:
         check_tokenizer(plan.task)
 

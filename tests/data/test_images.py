@@ -1,0 +1,140 @@
+"""Pictures: decoded whatever they are, found by number, varied by a generator alone, refused in one clear message."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from numpy.typing import NDArray
+from PIL import Image
+
+from zoo.data.images import GREY, Augment, Pictures, decode
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def stored(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def plain(mode: str, colour: Any, size: tuple[int, int] = (6, 4)) -> Image.Image:
+    return Image.new(mode, size, colour)
+
+
+def shown(image: Image.Image, kind: str = "PNG", **options: Any) -> list[int]:
+    """The colour of a picture of one colour, as it is decoded."""
+    picture = decode(stored(image, kind, **options), "x", 4)
+    assert picture.shape == (3, 4, 4) and picture.dtype == np.uint8
+    assert (picture == picture[:, :1, :1]).all()
+    return [int(channel) for channel in picture[:, 0, 0]]
+
+
+def test_every_mode_is_read_as_red_green_and_blue():
+    assert shown(plain("RGB", RED)) == [255, 0, 0]
+    assert shown(plain("L", 77)) == [77, 77, 77]
+    assert shown(plain("1", 1)) == [255, 255, 255]
+    assert shown(plain("P", 0).convert("RGB").quantize()) == [0, 0, 0]
+    assert shown(plain("CMYK", (0, 255, 255, 0)), "TIFF") == [255, 0, 0]
+    sixteen = Image.fromarray(np.full((4, 6), 77 * 256, dtype=np.uint16))
+    assert shown(sixteen) == [77, 77, 77]
+
+
+def test_what_is_transparent_lies_on_white():
+    assert shown(plain("RGBA", (*RED, 0))) == [255, 255, 255]
+    assert shown(plain("RGBA", (*RED, 255))) == [255, 0, 0]
+    assert shown(plain("LA", (0, 0))) == [255, 255, 255]
+    palette = plain("P", 1)
+    palette.putpalette([0, 0, 0, *RED])
+    assert shown(palette) == [255, 0, 0] and shown(palette, transparency=1) == [255, 255, 255]
+
+
+def test_the_middle_square_is_read_and_a_camera_held_sideways_is_turned_back():
+    wide = Image.new("RGB", (9, 3), BLUE)
+    wide.paste(RED, (3, 0, 6, 3))
+    assert (decode(stored(wide), "x", 3) == np.array(RED)[:, None, None]).all()
+    halves = Image.new("RGB", (4, 4), BLUE)
+    halves.paste(RED, (0, 0, 4, 2))
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    turned = decode(stored(halves, exif=exif), "x", 4)
+    assert turned[:, 0, 0].tolist() == list(BLUE) and turned[:, 3, 0].tolist() == list(RED)
+
+
+def test_what_is_no_picture_is_refused_with_its_place():
+    with pytest.raises(ValueError, match="a.jpg: not a picture; allowed: JPEG, PNG"):
+        decode(b"hello", "a.jpg", 4)
+    whole = stored(Image.effect_noise((64, 64), 50).convert("RGB"), "JPEG")
+    with pytest.raises(ValueError, match="a.jpg: cannot be read as a picture: .*truncated"):
+        decode(whole[: len(whole) // 2], "a.jpg", 4)
+    with pytest.raises(ValueError, match="pixels of 32 bits have no known range"):
+        decode(stored(plain("F", 0.5), "TIFF"), "a.tif", 4)
+
+
+def test_a_format_that_starts_another_program_is_not_read():
+    with pytest.raises(ValueError, match="not a picture"):
+        decode(stored(plain("RGB", RED), "EPS"), "a.eps", 4)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zoo.data.images.MOST_PIXELS", 23)
+    with pytest.raises(ValueError, match="6 x 4 pixels are more than 23"):
+        decode(stored(plain("RGB", RED)), "x", 4)
+
+
+def pictures(values: list[Any], folder: Path | None = None) -> Pictures:
+    return Pictures(Dataset.from_dict({"image": values}), folder, "train.csv")
+
+
+def test_a_picture_is_bytes_or_the_path_of_a_file_beside_the_table(tmp_path: Path):
+    one = stored(plain("RGB", RED))
+    (tmp_path / "a.png").write_bytes(one)
+    for gallery in (pictures([one]), pictures(["a.png"], tmp_path), pictures([{"bytes": one, "path": "b.png"}])):
+        assert gallery.read(0, 2)[:, 0, 0].tolist() == list(RED)
+        assert gallery.digest(0) == pictures([one]).digest(0) and len(gallery) == 1
+
+
+def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"train.csv: row 2: .*b.png: no such file; expected a picture"):
+        pictures([None, "b.png"], tmp_path).read(1, 2)
+    with pytest.raises(ValueError, match="train.csv: row 1: there is no picture"):
+        pictures([None, "b.png"], tmp_path).read(0, 2)
+    with pytest.raises(ValueError, match="names the file 'b.png', but only pictures inside the data are read"):
+        pictures(["b.png"]).read(0, 2)
+    with pytest.raises(
+        ValueError, match="the column read as 'image' must hold bytes or paths of pictures, got .*int64"
+    ):
+        pictures([3])
+
+
+def noise(size: int = 8) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (3, size, size), dtype=np.uint8)
+
+
+def test_nothing_is_varied_unless_it_is_asked_for():
+    assert (Augment().apply(noise(), np.random.default_rng(0)) == noise()).all()
+
+
+def test_about_every_second_picture_is_mirrored():
+    varied = [Augment(flip=True).apply(noise(), np.random.default_rng(seed)) for seed in range(100)]
+    mirrored = sum(bool((picture == noise()[:, :, ::-1]).all()) for picture in varied)
+    assert 30 < mirrored < 70 and mirrored + sum(bool((picture == noise()).all()) for picture in varied) == 100
+
+
+def test_a_picture_is_moved_by_at_most_its_share_and_grey_comes_in_behind():
+    seen = set()
+    for seed in range(200):
+        moved = Augment(shift=0.25).apply(noise(), np.random.default_rng(seed))
+        wide = np.pad(noise(), ((0, 0), (2, 2), (2, 2)), constant_values=GREY)
+        places = [(d, r) for d in range(5) for r in range(5) if (wide[:, d : d + 8, r : r + 8] == moved).all()]
+        assert len(places) == 1
+        seen.add(places[0])
+    assert len(seen) == 25
+
+
+def test_a_share_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="task.augment.shift: 1.5 must be at least 0 and below 1"):
+        Augment(shift=1.5).verify("task.augment")

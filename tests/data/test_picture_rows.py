@@ -1,0 +1,124 @@
+"""Pictures from a table to a batch: by number in the cache, one a row, varied in training only."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from PIL import Image
+
+from zoo.data.batch import collate
+from zoo.data.cache import open_cache
+from zoo.data.images import Augment
+from zoo.data.order import Examples
+from zoo.data.packing import Shape
+from zoo.data.rows import Rows
+from zoo.data.sources import load_rows
+from zoo.data.task import read_task
+from zoo.objectives.example import NO_ROLES, Roles
+from zoo.objectives.form import Stream
+from zoo.objectives.mixture import Mixture
+
+ROLES = Roles(vocab_size=300, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
+CAPTIONER, CLASSIFIER = Stream(causal=True, source=True, image_size=4), Stream(causal=False, image_size=4)
+SIZE = 4
+FILES = {"train": "train.parquet", "validation": "validation.parquet"}
+
+
+class Letters:
+    """A tokenizer with an id for each letter."""
+
+    vocab_size = 300
+    digest = "letters"
+
+    def encode(self, texts: list[str]) -> list[np.ndarray]:
+        return [np.array([ord(letter) for letter in text if letter != " "], dtype=np.int64) for text in texts]
+
+
+def colour(number: int) -> tuple[int, int, int]:
+    return (10 * number, 255 - number, 128)
+
+
+def write_table(folder: Path, split: str, count: int, **columns: list[object]) -> None:
+    """A parquet table of pictures, each of one colour that tells its number, as paths of files beside it."""
+    names = [f"{split}-{number}.png" for number in range(count)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (8, 8), colour(number)).save(folder / name)
+    stored = [{"bytes": (folder / name).read_bytes(), "path": name} for name in names]
+    Dataset.from_dict({"image": stored, **columns}).to_parquet(folder / f"{split}.parquet")
+
+
+@pytest.fixture
+def captioned(tmp_path: Path) -> dict[str, Rows]:
+    """Two training pictures with two and one captions, and one to validate on with two."""
+    write_table(tmp_path, "train", 2, captions=[["ab", "abc"], ["d"]])
+    write_table(tmp_path, "validation", 1, captions=[["ef", "efg"]])
+    task = {"objective": "captioning", "source": {"files": FILES}, "columns": {"image": "image", "text": "captions"}}
+    return load_rows(read_task(task, "task"), tmp_path)
+
+
+def examples(rows: Rows, augment: Augment | None = None) -> Examples:
+    split = open_cache({"train": rows}, "image_text", Letters())["train"]
+    mixture = Mixture.parse("captioning")
+    form = mixture.form(["image", "text"], CAPTIONER)
+    shape = Shape(6, 1, pack=False)
+    return Examples(form, mixture, split.lengths, split.reader(SIZE), ROLES, shape, augment=augment)
+
+
+def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[str, Rows]):
+    made = examples(captioned["train"])
+    part = collate(list(made.once()), made, 4)
+    assert part.inputs["source"].shape == (4, 3, SIZE, SIZE)
+    colours = part.inputs["source"][:, :, 0, 0].tolist()
+    assert colours == [list(colour(0)), list(colour(0)), list(colour(1)), [0, 0, 0]]
+    assert part.inputs["source_documents"].tolist() == [[1], [1], [1], [0]]
+    assert part.inputs["documents"].sum(1).tolist() == [3, 4, 2, 0]  # with `<s>`
+    assert part.targets["captioning"][1].tolist() == [*map(ord, "abc"), 3, -1, -1]
+
+
+def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned: dict[str, Rows]):
+    assert captioned["validation"].data["text"][0] == ["ef", "efg"]
+    assert len(list(examples(captioned["validation"]).once())) == 1
+
+
+def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, Rows]):
+    split = open_cache({"train": captioned["train"]}, "image_text", Letters())["train"]
+    assert split.ids["image"].tolist() == [0, 0, 1]
+    assert split.bytes.tolist() == [2, 3, 1]
+
+
+def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(captioned: dict[str, Rows]):
+    varied = examples(captioned["train"], Augment(shift=0.5))
+
+    def seen(epoch: int) -> list[bytes]:
+        built = [varied.build(row._replace(epoch=epoch))[0] for row in varied.once()]
+        return [example.picture.tobytes() for example in built if example.picture is not None]
+
+    assert seen(0) == seen(0)
+    assert any(one != other for one, other in zip(seen(0), seen(1), strict=True))
+
+
+def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes(tmp_path: Path):
+    write_table(tmp_path, "train", 20, label=["a", "b"] * 10)
+    source = {"files": {"train": "train.parquet"}, "validation": 0.3}
+    rows = load_rows(read_task({"objective": "classification", "source": source}, "task"), tmp_path)
+    numbers = [set(rows[split].data["image"]) for split in ("train", "validation")]
+    assert numbers[0] | numbers[1] == set(range(20)) and not numbers[0] & numbers[1] and len(numbers[1]) > 1
+    split = open_cache(rows, "image", None)["validation"]
+    mixture = Mixture.parse("classification")
+    form = mixture.form(["image", "label"], CLASSIFIER)
+    made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, Shape(1, pack=False))
+    part = collate(list(made.once())[:2], made, 3)
+    first = min(numbers[1])
+    assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(colour(first))
+    assert part.inputs["documents"].tolist() == [[1], [1], [0]]
+    assert part.inputs["places"]["classification"].tolist() == [0, 1, -1]
+    assert part.targets["classification"].tolist()[0] == first % 2
+
+
+def test_a_table_may_name_files_beside_it(tmp_path: Path):
+    write_table(tmp_path, "train", 3, label=[0, 1, 0])
+    (tmp_path / "train.csv").write_text("image,label\ntrain-0.png,a\ntrain-1.png,b\ntrain-2.png,a\n")
+    task = {"objective": "classification", "source": {"files": {"train": "train.csv", "validation": "train.csv"}}}
+    rows = load_rows(read_task(task, "task"), tmp_path)
+    assert rows["train"].pictures.read(1, 2)[:, 0, 0].tolist() == list(colour(1))

@@ -1,0 +1,97 @@
+"""Examples of pictures: planned from numbers, built with a text or without, refused for models that read none."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from zoo.objectives.example import NO_ROLES, Lengths, Piece, Roles
+from zoo.objectives.form import Limits, Stream
+from zoo.objectives.forms import forms
+from zoo.objectives.mixture import Mixture, form_of
+
+ROLES = Roles(vocab_size=20, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
+CAPTIONER, CLASSIFIER = Stream(causal=True, source=True, image_size=2), Stream(causal=False, image_size=2)
+LENGTHS = Lengths(
+    {"image": np.array([0, 1, 2]), "text": np.array([0, 3, 8])}, labels=np.array([4, 5])
+)  # two pictures with texts of 3 and 5 tokens
+
+
+def read(piece: Piece) -> NDArray[np.int64]:
+    """A picture filled with its number, or tokens that tell their place."""
+    if piece.field == "image":
+        return np.full((3, 2, 2), piece.start, dtype=np.uint8)
+    return np.arange(10 + piece.start, 10 + piece.stop)
+
+
+def test_a_picture_alone_is_one_place_with_its_label():
+    form = forms.build("image", CLASSIFIER, True)
+    (plan,) = form.plan(LENGTHS, 1, 0, 0, Limits(1))
+    example = form.build(plan, read, NO_ROLES)
+    assert (plan.length, plan.label, example.label, len(example.tokens)) == (1, 5, 5, 1)
+    assert example.picture is not None and (example.picture == 1).all()
+    mixture = Mixture.parse("classification")
+    mixture.annotate(example, np.random.default_rng(0), NO_ROLES)
+    assert (example.places["classification"], example.targets["classification"]) == ([0], [5])
+
+
+@pytest.mark.parametrize(
+    ("longest", "tokens", "following"), [(5, [2, 10, 11, 12], [10, 11, 12, 3]), (2, [2, 10], [10, 11])]
+)
+def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
+    longest: int, tokens: list[int], following: list[int]
+):
+    form = forms.build("image_text", CAPTIONER, False)
+    (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(longest, 1))
+    example = form.build(plan, read, ROLES)
+    Mixture.parse("captioning").annotate(example, np.random.default_rng(0), ROLES)
+    assert (example.tokens.tolist(), example.targets["language"].tolist()) == (tokens, following)
+    assert (plan.length, plan.source_length) == (len(tokens), 1)
+    assert plan.truncated == (0 if longest == 5 else 2)  # a token and the end
+    assert example.picture is not None and example.source is None
+
+
+def test_the_columns_say_what_is_classified():
+    assert form_of(["classification"], ["image", "label"]) == "image"
+    assert form_of(["classification"], ["text", "label"]) == "text"
+    assert form_of(["captioning"], ["image", "text"]) == "image_text"
+
+
+WRONG = [
+    (
+        "captioning",
+        Stream(causal=True, source=True),
+        "captioning gives pictures, which this model does not read; captioner-rnn",
+    ),
+    (
+        "classification",
+        Stream(causal=False),
+        "classification gives pictures, which this model does not read; cnn-attention",
+    ),
+    ("classification", CAPTIONER, "gives the model's encoder nothing to read; captioning does"),
+    ("captioning", CLASSIFIER, "captioning cannot train this model: the text is written from left to right"),
+    (
+        "masked_lm",
+        CLASSIFIER,
+        "this model reads pictures, but masked_lm gives it texts; captioning, or classification of",
+    ),
+    ("translation", CAPTIONER, "this model reads pictures, but translation gives it texts"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "message"), WRONG, ids=[f"{name} {message[:9]}" for name, _, message in WRONG]
+)
+def test_an_objective_that_does_not_suit_the_model_is_refused(name: str, stream: Stream, message: str):
+    with pytest.raises(ValueError, match=message):
+        Mixture.parse(name).form(["image", "text", "source", "target"], stream)
+
+
+def test_a_column_that_is_missing_is_named():
+    with pytest.raises(ValueError, match="columns: 'image' is missing, which captioning needs; the task gives: text"):
+        Mixture.parse("captioning").form(["text"], CAPTIONER)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_share_of_smoothing_that_cannot_be_is_refused(share: float):
+    with pytest.raises(ValueError, match=r"objective captioning: label_smoothing must be in \[0, 1\)"):
+        Mixture.parse({"captioning": {"label_smoothing": share}})
