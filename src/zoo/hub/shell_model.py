@@ -51,7 +51,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         self.inside = Inside(model)
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
         for part in self.parts:
-            part.main_input_name = self.main_input_name  # `generate` asks it of whatever is called `encoder`
+            # `generate` asks it of whatever is called `encoder`
+            setattr(part, "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
         self._tied_weights_keys = ties(model)
         self._no_split_modules = {type(part).__name__ for part in self.parts}
         self.post_init()
