@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "config_digits": (put("config.json", '{"vocab_size": ' + "9" * 5000 + "}"), "is not JSON"),
     "model_type_path": (config(model_type="../../outside"), "none that zoo imports"),
     "model_type_list": (config(model_type=["bert"]), "none that zoo imports"),
-    "layers": (config(num_hidden_layers=10**9), "n_layers is 1000000000, which the tensors cannot be"),
+    "layers": (config(num_hidden_layers=10**9), "n_layers is 10+, which|n_layers must be at most"),
     "vocabulary": (config(vocab_size=10**12), "vocab_size is 1000000000000, which the tensors cannot be"),
     "width": (config(hidden_size=10**12, num_attention_heads=1), "d_model is 10+, which|d_key is 10+, which"),
     "feed_forward": (config(intermediate_size=2**62), "d_ff is .* which the tensors cannot be"),

@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "task_tag": (sealed(begins("task.yaml", "x: !!python/name:os.system\n")), "tags"),
     "run_layers": (
         sealed(replaced("config.yaml", "n_layers: 3", "n_layers: 1000000000")),
-        "n_layers is 1000000000, wh",
+        "n_layers is 10+, which|n_layers must be at most",
     ),
     "run_vocabulary": (
         sealed(replaced("config.yaml", "vocab_size: 190", "vocab_size: 1000000000000")),
