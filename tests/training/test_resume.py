@@ -76,6 +76,29 @@ def test_a_signal_finishes_the_step_and_saves(tmp_path: Path, number: signal.Sig
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "stopped"))
 
 
+def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Path):
+    training = settings(**SIX, evaluate_every=2)
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+
+    def validating(signal_in_step: int | None = None) -> Watch:
+        steps = iter(range(1, 7))
+
+        def alive() -> None:
+            if next(steps) == signal_in_step:
+                signal.raise_signal(signal.SIGTERM)
+
+        return Watch(Validation(lambda model: {"loss": float(model.embedding.weight.sum())}, "loss"), alive=alive)
+
+    train_tiny(straight, training, watch=validating())
+    with pytest.raises(Stopped):
+        train_tiny(stopped, training, watch=validating(signal_in_step=4))
+    train_tiny(stopped, training, resume=True, watch=validating())
+    assert [line.get("validation/loss") for line in lines(straight)] == [
+        line.get("validation/loss") for line in lines(stopped)
+    ]
+    assert open_run(straight).checkpoint.state == open_run(stopped).checkpoint.state
+
+
 def test_another_micro_batch_sees_the_same_examples(tmp_path: Path):
     train_tiny(tmp_path / "one", settings(steps=6, micro_batch=2))
     train_tiny(tmp_path / "two", settings(steps=3, micro_batch=2))

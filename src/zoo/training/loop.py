@@ -85,7 +85,7 @@ def train(
             signal = first_of(tally.signals)
             finished = state.step == settings.steps
             improved = False
-            if finished or (is_due(state.step, settings.evaluate_every) and signal is None):
+            if finished or is_due(state.step, settings.evaluate_every):
                 line |= (judged := judge(learner, state, run, watch, finished))
                 improved = bool(judged) and state.stale == 0
                 finished = finished or (settings.patience is not None and state.stale >= settings.patience)
