@@ -42,7 +42,9 @@ class BleuOf(TextMetric, ABC):
     longest: ClassVar[int]
 
     def measure(self, predictions: list[str], references: list[list[str]]) -> float:
-        scored = BLEU(max_ngram_order=self.longest, lowercase=True).corpus_score(predictions, streams(references))
+        # force: captions have a space before their full stop, which sacrebleu would warn of
+        counter = BLEU(max_ngram_order=self.longest, lowercase=True, force=True)
+        scored = counter.corpus_score(predictions, streams(references))
         return float(scored.score)
 
 
