@@ -122,7 +122,7 @@ def main() -> None:
     dtype = getattr(torch, options.precision)
     keep_large_blocks()  # for both sides: the allocator is the process's
     texts = draw_texts(options.texts, np.random.default_rng(0))
-    model = create_model(options.model, vocab_size=VOCABULARY, max_length=LENGTH).train()
+    model = create_model(options.model, vocab_size=VOCABULARY, max_length=LENGTH, dropout=0.1).train()
     sides = {"zoo": ours(model, texts, dtype), "transformers": peer(build_peer(model).train(), texts, dtype)}
     real = sum(map(len, texts))
     speeds = {name: real / seconds for name, seconds in alternate(sides, options.repeats).items()}
