@@ -5,8 +5,8 @@
 Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to one alone:
 during the start-up after the run's folder is there, at a step, before or in a validation, or about a save. Every
 process must leave with 143 or 130; the newest checkpoint must be that of the last logged step; and the resumed run
-must end with the weights of a run that nobody stopped, to the last bit. A run that ended before the signal came is
-tried again. The processes are forked from one that has imported everything.
+must end with the weights, state and metrics.jsonl (but for timings) of a run that nobody stopped, to the last bit.
+A run that ended before the signal came is tried again. The processes are forked from one that has imported everything.
 """
 
 import argparse
@@ -45,6 +45,7 @@ training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evalua
   precision: float32, learning_rate: 1e-3, warmup_steps: 5, ema: 0.9, peak_flops: 1e12}}
 """
 LONGEST = 120.0  # seconds until a process hangs
+TIMINGS = ("tokens_per_second", "mfu", "seconds")
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
@@ -119,6 +120,11 @@ def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[], bool]]
     return name, lambda: logged(folder) >= step
 
 
+def untimed(lines: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The lines of metrics.jsonl without timings."""
+    return [{key: value for key, value in line.items() if key not in TIMINGS} for line in lines]
+
+
 @dataclass
 class Trial:
     """One run that was sent a signal."""
@@ -154,8 +160,11 @@ def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
     assert logged(folder) == (saved[0] if saved else 0), f"{what}: {logged(folder)} steps logged, {saved} saved"
     again = finish(begin(place, folder, count))
     assert set(again) == {0}, f"{what}: could not be resumed, {again}"
-    one, other = (open_run(run).checkpoint.tensors("weights") for run in (place / f"reference{count}", folder))
-    assert all(torch.equal(one[key], other[key]) for key in one), f"{what}: the resumed run has other weights"
+    one, other = (open_run(run) for run in (place / f"reference{count}", folder))
+    weights, resumed = (run.checkpoint.tensors("weights") for run in (one, other))
+    assert all(torch.equal(weights[key], resumed[key]) for key in weights), f"{what}: the resumed run has other weights"
+    assert one.checkpoint.state == other.checkpoint.state, f"{what}: the resumed run stands elsewhere"
+    assert untimed(one.metrics) == untimed(other.metrics), f"{what}: the resumed run has other lines in {METRICS}"
     return Trial(what, seconds)
 
 
