@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason=f"no re
 
 ROWS = {
     "ag-news": {"train": 9_991, "test": 7_600},
+    "cifar10": {"train": 50_000, "test": 10_000},
     "cola": {"train": 8_551, "validation": 1_043, "test": 1_063},
+    "flickr8k": {"train": 30_000, "validation": 1_000, "test": 1_000},  # in train a row for each caption
     "imdb": {"train": 24_996, "test": 24_996},
     "mrpc": {"train": 3_668, "validation": 408, "test": 1_725},
     "multi30k-de-en": {"train": 29_000, "validation": 1_014, "test": 1_000},
@@ -64,6 +66,15 @@ def test_a_pair_and_a_translation_have_both_sides() -> None:
     pair = rows("multi30k-en-de", "train")["train"].data[0]
     assert pair["source"] == "Two young, White males are outside near many bushes."
     assert pair["target"].startswith("Zwei junge weiße Männer")
+
+
+def test_a_picture_has_five_captions_or_a_label() -> None:
+    captioned = rows("flickr8k", "test")["test"]
+    assert {len(texts) for texts in captioned.data["text"]} == {5}
+    assert captioned.pictures.read(999, 112).shape == (3, 112, 112)
+    labelled = rows("cifar10", "test")["test"]
+    assert Counter(labelled.data["label"]) == dict.fromkeys(range(10), 1_000)
+    assert labelled.pictures.read(0, 32).shape == (3, 32, 32)
 
 
 def test_shakespeare_is_cut_as_is_customary() -> None:

@@ -75,7 +75,7 @@ class Case:
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
-            generator.integers(0, LABELS, size=DOCUMENTS),
+            generator.integers(0 if stream.has_text else -1, LABELS, size=DOCUMENTS),  # rows of pictures differ by that
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
 
