@@ -108,6 +108,23 @@ def test_the_card_tells_data_training_metrics_limitations_and_environment(classi
     assert not [words for words in told if words not in text]
 
 
+def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that_was_never_made(
+    classifier: Exportable,
+):
+    task = read_task({**TASK, "tokenizer": {"name": "wordpiece", "vocab_size": 8000}}, "task.yaml")
+
+    def card(*command: str) -> str:
+        trained = record(environment={"command": ["zoo", *command, "films.yaml"]})
+        return write(dataclasses.replace(classifier, record=dataclasses.replace(trained, task=task)))
+
+    folder, fetched = card("finetune", "/home/me/some-bert"), card("finetune", "--set", "a=b", "hub:org/some-bert")
+    begun = card("pretrain", "bert-nano")
+    assert "- fine-tuned from: some-bert" in folder and "base_model" not in folder
+    assert "base_model: org/some-bert" in fetched
+    assert "fine-tuned from" not in begun and "base_model" not in begun
+    assert "vocab_size: 8000" in begun and "vocab_size: 8000" not in folder
+
+
 def test_the_picture_lies_beside_the_card_that_shows_it(classifier: Exportable):
     pytest.importorskip("matplotlib")
     text = write(classifier)

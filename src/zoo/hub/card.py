@@ -84,7 +84,8 @@ def told(record: Record, picture: bool, address: str) -> list[str]:
 
 def data(record: Record) -> list[str]:
     """What it was trained on."""
-    task = {key: value for key, value in record.task.plain().items() if key not in ("training", "card")}
+    unread = ("training", "card", "tokenizer") if record.base else ("training", "card")  # it kept its base's tokenizer
+    task = {key: value for key, value in record.task.plain().items() if key not in unread}
     lines = table(("split", "SHA-256 of the data and of how it is read"), record.data.items()) if record.data else []
     settings = block(without_folders(to_yaml(task)), "yaml")
     return ["## Data", "", *lines, *folded("The task", settings)]
@@ -94,6 +95,8 @@ def training(record: Record, picture: bool) -> list[str]:
     """How it was trained."""
     chosen = {key: value for key, value in record.training.items() if value is not None}
     said = [f"objective: {', '.join(record.objectives)}", f"steps of training: {record.step:,}"]
+    if record.base:
+        said.insert(0, f"fine-tuned from: {plain(without_folders(record.base))}")
     shown = ["![loss and metrics by step](curves.png)", ""] if picture else []
     settings = folded("Every setting", block(without_folders(to_yaml(chosen)), "yaml")) if chosen else []
     return ["## Training", "", *(f"- {line}" for line in said), "", *shown, *settings]

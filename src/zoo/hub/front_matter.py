@@ -18,6 +18,7 @@ def front_matter(chosen: NativeClass, record: Record | None, name: str) -> list[
     known: dict[str, Any] = {}
     if record is not None:
         known |= {"license": record.card.license, "language": record.card.language, "datasets": record.datasets}
+        known |= {"base_model": visible(record.base.removeprefix("hub:"))} if record.base.startswith("hub:") else {}
     known |= {"library_name": "transformers", "pipeline_tag": chosen.pipeline, "tags": ["zoo"]}
     if record is not None:
         known["metrics"] = list(dict.fromkeys(type_of(metric) for metric in record.measured if metric != "loss"))

@@ -56,10 +56,20 @@ class Record:
     @property
     def task_name(self) -> str:
         """How the command that trained it named its task; empty where that is not known."""
+        return self.named[1]
+
+    @property
+    def base(self) -> str:
+        """How the command that fine-tuned it named the checkpoint it began with; empty where it began anew."""
+        return self.named[0] if "finetune" in self.environment.get("command", [])[1:2] else ""
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """The model or checkpoint, and the task, of the command that trained it."""
         words = iter(self.environment.get("command", []))
         told = [word for word in words if not (word in WITH_VALUE and next(words, ""))]
         plain = [word for word in told if not word.startswith("-")]
-        return plain[3] if len(plain) > 3 and plain[1] in ("pretrain", "finetune") else ""
+        return (plain[2], plain[3]) if len(plain) > 3 and plain[1] in ("pretrain", "finetune") else ("", "")
 
 
 def record_of(saved: SavedRun, loaded: Loaded) -> Record:
