@@ -1,0 +1,107 @@
+"""Make every file call of a save fail, one after the other, in a process that has started no threads before it forks.
+
+    python tests/runs/fault_sweep.py resumed|anew kill|EIO|ENOSPC|short FOLDER
+
+Exit status 0: a whole checkpoint was left each time; 77: child processes cannot be traced here.
+"""
+
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import torch
+from faults import TRACED, Child, inject
+
+from zoo.runs.checkpoint import latest
+from zoo.runs.files import ASIDE
+from zoo.runs.run import Run, RunFiles, create_run
+from zoo.runs.saved import open_run
+
+UNTRACED = 77
+FILES = RunFiles({"d_model": 8}, {"objective": "causal_lm"}, {"steps": 5}, {"tokenizer.json": b"{}"}, {"threads": 1})
+
+
+def allowed() -> bool:
+    """Whether a child of this process can be traced here."""
+    try:
+        return TRACED and Child(lambda: lambda: None).end() == 0
+    except OSError:
+        return False
+
+
+def save(run: Run, step: int) -> None:
+    run.log({"step": step, "loss": 1 / step})
+    tensors = {"weights": {"w": torch.full((5,), float(step))}, "optimizer": {"m": torch.full((7,), float(step))}}
+    run.save(step, tensors, {"step": step})
+    run.prune(2, None)
+
+
+def broken(folder: Path) -> Path:
+    """A run whose newest checkpoint, the third, was damaged; the first is deleted."""
+    with create_run(folder, FILES) as run:
+        for step in (1, 2, 3):
+            save(run, step)
+    (folder / "checkpoints" / "3" / "weights.safetensors").write_bytes(b"")
+    return folder
+
+
+def go_on(folder: Path) -> None:
+    """Resume after the second step, and do a third one."""
+    with create_run(folder, FILES, resume=True) as run:
+        save(run, 3)
+
+
+def resumed(folder: Path) -> Callable[[], None]:
+    """The run is resumed, then the work begins: one step, saved, an older checkpoint deleted."""
+    return partial(save, create_run(folder, FILES, resume=True), 3)
+
+
+def anew(folder: Path) -> Callable[[], None]:
+    """All is the work, resuming too."""
+    return partial(go_on, folder)
+
+
+def check_whole(folder: Path, done: bool) -> None:
+    """The newest whole checkpoint is one that was finished, and the run goes on from it to what it would have been."""
+    newest = latest(folder / "checkpoints")
+    assert newest is not None and newest.step == newest.state["step"] and (newest.step == 3 or not done)
+    assert all(tensor.eq(newest.step).all() for kind in newest.kinds for tensor in newest.tensors(kind).values())
+    with create_run(folder, FILES, resume=True) as run:
+        assert run.checkpoint is not None and run.checkpoint.step == newest.step
+        save(run, newest.step + 1)
+    assert not list(folder.rglob(f"{ASIDE}*"))
+    assert [line["step"] for line in open_run(folder).metrics] == list(range(1, newest.step + 2))
+
+
+def sweep(prepare: Callable[[Path], Callable[[], None]], fault: str, folder: Path) -> Counter[str]:
+    """Let each file call fail in a copy of a run; how often each was met."""
+    found: Counter[str] = Counter()
+    start = broken(folder / "broken")
+    for number in count(1):
+        copy = folder / str(number)
+        shutil.copytree(start, copy)
+        call, status = inject(partial(prepare, copy), fault, number)
+        if call is None:
+            return found
+        found[call] += 1
+        assert status in ((-signal.SIGKILL,) if fault == "kill" else (0, 1)), f"{fault} at call {number}, {call}"
+        check_whole(copy, done=status == 0)
+        shutil.rmtree(copy)
+    raise AssertionError("there is no end of numbers")
+
+
+def main(name: str, fault: str, folder: str) -> None:
+    if not allowed():
+        sys.exit(UNTRACED)
+    found = sweep({"resumed": resumed, "anew": anew}[name], fault, Path(folder))
+    renames = found["rename"] + found["renameat"]
+    assert found["write"] >= 6 and (fault == "short" or found["fsync"] >= 6 and renames >= 3), found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
