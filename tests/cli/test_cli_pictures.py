@@ -126,6 +126,19 @@ def test_what_cannot_be_read_is_refused_in_one_message(zoo: Zoo, folder: Path, t
     assert said.status == 2 and "--pair: this checkpoint classifies single pictures; leave it out" in said.err
 
 
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("captioner", "encoder.kind is grid, which reads no tokens; zoo's own classes do"),
+        ("cnn", "this checkpoint reads pictures and writes no text, so it has no tokenizer"),
+    ],
+)
+def test_no_class_of_transformers_reads_these_pictures(zoo: Zoo, folder: Path, tmp_path: Path, run: str, message: str):
+    said = zoo("export", folder / run, tmp_path / "export")
+    assert said.status == 2 and message in said.err
+    assert not (tmp_path / "export").exists()
+
+
 WRONG: list[tuple[str, str, list[str], str]] = [
     ("bert-nano", "name", [], "classification gives pictures, which this model does not read; cnn-attention does"),
     ("gpt2-nano", "tell", [], "captioning gives pictures, which this model does not read; captioner-rnn does"),

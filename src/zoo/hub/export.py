@@ -69,8 +69,8 @@ def export_model(
         RuntimeError: transformers does not give what our model gives; nothing is left behind.
     """
     settings = given.settings
-    check_vocabulary(given)
     native = choose_target(settings, target)
+    check_vocabulary(given)
     chosen = native.native_class(settings)
     assert chosen is not None
     folder = folder.expanduser().resolve()

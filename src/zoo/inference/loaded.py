@@ -39,6 +39,10 @@ class Loaded:
         Raises:
             ValueError: the checkpoint has none.
         """
+        if not self.stream.has_text:
+            raise ValueError(
+                "this checkpoint reads pictures and writes no text, so it has no tokenizer, and needs none"
+            )
         if self.given_tokenizer is None:
             raise ValueError(
                 "this checkpoint has no tokenizer, so it reads token ids only (in Python, zoo.load gives the model); "
