@@ -1,6 +1,7 @@
 """Read damaged files: each is refused with one message that names it, or gives what was written.
 
     python benchmarks/mutate.py --mutants 10000
+    python benchmarks/mutate.py --only metrics.jsonl --only "run's config.yaml"
 
 For every kind of file, mutants are made from a true one by a seeded generator: bits flipped, bytes cut out, doubled,
 turned round, overwritten or inserted, numbers changed, words of other files put in, deep nesting, NaN, anchors, huge
@@ -267,12 +268,15 @@ def try_kind(name: str, kind: Kind, mutants: int, seed: int, others: list[bytes]
     return found
 
 
-def main(mutants: int, seed: int, place: Path) -> int:
-    """Judge all kinds; how many mutants were not dealt with."""
+def main(mutants: int, seed: int, place: Path, only: list[str]) -> int:
+    """Judge all kinds, or those that are named; how many mutants were not dealt with."""
     torch.set_num_threads(1)  # threads do not survive a fork
     make_run(place / "run")
     every = kinds(place / "run")
     others = [kind.path.read_bytes() for kind in every.values()]
+    if unknown := set(only) - set(every):
+        sys.exit(f"no kind {sorted(unknown)}; there are {list(every)}")
+    every = {name: kind for name, kind in every.items() if not only or name in only}
     failed = 0
     print(f"{mutants} mutants of each of {len(every)} kinds, seed {seed}", flush=True)
     for name, kind in every.items():
@@ -293,7 +297,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", default=[], metavar="KIND")
     chosen = parser.parse_args()
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="zoo-mutate-") as scratch:
-        sys.exit(1 if main(chosen.mutants, chosen.seed, Path(scratch)) else 0)
+        sys.exit(1 if main(chosen.mutants, chosen.seed, Path(scratch), chosen.only) else 0)
