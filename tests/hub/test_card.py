@@ -117,7 +117,7 @@ def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that
         trained = record(environment={"command": ["zoo", *command, "films.yaml"]})
         return write(dataclasses.replace(classifier, record=dataclasses.replace(trained, task=task)))
 
-    folder, fetched = card("finetune", "/home/me/some-bert"), card("finetune", "--set", "a=b", "hub:org/some-bert")
+    folder, fetched = card("finetune", "/srv/models/some-bert"), card("finetune", "--set", "a=b", "hub:org/some-bert")
     begun = card("pretrain", "bert-nano")
     assert "- fine-tuned from: some-bert" in folder and "base_model" not in folder
     assert "base_model: org/some-bert" in fetched

@@ -189,7 +189,7 @@ WRONG = [
         "decoder.kind=transformr",
         r"decoder.kind: unknown decoder 'transformr' \(did you mean 'transformer'\?\)",
     ),
-    ("gpt2-nano", "decoder.kind=[1]", r"decoder.kind: unknown decoder '\[1\]'; allowed: transformer"),
+    ("gpt2-nano", "decoder.kind=[1]", r"decoder.kind: unknown decoder '\[1\]'; allowed: recurrent, transformer"),
     ("gpt2-nano", "decoder=3", r"gpt2-nano.decoder: expected a map with 'kind', got 3"),
     ("gpt2-nano", "decoder=null", r"gpt2-nano: a model needs an encoder, a decoder or both"),
     ("gpt2-nano", "heads=[langage]", r"heads\[0\]: unknown head 'langage' \(did you mean 'language'\?\)"),
