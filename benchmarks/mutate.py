@@ -1,7 +1,6 @@
 """Read damaged files: each is refused with one message that names it, or gives what was written.
 
-    python benchmarks/mutate.py --mutants 10000
-    python benchmarks/mutate.py --only metrics.jsonl --only "run's config.yaml"
+    python benchmarks/mutate.py --mutants 10000 [--only "run's config.yaml"]
 
 For every kind of file, mutants are made from a true one by a seeded generator: bits flipped, bytes cut out, doubled,
 turned round, overwritten or inserted, numbers changed, words of other files put in, deep nesting, NaN, anchors, huge
@@ -227,11 +226,8 @@ def work(name: str, kind: Kind, numbers: range, seed: int, others: list[bytes], 
     """Judge some mutants and write one line for each."""
     signal.signal(signal.SIGALRM, give_up)
     written, true = kind.path.read_bytes(), kind.read(kind.path)
-    before, middle, after = (
-        written[: kind.start],
-        written[kind.start : kind.stop],
-        written[kind.stop :] if kind.stop else b"",
-    )
+    before, middle = written[: kind.start], written[kind.start : kind.stop]
+    after = written[kind.stop :] if kind.stop else b""
     for number in numbers:
         kind.path.write_bytes(before + mutate(middle, random.Random(f"{seed} {name} {number}"), others) + after)
         signal.alarm(SECONDS)

@@ -73,3 +73,10 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     log.file = open("/dev/full", "ab", buffering=0)
     with pytest.raises(RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are whole"):
         log.append({"step": 1})
+
+
+def test_steps_that_do_not_rise_after_the_mark_are_damage(tmp_path: Path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
+    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, step 2 follows step 2"):
+        read_metrics(path, Mark())

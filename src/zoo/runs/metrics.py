@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,17 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
     if mark.chain is not None and chain_of(content[: mark.bytes]) != mark.chain:
         raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
-    return [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
+    lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
+    refuse_repeated(lines, path)
+    return lines
+
+
+def refuse_repeated(lines: list[Line], path: Path) -> None:
+    """Lines beyond the mark have no hash yet, but their steps rise."""
+    steps = [line.get("step") if isinstance(line, dict) else None for line in lines]
+    for number, (before, step) in enumerate(pairwise(steps), 2):
+        if isinstance(before, int) and isinstance(step, int) and step <= before:
+            raise ValueError(f"{path}: line {number}: is damaged, step {step} follows step {before}")
 
 
 def chain_of(content: bytes) -> str:
