@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from zoo.models.create import create_model
 from zoo.models.generate import generate
 from zoo.models.model import Model
-from zoo.models.search import GenerateSettings, parse_generate
+from zoo.models.search import GenerateSettings, Sampler, parse_generate
 
 VOCAB, END = 23, 2
 PROMPTS = [[5, 9, 4, 17], [8, 3]]
@@ -115,6 +116,18 @@ def test_another_seed_gives_another_sample(model: Model):
         for s in range(3)
     }
     assert len(samples) == 3
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize(("top_k", "top_p"), [(1, 0.5), (7, 0.8), (VOCAB, 0.99), (4, 1e-6), (VOCAB + 5, 1.0)])
+def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: float, top_k: int, top_p: float):
+    logits = torch.randn(6, VOCAB, generator=torch.Generator().manual_seed(1)) * 2
+    prompts = torch.zeros(6, 1, dtype=torch.long)
+    warped = logits
+    for warper in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(top_k), TopPLogitsWarper(top_p)):
+        warped = warper(prompts, warped)
+    sampler = Sampler(6, 1, END, GenerateSettings(temperature=temperature, top_k=top_k, top_p=top_p))
+    torch.testing.assert_close(sampler.shares(logits), warped.softmax(-1), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": 0.0}])

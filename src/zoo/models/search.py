@@ -125,6 +125,14 @@ class Sampler(Search):
 
     def sample(self, logits: Float[Tensor, "sequences vocab_size"]) -> Int[Tensor, " sequences"]:
         """A token a row, each row with random numbers of its own."""
+        drawn = [
+            torch.multinomial(share, 1, generator=generator)
+            for share, generator in zip(self.shares(logits).cpu(), self.generators, strict=True)
+        ]
+        return torch.cat(drawn).to(logits.device)
+
+    def shares(self, logits: Float[Tensor, "sequences vocab_size"]) -> Float[Tensor, "sequences vocab_size"]:
+        """The probabilities to sample from: temperature first, then top-k, then top-p among those that are left."""
         temperature = 1.0 if self.settings.temperature is None else self.settings.temperature
         logits = logits / temperature
         if self.settings.top_k is not None:
@@ -135,9 +143,7 @@ class Sampler(Search):
             # A token stays while those before it have not reached top_p: the likeliest one always does.
             late = ordered.cumsum(-1) - ordered >= self.settings.top_p
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
-        shares = logits.softmax(-1).cpu()
-        drawn = [torch.multinomial(share, 1, generator=g) for share, g in zip(shares, self.generators, strict=True)]
-        return torch.cat(drawn).to(logits.device)
+        return logits.softmax(-1)
 
     def done(self) -> bool:
         return all(self.finished)
