@@ -153,3 +153,17 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
         create_model("transformer-nano")(TOKENS)
     with pytest.raises(ValueError, match="source: this model has one part, so it takes tokens only"):
         create_model("gpt-nano")(TOKENS, TOKENS)
+
+
+@pytest.mark.parametrize(("mixer", "tables"), [("recurrent", 0), (["convolution", "attention"], 1)])
+def test_what_acts_in_attention_is_built_only_where_a_layer_attends(mixer: Any, tables: int):
+    model = create_model("gpt2-nano", position="relative", **{"decoder.mixer": mixer})
+    model(TOKENS, documents=DOCUMENTS).logits.sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+    assert sum("positions" in name for name, _ in model.named_parameters()) == tables
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "relative", "rotary", "alibi"])
+def test_a_model_that_only_convolves_takes_every_position(position: str):
+    model = create_model("gpt2-nano", position=position, **{"decoder.mixer": "convolution"})
+    assert model(TOKENS).logits.isfinite().all()

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -22,7 +22,12 @@ class Mixer(nn.Module, ABC):
 
     `forward` sees whole rows. `step` sees new places only and keeps what it needs of the earlier ones in a state, which
     it changes; a place of document 0 leaves the state as it was.
+
+    Class attributes:
+        attends: whether it reads a position that acts on queries, keys or scores.
     """
+
+    attends: ClassVar[bool] = False
 
     @abstractmethod
     def forward(
@@ -60,6 +65,8 @@ class AttentionMixer(Mixer):
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
     """
+
+    attends = True
 
     def __init__(self, d_model: int, causal: bool, attention: Callable[[], Attention]) -> None:
         super().__init__()

@@ -100,21 +100,25 @@ def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) 
 def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[nn.ModuleList, list[int]]:
     """One position module for each different choice, and which one each layer uses.
 
-    Layers with the same choice share it, as T5's layers share one table.
+    Layers with the same choice share it, as T5's layers share one table. What acts in attention alone (on queries, keys
+    and scores) is not built for layers whose mixer does not attend, since its parameters would have no gradient.
     """
     kinds: list[tuple[Any, ...]] = []
     built: list[Position] = []
     numbers = []
     for layer in layers:
+        if not (positions[layer.position.name].embeds or mixers[layer.mixer.name].attends):
+            numbers.append(0)  # whichever that is, nothing asks it
+            continue
         d_key = layer.attention.options.get("d_key") or layer.d_model // layer.n_heads
         kind = (layer.position, layer.n_heads, d_key)
         if kind not in kinds:
             kinds.append(kind)
             built.append(layer.position.build(layer.d_model, layer.n_heads, d_key, layer.max_length, causal))
         numbers.append(kinds.index(kind))
-    acting = [layer.position.name for layer, number in zip(layers, numbers, strict=True) if built[number].embeds]
+    acting = [layer.position.name for layer in layers if positions[layer.position.name].embeds]
     if acting and len({layer.position.name for layer in layers}) > 1:
         raise ValueError(f"position '{acting[0]}' acts on the input, so it cannot differ from layer to layer")
     if acting:  # layers with other heads read the same input
         return nn.ModuleList(built[:1]), [0] * len(layers)
-    return nn.ModuleList(built), numbers
+    return nn.ModuleList(built or [Position()]), numbers
