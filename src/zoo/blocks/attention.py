@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.documents import View
-from zoo.blocks.kernels import Rule, eager, fused
+from zoo.blocks.kernels import Backend, Rule, Sdpa, eager
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
 from zoo.blocks.residual import IntoScores, IntoStream
@@ -63,6 +63,7 @@ class Attention(nn.Module):
     Attributes:
         width: of what it returns.
         crosses: whether it reads a memory of another part rather than its own input.
+        backend: what computes it over whole rows.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Attention(nn.Module):
         self.d_key, self.d_value = head_widths(d_model, n_heads, d_key, d_value)
         self.n_heads, self.n_kv_heads, self.window, self.dropout = n_heads, n_kv_heads, window, dropout
         self.crosses = d_memory is not None
+        self.backend: Backend = Sdpa()
         self.build_maps(d_model, d_memory or d_model, bias)
         kind = "rmsnorm" if qk_norm is True else qk_norm
         self.query_norm = norms.build(kind, self.d_key) if kind else None
@@ -107,6 +109,10 @@ class Attention(nn.Module):
         self.key: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_key, bias)
         self.value: nn.Module = nn.Linear(d_memory, self.n_kv_heads * self.d_value, bias)
         self.output: nn.Module = IntoStream(self.n_heads * self.d_value, d_model, bias)
+
+    def rule(self, training: bool) -> Rule:
+        """What its weights obey."""
+        return Rule(self.score, self.window, self.sinks, self.dropout if training else 0.0)
 
     def read(
         self,
@@ -136,14 +142,12 @@ class Attention(nn.Module):
             queries = self.query_norm(queries)
         if view.position is not None:
             queries = view.position.rotate(queries, view.positions)
-        queries = self.score.turn_queries(queries)
-        rule = Rule(self.score, self.window, self.sinks, self.dropout if self.training else 0.0)
-        # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
-        drops = rule.dropout > 0 and queries.device.type == "cpu"
-        if record is None and not drops and self.score.scale is not None:
-            heads = fused(queries, *reading, view, rule)
-        else:
+        queries, rule = self.score.turn_queries(queries), self.rule(self.training)
+        if record is not None:
             heads = eager(queries, *reading, view, rule, record)
+        else:
+            backend = Sdpa() if view.stepping else self.backend
+            heads = backend.attend(queries, *reading, view, rule)
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 

@@ -1,7 +1,8 @@
 """Documents, not padding: one rule for who may see whom, whatever is padded or packed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -9,6 +10,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from zoo.blocks.position import Position
+
+T = TypeVar("T")
 
 
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
@@ -81,6 +84,7 @@ class View:
         start: place of the first query among the keys (tokens).
         causal: whether a query sees only keys at or before its own place.
         plain: whether every query and key is known to be of one and the same document.
+        stepping: whether the queries are new places of a pass that goes step by step.
         position: where order enters the scores of the layer at hand.
     """
 
@@ -90,6 +94,7 @@ class View:
     start: int = 0
     causal: bool = False
     plain: bool = False
+    stepping: bool = False
     position: Position | None = None
     cache: dict[Any, Any] = field(default_factory=dict)
 
@@ -101,6 +106,13 @@ class View:
         """The same view with nothing computed yet."""
         return replace(self, cache={})
 
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """What is computed once for all layers."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        found: T = self.cache[key]
+        return found
+
     def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
         """Places of the queries and of the keys in the row."""
         device = self.documents.device
@@ -109,20 +121,16 @@ class View:
 
     def unpacked(self) -> Unpacked | None:
         """The queries' documents, each in a row of its own; None where every row is one document."""
-        if self.plain:
-            return None
-        if "unpacked" not in self.cache:
-            self.cache["unpacked"] = Unpacked(self.documents)
-        found: Unpacked = self.cache["unpacked"]
-        return found
+        return None if self.plain else self.once("unpacked", lambda: Unpacked(self.documents))
+
+    def reach(self, window: int | None) -> tuple[int | None, int | None]:
+        """How far a query sees back and ahead in its document (places); None: to its end."""
+        far = None if window is None else window - 1
+        return far, 0 if self.causal else far
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""
-        key = ("mask", window)
-        if key not in self.cache:
-            self.cache[key] = self.build_mask(window)
-        found: Tensor | None = self.cache[key]
-        return found
+        return self.once(("mask", window), lambda: self.build_mask(window))
 
     def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         parts = []
@@ -149,35 +157,29 @@ class View:
 
     def scores(self, window: int | None) -> Tensor | None:
         """The mask with the position's bias: booleans, or what is added to the scores (-inf: unseen); None: nothing."""
-        position = self.position
-        key = ("scores", window, id(position))
-        if key not in self.cache:
-            allowed = self.mask(window)
-            bias = None if position is None else position.bias(*self.places())
-            if bias is None:
-                self.cache[key] = allowed
-            else:
-                self.cache[key] = bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
-        found: Tensor | None = self.cache[key]
-        return found
+        return self.once(("scores", window, id(self.position)), lambda: self.build_scores(window))
+
+    def build_scores(self, window: int | None) -> Tensor | None:
+        allowed = self.mask(window)
+        bias = None if self.position is None else self.position.bias(*self.places())
+        if bias is None:
+            return allowed
+        return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
 
     def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
         """True where a query sees no key at all; None where every query sees some."""
-        key = ("blind", window)
-        if key not in self.cache:
-            allowed = self.mask(window)
-            self.cache[key] = None if allowed is None else ~allowed.any(-1, keepdim=True)
-        found: Tensor | None = self.cache[key]
-        return found
+        return self.once(("blind", window), lambda: self.build_blind(window))
+
+    def build_blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
+        allowed = self.mask(window)
+        return None if allowed is None else ~allowed.any(-1, keepdim=True)
 
     def opened(self, window: int | None) -> Tensor | None:
         """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
-        key = ("opened", window, id(self.position))
-        if key not in self.cache:
-            scores, blind = self.scores(window), self.blind(window)
-            if scores is None or blind is None:
-                self.cache[key] = scores
-            else:
-                self.cache[key] = scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)
-        found: Tensor | None = self.cache[key]
-        return found
+        return self.once(("opened", window, id(self.position)), lambda: self.build_opened(window))
+
+    def build_opened(self, window: int | None) -> Tensor | None:
+        scores, blind = self.scores(window), self.blind(window)
+        if scores is None or blind is None:
+            return scores
+        return scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)

@@ -1,6 +1,8 @@
-"""Attention of given queries, keys and values, by torch's fused kernels and by the formula itself."""
+"""Slot `backend`: what computes attention of given queries, keys and values. Supplied: nothing."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -10,6 +12,7 @@ from torch.nn import functional as F
 from zoo.blocks.documents import View
 from zoo.blocks.dropout import dropout
 from zoo.blocks.score import Score
+from zoo.registry import Slot
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,56 @@ Values = Float[Tensor, "batch kv_heads memory d_value"]
 Heads = Float[Tensor, "batch heads queries d_value"]
 
 
+class Backend(ABC):
+    """Computes attention over whole rows, by the one rule of `View`.
+
+    Weights that are to be shown are always those of `eager`, and what is read step by step, as in generation, is always
+    computed by `sdpa`.
+
+    Class attributes:
+        device: the kind of device that has its kernels; None: any.
+        narrow: whether its kernels compute in bfloat16 and float16 only.
+    """
+
+    device: ClassVar[str | None] = None
+    narrow: ClassVar[bool] = False
+
+    @abstractmethod
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        """softmax(scores) V under the rule; a query that sees no key gets 0."""
+
+    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+        """What its kernels do not know of a layer's demands, and what would help; None: they know all."""
+        return None
+
+    def refuses_bias(self) -> bool:
+        """Whether its kernels add nothing to the scores, so that no position may."""
+        return False
+
+
+backends: Slot[Backend] = Slot("backend")
+
+
+@backends.register("sdpa")
+class Sdpa(Backend):
+    """torch's scaled_dot_product_attention; what that does not know or is slow at, by the formula."""
+
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
+        drops = rule.dropout > 0 and queries.device.type == "cpu"
+        if drops or rule.score.scale is None:
+            return eager(queries, keys, values, view, rule, None)
+        return fused(queries, keys, values, view, rule)
+
+
+@backends.register("eager")
+class Eager(Backend):
+    """The formula, step by step."""
+
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        return eager(queries, keys, values, view, rule, None)
+
+
 def fused(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
     """torch's kernels; a query that sees no key gets 0."""
     keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
@@ -54,6 +107,13 @@ def fused(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) 
         scale=rule.score.scale,
         enable_gqa=keys.shape[1] != queries.shape[1],
     )
+
+
+def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Tensors in the dtype that matrix products are computed in: that of autocast, else the first one's."""
+    kind = tensors[0].device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensors[0].dtype
+    return tuple(tensor.to(dtype) for tensor in tensors)
 
 
 def with_sinks(

@@ -36,6 +36,11 @@ class Position(nn.Module):
         """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
         return None
 
+    @property
+    def biases(self) -> bool:
+        """Whether the variant adds to the scores."""
+        return type(self).bias is not Position.bias
+
 
 positions: Slot[Position] = Slot("position")
 

@@ -1,6 +1,7 @@
 """Slots `encoder` and `decoder`: encoders make a memory, decoders read it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.blocks.attention import Attention
 from zoo.blocks.documents import positions_of
 from zoo.models.embeddings import Embeddings
 from zoo.registry import Slot
@@ -110,8 +112,17 @@ class Part(nn.Module, ABC):
         """An input of one row: so many tokens, or a picture."""
         return torch.zeros(1, length, dtype=torch.long, device=device)
 
+    @property
+    def grids(self) -> Sequence[tuple[int, int]]:
+        """Rows and columns of the places after each layer, in a part that reads pictures."""
+        return ()
+
     def checkpoint_layers(self, on: bool) -> None:
         """Recompute each layer in the backward pass instead of keeping its activations."""
+
+    def attentions(self) -> Iterator[Attention]:
+        """Those that read whole rows, whose backend can be chosen."""
+        return (module for module in self.modules() if isinstance(module, Attention))
 
 
 class Encoder(Part):

@@ -1,5 +1,6 @@
 """Kind `recurrent` of decoder: a state that takes in the last word and what it reads of a memory."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -78,6 +79,10 @@ class RecurrentDecoder(Decoder):
     @property
     def embeddings(self) -> Embeddings:
         return self.embed
+
+    def attentions(self) -> Iterator[Attention]:
+        """None: each step reads the memory with the state before it."""
+        return iter(())
 
     def forward(self, given: Pass, memory: Memory | None = None) -> States:
         documents = given.explicit_documents()

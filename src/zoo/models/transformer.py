@@ -80,10 +80,11 @@ class Stack(nn.Module):
         new = torch.ones_like(tokens) if documents is None else documents
         state.documents = torch.cat([past, new], dim=1)
         at = ((past > 0).sum(1, keepdim=True) + (new > 0).cumsum(1) - 1).clamp_min(0)
-        view = View(new, at, state.documents, past.shape[1], self.causal, state.plain)
+        view = View(new, at, state.documents, past.shape[1], self.causal, state.plain, stepping=True)
         memory_view = None
         if state.memory_documents is not None:
-            memory_view = View(new, at, state.memory_documents, plain=state.plain and state.plain_memory)
+            plain = state.plain and state.plain_memory
+            memory_view = View(new, at, state.memory_documents, plain=plain, stepping=True)
         x = self.embed(tokens, None, at, state.documents.shape[1])
         for (block, position), block_state in zip(self.layers(), state.blocks, strict=True):
             x = block.step(x, view.under(position), memory_view, block_state)

@@ -1,0 +1,153 @@
+"""Every backend is the formula: outputs and gradients of `flex` and `varlen` against `eager`, on a CPU."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from attending import gpu_backends_on_the_cpu
+from test_attention import DOCUMENTS, EXACT, OPTIONS, attend, build, filled, randn
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_mask
+
+from zoo.blocks.attention import Attention, FullAttention
+from zoo.blocks.backends import Backend, Eager, Flex, Varlen, backends
+from zoo.blocks.documents import View, positions_of
+from zoo.blocks.flex import blocks_of
+from zoo.blocks.kernels import in_one_dtype
+from zoo.blocks.position import Position, positions
+
+UNORDERED = torch.tensor([[3, 3, 1, 1, 1, 0], [0, 0, 2, 2, 7, 0]])
+SOURCES = torch.tensor([[1, 1, 0, 3, 3, 3, 4], [5, 2, 2, 2, 2, 0, 7]])
+EMPTY = torch.zeros(2, 6, dtype=torch.long)
+FITTING = [options for options in OPTIONS if not options.get("sinks")]
+
+
+@pytest.fixture(autouse=True)
+def gpu_backends():
+    with gpu_backends_on_the_cpu(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
+        yield
+
+
+def view_of(documents: Tensor, keys: Tensor, causal: bool = False, position: Position | None = None) -> View:
+    return View(documents, positions_of(documents), keys, causal=causal, position=position)
+
+
+def learn(attention: Attention, backend: Backend, view: View, x: Tensor, memory: Tensor | None = None) -> list[Tensor]:
+    """What it says, and the gradients of its inputs and of all parameters."""
+    attention.backend = backend
+    given = [x.clone().requires_grad_(), *([] if memory is None else [memory.clone().requires_grad_()])]
+    parameters = [*attention.parameters(), *([] if view.position is None else view.position.parameters())]
+    if memory is None:
+        out = attend(attention, given[0], view)
+    else:
+        out = attention(given[0], attention.read(given[1], None, None), view)
+    out[..., 0].square().sum().backward()
+    found = [out.detach(), *(t.grad for t in given), *(p.grad for p in parameters)]
+    for parameter in parameters:
+        parameter.grad = None
+    assert all(t is not None for t in found)
+    return found
+
+
+def check_the_same(attention: Attention, backend: Backend, view: View, x: Tensor, memory: Tensor | None = None) -> None:
+    said, expected = (learn(attention, b, view.afresh(), x, memory) for b in (backend, Eager()))
+    for one, other in zip(said, expected, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def position_of(name: str, causal: bool) -> Position:
+    """In float64, drawn from seed 0."""
+    torch.manual_seed(0)
+    return positions.build(name, 12, 4, 4, 16, causal).double()
+
+
+@pytest.mark.parametrize(
+    ("options", "n_kv_heads", "position", "causal"),
+    [
+        ({}, None, "none", True),
+        ({"window": 2}, 2, "alibi", True),
+        ({"window": 2, "d_key": 4, "d_value": 2}, 1, "relative", False),
+        ({"sinks": 3, "window": 2, "d_key": 3, "qk_norm": "rmsnorm"}, 2, "relative", True),
+        ({"sinks": True, "d_key": 4, "d_value": 20, "score": "bilinear"}, None, "rotary", False),
+    ],
+    ids=str,
+)
+def test_flex_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, position: str, causal: bool):
+    view = view_of(DOCUMENTS, DOCUMENTS, causal, position_of(position, causal))
+    check_the_same(build(12, 4, n_kv_heads, **options), Flex(), view, randn(2, 5, 12))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("n_kv_heads", [None, 2])
+@pytest.mark.parametrize("options", FITTING, ids=str)
+def test_varlen_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, causal: bool):
+    rotary = position_of("rotary", causal) if options.get("d_key", 3) % 2 == 0 else None
+    view = view_of(DOCUMENTS, DOCUMENTS, causal, rotary)
+    check_the_same(build(12, 4, n_kv_heads, **options), Varlen(), view, randn(2, 5, 12))
+
+
+@pytest.mark.parametrize("backend", [Flex(), Varlen()], ids=["flex", "varlen"])
+@pytest.mark.parametrize("sources", [SOURCES, torch.zeros_like(SOURCES)], ids=["sources", "none"])
+def test_a_document_reads_its_source_wherever_it_stands(sources: Tensor, backend: Backend):
+    attention = filled(FullAttention(12, 4, 7, d_value=5))
+    check_the_same(attention, backend, view_of(UNORDERED, sources), randn(2, 6, 12), randn(2, 7, 7, seed=1))
+
+
+@pytest.mark.parametrize("backend", [Flex(), Varlen()], ids=["flex", "varlen"])
+def test_rows_that_hold_nothing_say_0_and_change_nothing(backend: Backend):
+    found = learn(build(12, 4, bias=False), backend, view_of(EMPTY, EMPTY, causal=True), randn(2, 6, 12))
+    assert not any(tensor.any() for tensor in found)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 1, 3])
+def test_flex_masks_place_by_place_as_the_rule_does(window: int | None, causal: bool):
+    for keys in (UNORDERED, SOURCES):
+        view = view_of(UNORDERED, keys, causal and keys is UNORDERED)
+        mask = create_mask(blocks_of(view, window).mask_mod, 2, 1, 6, keys.shape[1], device="cpu")
+        assert torch.equal(mask, view.mask(window))
+
+
+def test_blocks_in_which_no_query_sees_a_key_are_left_out():
+    documents = torch.arange(1, 5).repeat_interleave(128)[None]
+    assert blocks_of(view_of(documents, documents, causal=True), None).sparsity() == 75.0
+
+
+@pytest.mark.parametrize("name", backends.names())
+def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypatch: pytest.MonkeyPatch):
+    attention, x, documents = build(12, 4), randn(2, 5, 12), torch.ones(2, 5, dtype=torch.long)
+    attention.backend = backends[name]()
+    whole = view_of(documents, documents, causal=True)
+    expected = attend(attention, x, whole)
+    monkeypatch.setattr(type(attention.backend), "attend", None) if name != "sdpa" else None
+    stepping = View(documents, whole.positions, documents, causal=True, stepping=True)
+    torch.testing.assert_close(attend(attention, x, stepping), expected, **EXACT)
+    torch.testing.assert_close(attend(attention, x, whole, []), expected, **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("options", "flex", "varlen"),
+    [
+        ({}, None, None),
+        ({"window": 2, "d_key": 4, "d_value": 20, "qk_norm": True}, None, None),
+        ({"score": "additive"}, "inner products", "inner products"),
+        ({"dropout": 0.25}, r"attention.dropout is 0.25; set that to 0", r"attention.dropout is 0.25; set that to 0"),
+        ({"sinks": 2}, None, "it knows no sinks; choose flex"),
+        ({"d_value": 264}, None, "heads may be 256 wide, and d_key is 3, d_value 264; choose flex"),
+    ],
+    ids=str,
+)
+def test_a_backend_says_what_its_kernels_do_not_know(options: dict[str, Any], flex: str | None, varlen: str | None):
+    attention = build(12, 4, **options)
+    for backend, words in ((Eager(), None), (Flex(), flex), (Varlen(), varlen)):
+        said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value)
+        assert said is words is None or (words is not None and words in str(said))
+
+
+def test_kernels_get_one_dtype_that_of_autocast_if_there_is_one():
+    wide, narrow = torch.zeros(2), torch.zeros(2, dtype=torch.bfloat16)
+    assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.float32] * 2
+    with torch.autocast("cpu", torch.bfloat16):
+        assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.bfloat16] * 2
