@@ -47,6 +47,18 @@ def test_a_grid_is_a_memory_with_a_state_for_each_place_and_their_mean_as_its_su
     assert not memory.summaries()[:, 0].any()
 
 
+@pytest.mark.parametrize("sides", [(16, 16), (13, 13), (13, 6)])
+def test_the_rows_and_columns_after_each_stage_are_known(sides: tuple[int, int]):
+    encoder = build("cnn-attention-nano").encoder
+    assert encoder is not None
+    encoder.sides = sides
+    x, found = encoder.blank(1, "cpu").double(), []
+    for stage in encoder.stages:
+        x = stage(x)
+        found.append(tuple(x.shape[2:]))
+    assert list(encoder.grids) == found
+
+
 def test_a_row_without_a_picture_has_no_document():
     encoder = build("captioner-rnn-nano").encoder
     assert encoder is not None

@@ -1,6 +1,5 @@
 """Where a checkpoint looks: its attention weights on one text or picture, with what stands at each place."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,32 +99,29 @@ def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended
         "decoder.self": (seen.read, seen.read),
         "decoder.cross": (seen.written, seen.source),
     }
-    maps = [found for kind, layers in weights.items() for found in maps_of(kind, layers, *streams[kind])]
+    encoder = loaded.model.encoder
+    grids = {rows * columns: (rows, columns) for rows, columns in (() if encoder is None else encoder.grids)}
+    maps = [found for kind, layers in weights.items() for found in maps_of(kind, layers, *streams[kind], grids)]
     if not maps:
         layers = ", ".join(f"{len(layers)} of {kind.partition('.')[0]}" for kind, layers in weights.items())
         raise ValueError(f"this model has no attention to look at: none of its layers ({layers}) attends to anything")
     return Attended(maps, seen.texts, picture)
 
 
-def maps_of(kind: str, layers: Sequence[Tensor | None], queries: Places, keys: Places) -> list[Map]:
+def maps_of(
+    kind: str, layers: Sequence[Tensor | None], queries: Places, keys: Places, grids: Mapping[int, tuple[int, int]]
+) -> list[Map]:
     """The layers that attend; those over grids of different sizes are maps of their own."""
     by_size: dict[tuple[int, ...], dict[int, Any]] = {}
     for number, weights in enumerate(layers, 1):
         if weights is not None:
             found = weights[0].float().cpu().numpy()
             by_size.setdefault(found.shape[1:], {})[number] = found
-    return [
-        Map(kind, on_grid(queries, rows), on_grid(keys, columns), by_size[rows, columns]) for rows, columns in by_size
-    ]
 
+    def laid(places: Places, count: int) -> Places:
+        return places if places.labels else Places((), grids[count])
 
-def on_grid(places: Places, count: int) -> Places:
-    """The places with the size of their grid; pictures are squares, and so are their grids."""
-    if places.labels:
-        return places
-    side = math.isqrt(count)
-    assert side * side == count
-    return Places((), (side, side))
+    return [Map(kind, laid(queries, rows), laid(keys, columns), by_size[rows, columns]) for rows, columns in by_size]
 
 
 def see_text(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:

@@ -1,6 +1,8 @@
 """Kind `grid` of encoder: stages turn a picture into a grid of states, each place of which can be attended to."""
 
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
 import torch
 from jaxtyping import Float, Int
@@ -63,6 +65,7 @@ class GridEncoder(Encoder):
             except ValueError as error:
                 raise ValueError(f"stages[{number}]: {error}") from None
             width = built[-1].d_output
+        self.strides = list(accumulate((stage.stride for stage in built), mul))
         self.stages = nn.ModuleList(built)
         self.norm = group_norm(settings.groups, width)
         self.output = nn.Linear(width, self.d_model)
@@ -72,6 +75,10 @@ class GridEncoder(Encoder):
     @property
     def embeddings(self) -> None:
         return None
+
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        return [(-(-self.sides[0] // stride), -(-self.sides[1] // stride)) for stride in self.strides]
 
     def blank(self, length: int, device: torch.device | str) -> Tensor:
         return torch.zeros(1, CHANNELS, *self.sides, dtype=torch.uint8, device=device)
