@@ -3,10 +3,12 @@
     python benchmarks/signals.py --trials 100
 
 Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to one alone:
-during the start-up after the run's folder is there, at a step, before or in a validation, or about a save. Every
-process must leave with 143 or 130; the newest checkpoint must be that of the last logged step; and the resumed run
-must end with the weights, state and metrics.jsonl (but for timings) of a run that nobody stopped, to the last bit.
-A run that ended before the signal came is tried again. The processes are forked from one that has imported everything.
+while a new process imports, while the data is read and tokenised, once the run's folder is there, at a step, before or
+in a validation, or about a save. Every process must leave with 143 or 130 and no traceback; the newest checkpoint must
+be that of the last logged step, or of the next one where its validation was ended; no half of a cache may be left; and
+the resumed run must end with the weights, state and metrics.jsonl (but for timings) of a run that nobody stopped, to
+the last bit. A run that ended before the signal came is tried again. But for the imports, the processes are forked
+from one that has imported everything.
 """
 
 import argparse
@@ -28,8 +30,8 @@ import torch
 import zoo.cli.train
 from zoo.cli.main import main as zoo_main
 from zoo.runs.checkpoint import steps
-from zoo.runs.files import ASIDE
-from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS
+from zoo.runs.files import ASIDE, read_json
+from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from zoo.runs.saved import open_run
 
 assert zoo.cli.train  # imported here, so that no forked process has to
@@ -46,6 +48,7 @@ training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evalua
 """
 LONGEST = 120.0  # seconds until a process hangs
 TIMINGS = ("tokens_per_second", "mfu", "seconds")
+EARLY = ("import", "data")
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
@@ -57,8 +60,12 @@ def write_data(place: Path) -> None:
     (place / "gpt.yaml").write_text(TASK)
 
 
-def begin(place: Path, folder: Path, count: int) -> list[int]:
-    """Train in processes of their own, continuing what is there; their ids."""
+def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
+    """Train in processes of their own, continuing what is there; their ids.
+
+    Args:
+        how: "import" begins a new interpreter, "data" reads the data with an empty cache.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -74,6 +81,10 @@ def begin(place: Path, folder: Path, count: int) -> list[int]:
             log = os.open(f"{folder}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            if how in EARLY:
+                os.environ["ZOO_CACHE"] = f"{folder}.cache"
+            if how == "import":
+                os.execv(sys.executable, [sys.executable, "-m", "zoo", *words])
             try:
                 zoo_main(words)
             except SystemExit as left:
@@ -104,20 +115,29 @@ def logged(folder: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[], bool]]:
-    """When to send the signal: a name, and whether that is now."""
-    name = drawn.choice(["start", "step", "validation", "save"])
+def catches(process: int) -> bool:
+    """Whether a process has told the kernel what to do on SIGTERM: before its first line Python has not."""
+    words = Path(f"/proc/{process}/status").read_text()
+    caught = next((line.split()[1] for line in words.splitlines() if line.startswith("SigCgt")), "0")
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[int]], bool]]:
+    """When to send the signal: a name, and whether that is now, given the processes."""
+    name = drawn.choice([*EARLY, "start", "step", "validation", "save"])
+    if name in EARLY:
+        return name, lambda children: all(map(catches, children))
     if name == "start":
-        return name, lambda: (folder / CONFIG).exists()
+        return name, lambda _: (folder / CONFIG).exists()
     if name == "validation":
         before = EVALUATE * drawn.randint(1, STEPS // EVALUATE - 1) - 1
-        return name, lambda: logged(folder) >= before
+        return name, lambda _: logged(folder) >= before
     if name == "save":
         before = SAVE * drawn.randint(1, STEPS // SAVE - 1)
         there = folder / CHECKPOINTS / f"{ASIDE}{before}"
-        return name, lambda: there.exists() or logged(folder) > before
+        return name, lambda _: there.exists() or logged(folder) > before
     step = drawn.randint(1, STEPS - 2)
-    return name, lambda: logged(folder) >= step
+    return name, lambda _: logged(folder) >= step
 
 
 def untimed(lines: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -133,39 +153,72 @@ class Trial:
     seconds: float
 
 
-def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
+def try_once(place: Path, folder: Path, drawn: random.Random, longest: dict[str, float]) -> Trial | None:
     """Stop a run once and resume it to its end; None where it ended before the signal came.
+
+    Args:
+        longest: by moment, the seconds after it in which the signal comes.
 
     Raises:
         AssertionError: something was not as it must be.
     """
     count, number = drawn.choice([1, 2]), drawn.choice(list(STATUS))
     name, now = moment(folder, drawn)
-    delay = drawn.uniform(0, 0.3 if name == "start" else 0.03)
-    children = begin(place, folder, count)
-    while not now() and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    delay = drawn.uniform(0, longest.get(name, 0.03))
+    children = begin(place, folder, count, name)
+    while not now(children) and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
     time.sleep(delay)
-    sent = drawn.choice([children, *[[child] for child in children]])
+    # processes that have not found each other yet cannot tell each other: all are sent it
+    sent = children if name in EARLY else drawn.choice([children, *[[child] for child in children]])
     began = time.monotonic()
     for child in sent:
         os.kill(child, number)
     statuses = finish(children)
     seconds = time.monotonic() - began
-    saved = steps(folder / CHECKPOINTS)
-    if saved[:1] == [STEPS]:
+    if steps(folder / CHECKPOINTS)[:1] == [STEPS] and set(statuses) == {0}:
         return None
     what = f"{name}, {count} processes, {signal.Signals(number).name} to {len(sent)}"
     assert set(statuses) == {STATUS[number]}, f"{what}: left with {statuses}"
-    assert logged(folder) == (saved[0] if saved else 0), f"{what}: {logged(folder)} steps logged, {saved} saved"
+    check_stopped(folder, what)
     again = finish(begin(place, folder, count))
     assert set(again) == {0}, f"{what}: could not be resumed, {again}"
-    one, other = (open_run(run) for run in (place / f"reference{count}", folder))
+    compare(place / f"reference{count}", folder, what)
+    return Trial(what, seconds)
+
+
+def check_stopped(folder: Path, what: str) -> None:
+    """What is logged is saved, but for a step whose validation is to be repeated; no half of a cache is left."""
+    saved = steps(folder / CHECKPOINTS)
+    line = read_json(folder / CHECKPOINTS / str(saved[0]) / STATE)["line"] if saved else None
+    done = saved[0] - (line is not None) if saved else 0
+    assert logged(folder) == done, f"{what}: {logged(folder)} steps logged, {saved} saved"
+    halves = list(Path(f"{folder}.cache").glob(".making-*"))
+    assert not halves, f"{what}: {halves} are left"
+    said = Path(f"{folder}.log").read_text()
+    assert "Traceback" not in said, f"{what}: a traceback"
+
+
+def compare(reference: Path, folder: Path, what: str) -> None:
+    """The resumed run is the one that nobody stopped."""
+    one, other = (open_run(run) for run in (reference, folder))
     weights, resumed = (run.checkpoint.tensors("weights") for run in (one, other))
     assert all(torch.equal(weights[key], resumed[key]) for key in weights), f"{what}: the resumed run has other weights"
     assert one.checkpoint.state == other.checkpoint.state, f"{what}: the resumed run stands elsewhere"
     assert untimed(one.metrics) == untimed(other.metrics), f"{what}: the resumed run has other lines in {METRICS}"
-    return Trial(what, seconds)
+    one_has, other_has = (steps(run / CHECKPOINTS) for run in (reference, folder))
+    assert one_has == other_has, f"{what}: checkpoints {other_has} instead of {one_has}"
+
+
+def until_it_trains(place: Path, folder: Path, how: str) -> float:
+    """The seconds that a run takes to its first step."""
+    began = time.monotonic()
+    children = begin(place, folder, 1, how)
+    while not logged(folder):
+        time.sleep(0.01)
+    seconds = time.monotonic() - began
+    assert finish(children) == [0]
+    return seconds
 
 
 def main(trials: int, seed: int, place: Path) -> int:
@@ -175,13 +228,14 @@ def main(trials: int, seed: int, place: Path) -> int:
     write_data(place)
     for count in (1, 2):
         assert set(finish(begin(place, place / f"reference{count}", count))) == {0}
+    longest = {how: until_it_trains(place, place / f"alone-{how}", how) for how in EARLY} | {"start": 0.3}
     drawn, started = random.Random(seed), time.perf_counter()
     done: list[Trial] = []
     failed = late = 0
     while len(done) + failed < trials:
         folder = place / f"{len(done) + failed + late}"
         try:
-            trial = try_once(place, folder, drawn)
+            trial = try_once(place, folder, drawn, longest)
         except AssertionError as difference:
             failed += 1
             print(f"FAILED: {difference}\n{Path(f'{folder}.log').read_text()}", flush=True)
@@ -191,7 +245,7 @@ def main(trials: int, seed: int, place: Path) -> int:
         else:
             done.append(trial)
             print(f"{len(done) + failed} {trial.name}: {trial.seconds:.2f} s", flush=True)
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     moments = ", ".join(f"{n} {name}" for name, n in Counter(t.name.split(",")[0] for t in done).most_common())
     slowest = max((trial.seconds for trial in done), default=0.0)
     spent = time.perf_counter() - started

@@ -1,5 +1,6 @@
 """Claims about `zoo check`: 0 whole, 1 broken, 2 a path that is nothing."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,15 @@ def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path
     (copy / "config.yaml").write_bytes((run_of("lm") / "config.yaml").read_bytes())
     said = zoo("check", copy)
     assert said.status == 1 and "task.yaml: no such file" in said.out and "broken: " in said.out
+
+
+def test_damage_that_costs_no_weights_is_said_to(zoo: Zoo, run_of: RunOf, tmp_path: Path):
+    copy = tmp_path / "run"
+    shutil.copytree(run_of("lm"), copy)
+    (copy / "training.yaml").write_text("steps: 4\n")
+    said = zoo("check", copy)
+    assert said.status == 1 and "training.yaml: is not what was written" in said.out
+    assert "no weights are lost" in said.out and "and can be used" in said.out
 
 
 @pytest.mark.parametrize(

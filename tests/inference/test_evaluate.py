@@ -77,6 +77,21 @@ def test_f1_knows_how_many_classes_there_are_beyond_those_it_meets(tmp_path: Pat
     assert evaluation.run(loaded, ["f1"])["classification/f1"] == 1.0  # of class 1 alone it would be 0
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, tmp_path: Path, processes: int):
+    asked = [0] * processes
+    for process in range(processes):
+
+        def between(process: int = process) -> None:
+            asked[process] += 1
+
+        share = {"batch": 1, "process": process, "processes": processes, "between": between}
+        mine = evaluation(loaded, tmp_path, **share)
+        mine.run(loaded, ["chrf"])
+    rows = len(list(mine.examples.once()))
+    assert rows == 4 and asked == [-(-rows // processes) + 1] * processes  # and once for a chunk of texts
+
+
 def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):
     whole, small = (evaluation(loaded, tmp_path, batch=n).run(loaded, loaded.task.metrics) for n in (32, 1))
     assert whole == pytest.approx(small, abs=1e-5)

@@ -1,5 +1,6 @@
 """Claims about `check_run`: what is whole has no faults, and whatever is changed in any of its files is one."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import torch
 from zoo.runs.check import check_checkpoint, check_run
 from zoo.runs.run import RunFiles, create_run
 
-FILES = RunFiles({"d_model": 8}, {"objective": "causal_lm"}, {"steps": 5}, {"tokenizer.json": b"{}"}, {"threads": 1})
+WORDS = {"tokenizer.json": b'{"a": 15}', "roles.json": b'{"a": 5}'}
+FILES = RunFiles({"d_model": 15}, {"length": 15}, {"steps": 15}, WORDS, {"threads": 1}, {"train": "15"})
 
 
 @pytest.fixture
@@ -25,20 +27,54 @@ def folder(tmp_path: Path) -> Path:
 def test_a_whole_run_has_no_faults_and_says_what_it_holds(folder: Path):
     report = check_run(folder)
     assert report.faults == []
-    assert report.remarks == ["2 steps are logged", "whole checkpoints: 1, 2", "best: checkpoint 1, loss 0.5"]
+    assert report.remarks == [
+        "whole: config.yaml, task.yaml, tokenizer.json, roles.json, data.json, training.yaml, environment.json",
+        "2 steps are logged",
+        "whole checkpoints: 1, 2",
+        "best: checkpoint 1, loss 0.5",
+    ]
 
 
-NAMES = ["config.yaml", "task.yaml", "tokenizer.json", "metrics.jsonl", "environment.json"]
+LOST = "no weights are lost"
+NEEDED = ["config.yaml", "task.yaml", "tokenizer.json", "roles.json", "data.json"]
+NAMES = [*NEEDED, "training.yaml", "metrics.jsonl", "environment.json"]
 OF_CHECKPOINT = ["weights.safetensors", "state.json", "training.yaml", "manifest.json"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, *(f"checkpoints/{step}/{name}" for step in (1, 2) for name in OF_CHECKPOINT)])
 def test_a_changed_file_is_a_fault_that_names_it(folder: Path, name: str):
-    data = bytearray((folder / name).read_bytes())
-    data[len(data) // 2] ^= 1
-    data[0] ^= 1
-    (folder / name).write_bytes(data)
-    assert any(name in fault for fault in check_run(folder).faults)
+    data = (folder / name).read_bytes()
+    for changed in (data.replace(b"5", b"6").replace(b"1", b"2"), data[:-3], b""):
+        if changed != data:
+            (folder / name).write_bytes(changed)
+            faults = check_run(folder).faults
+            assert any(name in fault for fault in faults), changed
+            assert name not in NAMES or len(faults) == 1 and (LOST in faults[0]) != (name in NEEDED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_is_missing_is_a_fault_that_says_what_it_costs(folder: Path, name: str):
+    (folder / name).unlink()
+    (fault,) = check_run(folder).faults
+    cost = "without it the run can be neither used nor continued" if name in NEEDED else LOST
+    assert name in fault and cost in fault
+
+
+def test_every_damaged_file_is_reported_and_which_checkpoint_is_taken(folder: Path):
+    for name in ("config.yaml", "tokenizer.json", "checkpoints/2/state.json"):
+        (folder / name).write_bytes(b"x")
+    report = check_run(folder)
+    assert len(report.faults) == 3
+    assert "--resume continues from checkpoint 1, the newest that is whole" in report.remarks
+    (folder / "checkpoints/1/manifest.json").unlink()
+    assert "none is whole: the run can be neither used nor continued" in str(check_run(folder).faults)
+
+
+def test_a_run_of_an_older_zoo_is_whole(folder: Path):
+    path = folder / "environment.json"
+    old = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("sha256", "files")}
+    path.write_text(json.dumps(old))
+    assert check_run(folder).faults == []
 
 
 def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):

@@ -9,6 +9,7 @@ import pytest
 PROGRAM = Path(__file__).with_name("fault_sweep.py")
 UNTRACED = 77
 CASES = [("resumed", fault) for fault in ("kill", "EIO", "ENOSPC", "short")] + [("anew", "kill"), ("anew", "short")]
+CASES += [("again", "kill"), ("again", "EIO")]
 
 
 @pytest.mark.parametrize(("begin", "fault"), CASES)

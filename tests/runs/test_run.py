@@ -1,5 +1,6 @@
 """Claims about run folders in training: nothing foreign is touched, and a resumed run continues where it was saved."""
 
+import errno
 import json
 import os
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs.run import RunFiles, create_run, join_run
+from zoo.runs import run as module
+from zoo.runs.run import RunFiles, create_run, join_run, try_folder
 from zoo.runs.saved import open_run
 
 TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
@@ -29,7 +31,7 @@ def test_a_new_run_explains_itself(tmp_path: Path):
     run = tmp_path / "a" / "run"
     assert (run / "config.yaml").read_text() == "d_model: 8\n"
     assert (run / "tokenizer.json").read_bytes() == b"{}"
-    assert json.loads((run / "environment.json").read_text()) == {"threads": 1}
+    assert open_run(run).environment["threads"] == 1
     assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()] == [1, 2, 3]
 
 
@@ -53,6 +55,36 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path):
         create_run(tmp_path / "run", FILES)
     with pytest.raises(ValueError, match="cannot be written: Not a directory"):
         create_run(tmp_path / "run" / "deeper", FILES)
+
+
+@pytest.mark.parametrize("place", ["run", "a/b/run"])
+def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path: Path, place: str):
+    try_folder(tmp_path / place)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "own").touch()
+    try_folder(tmp_path / "there")
+    assert [path.name for path in tmp_path.rglob("*")] == ["there", "own"]
+
+
+@pytest.mark.parametrize("place", ["/proc/nope", "/proc/nope/run", "{}/file/run", "{}/" + "long" * 100])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, place: str):
+    (tmp_path / "file").touch()
+    folder = Path(place.format(tmp_path))
+    with pytest.raises(ValueError, match=f"{folder.name}: cannot be written: "):
+        try_folder(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, content: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "write_file", full)
+    with pytest.raises(ValueError, match="run: cannot be written: No space left on device"):
+        try_folder(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_resumed_run_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path):

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,13 @@ def spoil(model: nn.Module) -> None:
     model.decoder.embeddings.tokens.register_forward_hook(spoiled)
 
 
-def judge(model: nn.Module, process: int) -> dict[str, float]:
-    """Each process validates as many batches as its own share has: here as many as its number."""
+def judge(model: nn.Module, process: int, between: Callable[[], None], stop: bool) -> dict[str, float]:
+    """Each process validates as many batches as its own share has: here as many as its number, in two rounds."""
     part = collate(TinyRows().take(2), 2)
+    between()
+    if stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+    between()
     return {"loss": sum(float(model(**part.inputs).logits.mean()) for _ in range(process)), "batches": process}
 
 
@@ -96,7 +100,9 @@ def work(request: Mapping[str, Any]) -> None:
         spoil(model)
     with together(training, folder) as group:
         check_agreement(group.accelerator, {"training": own})
-        watch = Watch(Validation(lambda model: judge(model, process), "loss"), alive=group.alive)
+        stop = fault == {"process": process, "kind": "validation"}
+        validation = Validation(lambda model, between: judge(model, process, between, stop), "loss")
+        watch = Watch(validation, alive=group.alive)
         with begin_run(group.accelerator, folder, RunFiles({}), request.get("resume", False)) as run:
             train(model, Feed(TinyRows(), Faulty(fault, process)), GOAL, training, run, group.accelerator, watch)
 

@@ -1,5 +1,6 @@
 """Claims about validation: it decides which checkpoint is the run, and judges what is published."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ def judged(*values: float, higher: bool = False) -> Watch:
     """A validation that says these values one after the other."""
     left = list(values)
 
-    def measure(model: nn.Module) -> dict[str, float]:
+    def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
         assert not model.training and not torch.is_grad_enabled()
         return {"score": left.pop(0), "other": 7.0}
 
@@ -45,7 +46,7 @@ def test_training_stops_early_when_nothing_gets_better(tmp_path: Path):
 def test_what_is_validated_is_what_is_published(tmp_path: Path):
     seen = {}
 
-    def measure(model: nn.Module) -> dict[str, float]:
+    def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
         seen["weights"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         return {"loss": 1.0}
 

@@ -3,9 +3,10 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from zoo.training.feed import Feed
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
+from zoo.training.stopping import Stopped
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 SPECIFICATION = importlib.util.spec_from_file_location("kill", PROGRAM)
@@ -32,8 +34,9 @@ assert SPECIFICATION is not None and SPECIFICATION.loader is not None
 kill = importlib.util.module_from_spec(SPECIFICATION)
 SPECIFICATION.loader.exec_module(kill)
 
-SETTINGS = {"steps": 8, "save_every": 1, "evaluate_every": 2, "keep": 20, "ema": 0.9, "micro_batch": "auto"}
+SETTINGS = {"steps": 8, "save_every": 2, "evaluate_every": 1, "keep": 20, "ema": 0.9, "micro_batch": "auto"}
 SPOILED = range(20, 30)  # the rows of steps 5 and 6
+STOP = 5  # not saved otherwise
 STATE = [field.name for field in fields(State)]
 TENSORS = ["weights", "optimizer/exp_avg/", "optimizer/exp_avg_sq/", "optimizer/step/", "ema"]
 CODE = ["metrics.jsonl", "dropout", "seen"]
@@ -66,14 +69,22 @@ def spoil(rows: Sequence[Row], micro_batch: int) -> Part:
     return part
 
 
-def run(folder: Path, rows: int, crash: int = 0) -> None:
-    """Train in a folder, perhaps dying in a step before it is saved; what the model says is worse than at first."""
+def run(folder: Path, rows: int, stop: bool = False, crash: bool = False) -> None:
+    """Train in a folder, perhaps stopped by a signal in a validation, or dying before what it logged then is saved.
+
+    What the model says is worse than at first.
+    """
+    asked: list[int] = []
 
     def report(line: dict[str, Any]) -> None:
-        if line["step"] == crash:
+        if crash and line["step"] == STOP:
             raise Crash
 
-    def score(model: Any) -> dict[str, float]:
+    def score(model: Any, between: Callable[[], None]) -> dict[str, float]:
+        asked.append(0)
+        if stop and len(asked) == STOP:
+            signal.raise_signal(signal.SIGTERM)
+        between()
         return {"score": (model.hidden.weight - TinyModel().hidden.weight).norm().item()}
 
     training = settings(**SETTINGS)
@@ -85,13 +96,15 @@ def run(folder: Path, rows: int, crash: int = 0) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that died in its sixth step, beside the same one that did not; both with a loss scale."""
+    """A run that was stopped in its fifth step and then died in it, beside one that was not; both with a loss scale."""
     place = tmp_path_factory.mktemp("both")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
         run(place / "straight", rows=3)
+        with pytest.raises(Stopped):
+            run(place / "crashed", rows=3, stop=True)
         with pytest.raises(Crash):
-            run(place / "crashed", rows=3, crash=6)
+            run(place / "crashed", rows=3, crash=True)
     return place
 
 
@@ -155,7 +168,7 @@ def test_every_part_of_a_checkpoint_is_among_those_that_are_forgotten(crashed: P
 
 
 @pytest.mark.parametrize(
-    "name", ["config.yaml", "task.yaml", "training.yaml", "checkpoints/5/state.json", "checkpoints/5/ema.safetensors"]
+    "name", ["config.yaml", "task.yaml", "training.yaml", "checkpoints/4/state.json", "checkpoints/4/ema.safetensors"]
 )
 def test_a_changed_file_is_noticed(crashed: Path, name: str):
     shutil.copytree(crashed / "straight", crashed / "copy")

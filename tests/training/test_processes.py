@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tiny import TinyModel, settings, train_tiny
 
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
-from zoo.training.processes import check_processes, forward_dtype, start_processes
+from zoo.training.processes import check_processes, count_launched, forward_dtype, start_processes
 
 HERE = Path(__file__).parent
 
@@ -49,6 +50,33 @@ def test_a_launch_of_which_one_process_joined_is_refused(tmp_path: Path):
     accelerator = start_processes(settings(), tmp_path)
     with pytest.raises(ValueError, match="WORLD_SIZE is 2, but 1 process joined: .*ACCELERATE_USE_CPU=true"):
         check_processes(accelerator, settings(), launched=2)
+
+
+LAUNCHED = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+def test_what_a_launcher_sets_is_how_many_processes_there_are():
+    assert count_launched({}) == count_launched({"WORLD_SIZE": "1", "RANK": "0"}) == 1
+    assert count_launched(LAUNCHED) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"WORLD_SIZE": "two"},
+            "WORLD_SIZE: expected a number of processes, got 'two': to train in one process",
+        ),
+        ({"WORLD_SIZE": ""}, "got '': to train in one process, unset WORLD_SIZE; to train in several, let `accelerate"),
+        ({"MASTER_ADDR": None}, "WORLD_SIZE is 2, but without MASTER_ADDR no other process can be found"),
+        (dict.fromkeys(["RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"]), "without RANK, LOCAL_RANK, MASTER_ADDR,"),
+        ({"RANK": "2"}, "RANK: expected 0 to 1, as WORLD_SIZE is 2; got '2'"),
+    ],
+)
+def test_one_process_that_thinks_it_is_one_of_several_is_refused(change: dict[str, str | None], words: str):
+    environment = {name: value for name, value in {**LAUNCHED, **change}.items() if value is not None}
+    with pytest.raises(ValueError, match=re.escape(words)):
+        count_launched(environment)
 
 
 def test_another_number_of_processes_than_expected_is_refused(tmp_path: Path):

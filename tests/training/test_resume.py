@@ -1,13 +1,17 @@
 """Claims about stopping and resuming: the run goes on as if nothing had happened, to the last bit."""
 
 import logging
+import math
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, train_tiny
+from torch import Tensor
 
+from zoo.runs.checkpoint import steps
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
 from zoo.training.stopping import Stopped
@@ -25,6 +29,7 @@ def crash_after(step: int) -> Watch:
     return Watch(report=report)
 
 
+TIMINGS = ("tokens_per_second", "mfu", "seconds")
 SIX = {"steps": 6, "save_every": 3, "ema": 0.9, "micro_batch": 2, "schedule": "cosine", "warmup_steps": 2}
 
 
@@ -36,6 +41,10 @@ def straight_and_resumed(folder: Path) -> tuple[Path, Path]:
         train_tiny(folder / "resumed", training, TinyModel(dropout=0.5), watch=crash_after(4))
     train_tiny(folder / "resumed", training, TinyModel(dropout=0.5, seed=1), resume=True)
     return folder / "straight", folder / "resumed"
+
+
+def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in line.items() if key not in TIMINGS} for line in found]
 
 
 def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
@@ -87,7 +96,7 @@ def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Pa
             if next(steps) == signal_in_step:
                 signal.raise_signal(signal.SIGTERM)
 
-        return Watch(Validation(lambda model: {"loss": float(model.embedding.weight.sum())}, "loss"), alive=alive)
+        return Watch(Validation(lambda model, _: {"loss": float(model.embedding.weight.sum())}, "loss"), alive=alive)
 
     train_tiny(straight, training, watch=validating())
     with pytest.raises(Stopped):
@@ -97,6 +106,79 @@ def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Pa
         line.get("validation/loss") for line in lines(stopped)
     ]
     assert open_run(straight).checkpoint.state == open_run(stopped).checkpoint.state
+
+
+def weighed(signal_at: int = 0) -> Watch:
+    """Five batches of a validation that sees the weights; in the third of one step, a signal comes."""
+    asked: list[int] = []
+
+    def measure(model: TinyModel, between: Callable[[], None]) -> dict[str, float]:
+        asked.append(0)
+        for batch in range(5):
+            between()
+            asked[-1] += 1
+            if batch == 2 and len(asked) == signal_at:
+                signal.raise_signal(signal.SIGTERM)
+        return {"loss": -float(model.embedding.weight.detach().norm())}
+
+    return Watch(Validation(measure, "loss"))
+
+
+@pytest.mark.parametrize(("signal_at", "kept"), [(1, {"ema": 0.9}), (2, {"average": 2}), (3, {"average": 2})])
+def test_a_validation_that_a_signal_ends_is_repeated_whole(tmp_path: Path, signal_at: int, kept: dict[str, Any]):
+    # the first improves, the second is at a step that is not saved otherwise, the third ends the run
+    own = {"evaluate_every": 2, "save_every": 3, "steps": 5, "micro_batch": 2}
+    training = settings(**own, **kept)
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    train_tiny(straight, training, watch=weighed())
+    with pytest.raises(Stopped, match="SIGTERM in the validation after step [245]; the state is saved, --resume"):
+        train_tiny(stopped, training, watch=weighed(signal_at))
+    assert len(lines(stopped)) == steps(stopped / "checkpoints")[0] - 1, "its step is logged when it was validated"
+    train_tiny(stopped, training, resume=True, watch=weighed())
+    assert untimed(lines(straight)) == untimed(lines(stopped))
+    assert steps(straight / "checkpoints") == steps(stopped / "checkpoints")
+    one, other = straight / "checkpoints" / "5", stopped / "checkpoints" / "5"
+    assert open_run(one).checkpoint.state == open_run(other).checkpoint.state
+    assert equal(tensors(one), tensors(other))
+
+
+def test_a_signal_before_a_validation_does_not_wait_for_it(tmp_path: Path):
+    def never(model: TinyModel, between: Callable[[], None]) -> dict[str, float]:
+        between()
+        raise AssertionError("it went on")
+
+    watch = Watch(Validation(never, "loss"), alive=lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Stopped, match="SIGINT in the validation after step 1"):
+        train_tiny(tmp_path, settings(**SIX, evaluate_every=1), watch=watch)
+
+
+def test_a_line_with_nan_waits_for_its_validation_too(tmp_path: Path):
+    class Nan(TinyModel):
+        def forward(self, tokens: Tensor, documents: Tensor) -> Any:
+            said = super().forward(tokens, documents)
+            said.heads["language"] = said.heads["language"] * math.nan
+            return said
+
+    reported: list[dict[str, Any]] = []
+    training = settings(steps=1)
+    with pytest.raises(Stopped):
+        train_tiny(tmp_path, training, Nan(), watch=weighed(1))
+    watch = Watch(weighed().validation, reported.append)
+    train_tiny(tmp_path, training, Nan(), resume=True, watch=watch)
+    assert math.isnan(reported[0]["loss"]) and lines(tmp_path)[0]["loss"] is None
+
+
+def test_a_checkpoint_that_a_signal_asked_for_goes_with_the_next_and_is_in_no_average(tmp_path: Path):
+    training = settings(steps=6, average=3, save_every=2, keep=1, evaluate_every=0)
+    train_tiny(tmp_path / "straight", training)
+    for step in (3, 5):
+        watch = Watch(report=lambda line, step=step: line["step"] == step - 1 and signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(Stopped, match=f"SIGTERM after step {step}; the state is saved"):
+            train_tiny(tmp_path / "stopped", training, resume=step == 5, watch=watch)
+        assert steps(tmp_path / "stopped" / "checkpoints")[0] == step
+    train_tiny(tmp_path / "stopped", training, resume=True)
+    assert steps(tmp_path / "straight" / "checkpoints") == steps(tmp_path / "stopped" / "checkpoints") == [6, 4, 2]
+    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "stopped"))
 
 
 def test_another_micro_batch_sees_the_same_examples(tmp_path: Path):
@@ -118,7 +200,7 @@ def test_other_examples_are_told_apart(tmp_path: Path):
 
 def test_a_run_that_stopped_for_want_of_progress_is_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
-    judge = Watch(Validation(lambda model: {"score": 1.0}, "score"))
+    judge = Watch(Validation(lambda model, _: {"score": 1.0}, "score"))
     stopped = settings(steps=9, evaluate_every=1, patience=2)
     train_tiny(tmp_path, stopped, watch=judge)
     before = (tmp_path / "metrics.jsonl").read_bytes()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from zoo.training.stopping import Signals, Stopped, catch_signals, first_of, stop_on_sigterm
+from zoo.training.stopping import Signals, Stopped, catch_signals, first_of, stop_at_once
 
 
 def test_the_first_signal_is_noted_and_the_second_stops_at_once():
@@ -27,46 +27,75 @@ def test_a_second_signal_of_the_other_kind_stops_too():
 
 def test_what_a_launcher_hands_on_is_no_second_signal():
     alone, launched = Signals(), Signals(launched=True)
-    assert [alone.note(signal.SIGINT), alone.note(signal.SIGINT)] == [False, True]
-    assert [launched.note(signal.SIGINT), launched.note(signal.SIGINT), launched.note(signal.SIGTERM)] == [
-        False,
-        False,
-        True,
-    ]
+    for signals, expected in ((alone, [True, True, True]), (launched, [True, False, True])):
+        sent = signal.SIGINT, signal.SIGINT, signal.SIGTERM
+        assert [signals.note(number) for number in sent] == expected and signals.count == sum(expected)
 
 
 STUCK = """
-import ctypes
-from zoo.training.stopping import catch_signals
+import ctypes, threading
+from zoo.training.stopping import {0}
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
-with catch_signals():
-    print("ready", flush=True)
+with {0}():
+    threading.Timer(0.5, print, ["ready"], {{"flush": True}}).start()
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)  # waits for ever, and no signal interrupts it
 """
 
 
-def test_a_second_signal_ends_a_process_whose_main_thread_is_stuck():
-    process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(("phase", "signals"), [("catch_signals", 2), ("stop_at_once", 1), ("stop_at_once", 2)])
+def test_a_process_whose_main_thread_is_stuck_ends_too(phase: str, signals: int):
+    process = subprocess.Popen([sys.executable, "-c", STUCK.format(phase)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for _ in range(2):
+    for _ in range(signals):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.2)
     assert process.wait(timeout=30) == 143
 
 
-def test_sigterm_before_the_first_step_is_an_exception_too():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Stopped, match="SIGTERM at once") as stopped, stop_on_sigterm():
-        signal.raise_signal(signal.SIGTERM)
-    assert stopped.value.status == 143 and signal.getsignal(signal.SIGTERM) is before
+DEAF = """
+import time
+from zoo.training.stopping import Stopped, stop_at_once
+with stop_at_once():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except Stopped:
+        print("stopping", flush=True)
+        time.sleep({})
+        print("tidied up", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("signals", "said"), [(1, "stopping\ntidied up\n"), (2, "stopping\n")])
+def test_what_tidies_up_has_its_time_and_a_second_signal_ends_it(signals: int, said: str):
+    program = DEAF.format(3 if signals == 1 else 60)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    if signals == 2:
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    assert (out, process.returncode) == (said, 0 if signals == 1 else 143)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_has_nothing_to_save_ends_with_the_status_of_its_signal(number: signal.Signals, status: int):
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped) as stopped, stop_at_once():
+        signal.raise_signal(number)
+    assert (str(stopped.value), stopped.value.status) == (f"stopped by {number.name}", status)
+    assert not stopped.value.saved and signal.getsignal(number) is before
+
+
+def test_no_library_takes_being_stopped_for_its_own_error():
+    with pytest.raises(Stopped), stop_at_once():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except Exception:
+            raise AssertionError("an optional import would have been given up") from None
 
 
 def test_no_signal_is_none():
     assert first_of([0.0, 0.0]) is None
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_being_stopped_has_the_exit_status_of_its_signal(number: int, status: int):
-    assert Stopped(number, 7).status == status
-    assert "after step 7; the state is saved, --resume continues" in str(Stopped(number, 7))

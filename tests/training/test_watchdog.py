@@ -44,13 +44,22 @@ def test_silence_after_a_sign_of_life_is_a_hang(ended: list[str]):
     assert ended == ["hangs"]
 
 
-def test_whoever_rests_need_give_no_sign(ended: list[str]):
-    watchdog = module.Watchdog(0.1)
-    watchdog.alive()
-    watchdog.rest()
-    time.sleep(0.4)
+@pytest.mark.parametrize(("seconds", "joined", "said"), [(0.2, 0.0, ""), (5.0, 0.6, "waiting"), (0.2, 60.0, "not all")])
+def test_processes_have_some_minutes_to_find_each_other(
+    seconds: float, joined: float, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(module, "JOIN", seconds)
+    monkeypatch.setattr(module, "SOON", seconds / 20)
+    left: list[int] = []
+    watchdog = module.Watchdog(0.2)  # looks every 0.05 s
+    monkeypatch.setattr(module, "leave_at_once", lambda status: (left.append(status), watchdog.over.set()))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with watchdog.joining():
+        watchdog.over.wait(joined)
+    watchdog.over.wait(0.5)
     watchdog.stop()
-    assert not ended
+    assert left == ([2] if said == "not all" else [])
+    assert said in caplog.text and ("WORLD_SIZE is 2, this is process" in caplog.text) == bool(said)
 
 
 def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():

@@ -43,7 +43,7 @@ def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_j
 
 
 def check_folder(place: Path) -> Report:
-    """A run, a checkpoint, or a model of transformers; where its files are whole, the model is put together, too."""
+    """A run, a checkpoint, or a model of transformers; the model is put together, too, where its files are whole."""
     if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
         report = check_checkpoint(place)
     elif (place / CONFIG).exists() or (place / CHECKPOINTS).exists():
@@ -52,14 +52,22 @@ def check_folder(place: Path) -> Report:
         report = Report("exported model")
     else:
         raise ValueError(f"{place}: is neither of these: {ALLOWED}")
-    ready = report.kind != "run" or (place / CHECKPOINTS).is_dir()
-    if ready and not report.faults:
-        loaded = report.attempt(load_checkpoint, place)
-        if loaded is not None:
-            parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
-            tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
-            report.remarks.append(f"the model has {parameters:,} parameters{tokens}")
+    if report.kind != "run" or (place / CHECKPOINTS).is_dir():
+        check_model(report, place)
     return report
+
+
+def check_model(report: Report, place: Path) -> None:
+    """Put the model together; what hinders that may be known already."""
+    try:
+        loaded = load_checkpoint(place)
+    except ValueError as fault:
+        if not any(str(fault) in known for known in report.faults):
+            report.faults.append(str(fault))
+        return
+    parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
+    tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
+    report.remarks.append(f"the model has {parameters:,} parameters{tokens}, and can be used")
 
 
 def check_file(place: Path) -> Report:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from zoo.cli.main import DONE, FAILED, INTERRUPTED, WRONG, is_main_process
+from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
 from zoo.cli.visible import visible
 
@@ -48,9 +48,6 @@ def with_status(command: Callable[..., None]) -> Callable[..., None]:
         except ValueError as mistake:
             complain(str(mistake))
             sys.exit(WRONG)
-        except KeyboardInterrupt:
-            complain("interrupted")
-            sys.exit(INTERRUPTED)
         except BrokenPipeError:  # whoever read our output has seen enough; Python flushes it once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(DONE)

@@ -5,8 +5,9 @@ import sys
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION, load
 from zoo.registry import nearest
+from zoo.training.stopping import Stopped, stop_at_once
 
-DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG = 0, 1, 2
 HELP = """Usage: zoo COMMAND …, and zoo COMMAND --help for what it takes
 
 Pretrain your own Transformer variant, fine-tune it, and publish it for plain transformers.
@@ -18,7 +19,10 @@ zoo --version says which version this is.
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its status: 0 done, 1 the work failed, 2 the request was wrong."""
+    """Run the command line and leave with its status: 0 done, 1 the work failed, 2 the request was wrong.
+
+    A signal ends it with 130 or 143, whatever it does: imports, too, take seconds.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     word = arguments[0] if arguments else "--help"
     if word in ("--help", "-h"):
@@ -26,7 +30,13 @@ def main(arguments: list[str] | None = None) -> None:
     elif word == "--version":
         sys.stdout.write(f"zoo {load(VERSION)}\n")
     elif word in COMMANDS:
-        load(COMMAND)(word, arguments[1:])
+        try:
+            with stop_at_once():
+                load(COMMAND)(word, arguments[1:])
+        except Stopped as stopped:
+            if is_main_process():
+                sys.stderr.write(f"error: {stopped}\n")
+            sys.exit(stopped.status)
     else:
         allowed = ", ".join(COMMANDS)
         sys.stderr.write(f"error: zoo: unknown command '{word}'{nearest(word, COMMANDS)}; allowed: {allowed}\n")
@@ -34,5 +44,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def is_main_process() -> bool:
-    """Whether this process speaks for all that were launched together."""
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this process speaks for all that were launched together; one that nobody launched speaks for itself."""
+    return os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ

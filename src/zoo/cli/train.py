@@ -1,13 +1,12 @@
 """zoo pretrain and zoo finetune."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from zoo.cli.command import complain, errors
+from zoo.cli.command import errors
 from zoo.cli.main import is_main_process
 from zoo.cli.options import Checkpoint, Data, Model, Pair, Set, read_sets, split_sets
 from zoo.cli.progress import bars
@@ -17,7 +16,6 @@ from zoo.training.plan import Request
 from zoo.training.pretrain import pretrain as run_pretrain
 from zoo.training.session import Watcher
 from zoo.training.state import State
-from zoo.training.stopping import Stopped
 
 RUN = "Folder of the run: new or empty, unless --resume."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
@@ -72,12 +70,8 @@ def pairs_of_task(path: tuple[str, ...], value: Any) -> list[Pair]:
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
     """Train with bars to look at; say what came out and where it lies."""
-    try:
-        with bars() as watcher:
-            state = work(watcher)
-    except Stopped as stopped:
-        complain(str(stopped))
-        sys.exit(stopped.status)
+    with bars() as watcher:
+        state = work(watcher)
     if not is_main_process():
         return
     if state.best is not None:

@@ -23,6 +23,10 @@ from zoo.models.search import GenerateSettings
 Gather = Callable[[Any], list[Any]]
 
 
+def go_on() -> None:
+    """Nothing happens between two batches."""
+
+
 @dataclass
 class Sums:
     """What one process found, to be added to what the others did.
@@ -62,6 +66,7 @@ class Evaluation:
         generate: how text is generated, where a metric compares texts.
         limit: texts to generate at the most; None: all.
         process, processes, gather: which share of the batches this process does, and how results come together.
+        between: called before each batch, equally often in every process; what it raises ends the evaluation.
     """
 
     examples: Examples
@@ -73,6 +78,7 @@ class Evaluation:
     processes: int = 1
     gather: Gather = lambda mine: [mine]
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    between: Callable[[], None] = go_on
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
         """`examples`, `loss`, `loss/<term>` and each metric, by name.
@@ -100,6 +106,8 @@ class Evaluation:
         loaded.model.eval()
         sums = Sums()
         for number, rows in enumerate(chunks(self.examples.once(), self.batch)):
+            if number % self.processes == 0:
+                self.between()
             if number % self.processes == self.process:
                 part = collate(rows, self.examples, self.batch).to(loaded.model.device)
                 sums.add(self.score(loaded, part, by_class))
@@ -131,15 +139,22 @@ class Evaluation:
         mine = range(self.process, count, self.processes)
         written: list[str] = []
         with self.autocast():
-            for start in range(0, len(mine), CHUNK):
-                source, documents = self.sources(mine[start : start + CHUNK])
-                device = loaded.model.device
-                found = write(loaded, source.to(device), documents.to(device), self.generate)
-                written += [loaded.tokenizer.decode(generated.tokens) for generated in found]
+            for start in range(0, -(-count // self.processes), CHUNK):
+                self.between()
+                written += self.write(loaded, mine[start : start + CHUNK])
         texts = self.split.rows.select(mine)[self.examples.form.written]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather((written, references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
+
+    def write(self, loaded: Loaded, documents: Sequence[int]) -> list[str]:
+        """What the model writes for some documents; nothing for none."""
+        if not documents:
+            return []
+        source, laid = self.sources(documents)
+        device = loaded.model.device
+        found = write(loaded, source.to(device), laid.to(device), self.generate)
+        return [loaded.tokenizer.decode(generated.tokens) for generated in found]
 
     def sources(self, documents: Sequence[int]) -> tuple[Tensor, Tensor]:
         """What the encoder reads of some documents, in rows as long as the longest, and the rows' documents."""

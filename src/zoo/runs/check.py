@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from zoo.config import read_yaml
-from zoo.runs.checkpoint import steps, verify
-from zoo.runs.files import ASIDE, read_json
-from zoo.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, METRICS, TASK, TRAINING
+from zoo.runs.checkpoint import Checkpoint, steps, verify
+from zoo.runs.files import ASIDE, digest, read_json, read_sealed
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
-from zoo.runs.saved import check_run_files
+from zoo.runs.saved import check_run_file, check_run_files
 
 R = TypeVar("R")
+NEEDED = "without it the run can be neither used nor continued"
+COSTS = {  # what is lost with a file that no checkpoint depends on
+    TRAINING: "no weights are lost, each checkpoint has its own; --resume writes it anew",
+    ENVIRONMENT: "no weights are lost; --resume writes it anew; zoo export wants it whole or gone",
+    METRICS: "no weights are lost; zoo export wants it whole; all else does without",
+}
 
 
 @dataclass
@@ -39,23 +45,20 @@ class Report:
 
 
 def check_run(folder: Path) -> Report:
-    """Read all of a run but its tensors' meaning."""
+    """Read every file of a run, but its tensors' meaning, and say what is lost with each that is not whole."""
     report = Report("run")
-    for name in (CONFIG, TASK, TRAINING):
-        report.attempt(read_yaml, folder / name)
-    report.attempt(read_json, folder / ENVIRONMENT)
     there = steps(folder / CHECKPOINTS)
-    checked = [report.attempt(verify, folder / CHECKPOINTS / str(step)) for step in there]
-    whole = [checkpoint for checkpoint in checked if checkpoint is not None]
-    if whole:
-        report.attempt(check_run_files, folder, whole[0])
-    check_metrics(report, folder, whole[0].mark if whole else Mark())
+    checked = {step: report.attempt(verify, folder / CHECKPOINTS / str(step)) for step in there}
+    whole = [checkpoint for checkpoint in checked.values() if checkpoint is not None]
+    newest = whole[0] if whole else None
+    check_settings(report, folder, newest)
+    check_metrics(report, folder, newest.mark if newest else Mark())
     report.remarks.append(f"whole checkpoints: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
-    best = whole[0].state.get("best") if whole else None
-    if best:
-        report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
-        if best["step"] not in there:
-            report.faults.append(f"{folder / CHECKPOINTS / str(best['step'])}: no such folder, but it is the best one")
+    if newest is None and there:
+        report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")
+    elif newest is not None and newest.step != there[0]:
+        report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest that is whole")
+    check_best(report, folder, newest)
     strays = sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")])
     report.remarks += [
         f"{path}: left by an interrupted save, or broken and set aside; safe to delete" for path in strays
@@ -63,10 +66,62 @@ def check_run(folder: Path) -> Report:
     return report
 
 
+def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> None:
+    """Compare the files beside the checkpoints with what was written."""
+    needed = dict.fromkeys([CONFIG, TASK, *(newest.run_files if newest else ())])
+    whole = []
+    for name in dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *TOKENIZER, DATA]):
+        if name in (*TOKENIZER, DATA) and name not in needed and not (folder / name).exists():
+            continue  # a model without text has no tokenizer
+        try:
+            check_setting(folder / name, newest)
+            whole.append(name)
+        except ValueError as fault:
+            report.faults.append(f"{fault}: {COSTS.get(name, NEEDED)}")
+    report.remarks.append(f"whole: {', '.join(whole) or 'none of its files'}")
+
+
+def check_setting(path: Path, newest: Checkpoint | None) -> None:
+    """Refuse a file that is not what the newest checkpoint, or else environment.json, knows of it."""
+    if newest is not None and path.name in newest.run_files:
+        check_run_file(path, newest)
+    elif path.name == ENVIRONMENT:
+        read_sealed(path)
+    elif path.suffix == ".yaml":
+        read_yaml(path)
+    else:
+        read_json(path)
+    if path.name == TRAINING and digest(path) != recorded(path.parent).get(TRAINING, digest(path)):
+        raise ValueError(f"{path}: is not what was written (SHA-256 differs)")
+
+
+def recorded(folder: Path) -> dict[str, str]:
+    """The SHA-256 of files that no checkpoint depends on; nothing where that cannot be read."""
+    try:
+        return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
+    except ValueError:
+        return {}
+
+
+def check_best(report: Report, folder: Path, newest: Checkpoint | None) -> None:
+    """Look for the checkpoint that the run means."""
+    best = newest.state.get("best") if newest else None
+    if best and newest:
+        report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
+        place = folder / CHECKPOINTS / str(best["step"])
+        if not place.is_dir():
+            lost = f"the run now means its last one, {newest.step}"
+            report.faults.append(f"{place}: no such folder, but it is the best one: {lost}")
+
+
 def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
     """Read metrics.jsonl: as it was at the newest checkpoint, and one line for each step."""
-    lines = report.attempt(read_metrics, folder / METRICS, mark)
-    found = [line.get("step") for line in lines or []]
+    try:
+        lines = read_metrics(folder / METRICS, mark)
+    except ValueError as fault:
+        report.faults.append(f"{fault}: {COSTS[METRICS]}")
+        return
+    found = [line.get("step") for line in lines]
     wrong = next((i for i, step in enumerate(found, 1) if step != i), None)
     if wrong is not None:
         report.faults.append(f"{folder / METRICS}: line {wrong} is of step {found[wrong - 1]}")

@@ -11,7 +11,17 @@ from typing import Any
 from torch import Tensor
 
 from zoo.config import Tree, read_yaml
-from zoo.runs.files import digest, make_aside, move_into_place, read_json, remove_folder, sync, to_json, write_file
+from zoo.runs.files import (
+    digest,
+    make_aside,
+    move_into_place,
+    read_json,
+    remove_folder,
+    seal,
+    sync,
+    to_json,
+    write_file,
+)
 from zoo.runs.layout import MANIFEST, STATE, TRAINING
 from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
@@ -44,6 +54,11 @@ class Checkpoint:
     @property
     def state(self) -> Tree:
         return read_json(self.folder / STATE)
+
+    @property
+    def passing(self) -> bool:
+        """Whether a signal made it, and the run would not have it otherwise: the next save deletes it."""
+        return bool(self.state.get("passing"))
 
     @property
     def training(self) -> Tree | None:
@@ -105,7 +120,7 @@ def write_checkpoint(folder: Path, content: Content) -> None:
             "run": dict(content.run_files),
             "files": files,
         }
-        write_file(aside / MANIFEST, to_json({**manifest, "sha256": sha256(to_json(manifest)).hexdigest()}))
+        write_file(aside / MANIFEST, seal(manifest))
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
@@ -193,9 +208,13 @@ def latest(checkpoints: Path) -> Checkpoint | None:
 
 
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:
-    """Delete all but the last `keep` checkpoints and the best one, and nothing unless the newest is whole."""
+    """Delete all but the last `keep` checkpoints and the best one, and nothing unless the newest is whole.
+
+    Those that are passing are deleted and not counted.
+    """
     found = steps(checkpoints)
-    old = [step for step in found[keep:] if step != best]
+    lasting = [step for step in found[1:] if not is_passing(checkpoints / str(step))]
+    old = [step for step in found[1:] if step not in lasting[: keep - 1] and step != best]
     if not old:
         return
     try:
@@ -205,3 +224,11 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
         return
     for step in old:
         remove_folder(checkpoints / str(step))
+
+
+def is_passing(folder: Path) -> bool:
+    """Whether a checkpoint is passing; one that cannot be read is none."""
+    try:
+        return Checkpoint(folder, 0, (), Mark(), {}).passing
+    except ValueError:
+        return False

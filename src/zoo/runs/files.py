@@ -5,10 +5,12 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 ASIDE = ".partial-"
+REPLACED = f"{ASIDE}replaced-"
 MAX_BYTES = 64 << 20  # of a JSON file
 
 
@@ -46,11 +48,26 @@ def make_aside(folder: Path) -> Path:
 
 
 def move_into_place(aside: Path, folder: Path) -> None:
-    """Give a finished temporary folder its name, in place of the one that is there."""
+    """Give a finished temporary folder its name, in place of the one that is there.
+
+    Between the two renames of that the old one has another name, and `restore_replaced` gives it back.
+    """
     sync(aside)
-    remove_folder(folder)
+    before = folder.with_name(f"{REPLACED}{folder.name}")
+    if folder.exists():
+        folder.rename(before)
     aside.rename(folder)
     sync(folder.parent)
+    if before.exists():
+        shutil.rmtree(before)
+
+
+def restore_replaced(folder: Path) -> None:
+    """Give each folder in a folder its name back that was to be replaced when the process died."""
+    for before in folder.glob(f"{REPLACED}*"):
+        name = folder / before.name.removeprefix(REPLACED)
+        if not name.exists():
+            before.rename(name)
 
 
 def remove_folder(folder: Path) -> None:
@@ -80,6 +97,25 @@ def digest(path: Path) -> str:
 def to_json(tree: Any) -> bytes:
     """A tree as readable JSON; NaN and infinities are not JSON."""
     return (json.dumps(tree, indent=1, allow_nan=False) + "\n").encode()
+
+
+def seal(tree: Mapping[str, Any]) -> bytes:
+    """A tree as JSON, with the SHA-256 of all else in it."""
+    return to_json({**tree, "sha256": hashlib.sha256(to_json(tree)).hexdigest()})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What was sealed in a file; that of an older zoo, which has no record of other files, may have no seal.
+
+    Raises:
+        ValueError: as `read_json`, or it is not what was written.
+    """
+    tree = read_json(path)
+    written = tree.pop("sha256", None)
+    sealed = written is not None or "files" in tree
+    if sealed and hashlib.sha256(to_json(tree)).hexdigest() != written:
+        raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
+    return tree
 
 
 def read_json(path: Path) -> dict[str, Any]:

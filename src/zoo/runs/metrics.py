@@ -59,8 +59,7 @@ class MetricsLog:
         Raises:
             RuntimeError: it cannot be written (a full disk).
         """
-        finite = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
-        data = json.dumps(finite, allow_nan=False).encode() + b"\n"
+        data = json.dumps(finite_only(line), allow_nan=False).encode() + b"\n"
         rest = memoryview(data)
         try:
             while rest:
@@ -78,6 +77,11 @@ class MetricsLog:
 
     def close(self) -> None:
         self.file.close()
+
+
+def finite_only(line: Mapping[str, Any]) -> Line:
+    """A line as JSON has it: numbers that are not finite are null."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
 
 
 def read_metrics(path: Path, mark: Mark) -> list[Line]:

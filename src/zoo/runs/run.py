@@ -3,9 +3,9 @@
 import fcntl
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,12 +14,23 @@ from torch import Tensor
 from zoo.config import Tree, to_yaml
 from zoo.registry import plain
 from zoo.runs.checkpoint import Checkpoint, Content, latest, prune, steps, whole, write_checkpoint
-from zoo.runs.files import ASIDE, digest, refuse_outside, remove_stray, replace_file, to_json
+from zoo.runs.files import (
+    ASIDE,
+    digest,
+    refuse_outside,
+    remove_stray,
+    replace_file,
+    restore_replaced,
+    seal,
+    to_json,
+    write_file,
+)
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
 
 SHOWN = 5
+PROBE = 1 << 20  # bytes
 logger = logging.getLogger(__name__)
 
 
@@ -84,13 +95,13 @@ class Run:
             )
 
     def prune(self, keep: int, best: int | None) -> None:
-        """Keep the last `keep` checkpoints and the best one."""
+        """Keep the last `keep` checkpoints and the best one; an earlier one that is passing goes."""
         if self.metrics is not None:
             prune(self.checkpoints, keep, best)
 
-    def recent(self, count: int) -> list[Checkpoint]:
-        """The newest whole checkpoints, at most `count`."""
-        return list(islice(whole(self.checkpoints), count))
+    def recent(self) -> Iterator[Checkpoint]:
+        """The whole checkpoints, newest first."""
+        return whole(self.checkpoints)
 
     def close(self) -> None:
         """Give the folder free for another process."""
@@ -131,6 +142,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
 
 def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str]) -> Run:
     """Write the run's files, after comparing them with those of the checkpoint that is continued."""
+    restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
         for name in remove_stray(place):
             logger.warning("%s: removed %s, which an interrupted save left", folder, name)
@@ -147,7 +159,9 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         # what a checkpoint was trained with stays as it was to the byte; the checkpoint knows its hash
         if checkpoint is None or name not in checkpoint.run_files:
             replace_file(folder / name, data)
-    replace_file(folder / ENVIRONMENT, to_json(environment))
+    if TRAINING in content:
+        environment["files"] = {TRAINING: digest(folder / TRAINING)}  # no checkpoint depends on it
+    replace_file(folder / ENVIRONMENT, seal(environment))
     return Run(folder, checkpoint, lock)
 
 
@@ -158,9 +172,12 @@ def join_run(folder: Path) -> Run:
 
 def check_folder(folder: Path, resume: bool) -> None:
     """Refuse a folder that holds anything but the run to be continued."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: is a file; a run needs a folder")
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder}: is a file; a run needs a folder")
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
     there = [name for name in names if name != LOCK and not name.startswith(ASIDE)]
     if not there:
         if resume:
@@ -170,6 +187,28 @@ def check_folder(folder: Path, resume: bool) -> None:
         raise ValueError(f"{folder}: is not empty and no run ({', '.join(there[:SHOWN])}); choose a new folder")
     if not resume:
         raise ValueError(f"{folder}: already holds a run; continue it with --resume, or choose another folder")
+
+
+def try_folder(folder: Path) -> None:
+    """Write as much as the files of a run in a folder, and leave no trace of that: hours of work are to go there.
+
+    Raises:
+        ValueError: the folder cannot be made, or nothing can be written in it (a full disk).
+    """
+    probe, missing = folder / f"{ASIDE}probe", []
+    try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            write_file(probe, bytes(PROBE))
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+    finally:
+        for place in missing:
+            with suppress(OSError):  # it was never made, or another process has put something there
+                place.rmdir()
 
 
 def take_lock(folder: Path) -> IO[str]:

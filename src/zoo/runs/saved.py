@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import digest, read_json, refuse_outside
+from zoo.runs.files import digest, read_json, read_sealed, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Line, read_metrics
 
@@ -46,7 +46,7 @@ class SavedRun:
     def environment(self) -> Tree:
         """What the run ran on; empty where it was not trained here."""
         path = self.folder / ENVIRONMENT
-        return read_json(path) if path.is_file() else {}
+        return read_sealed(path) if path.is_file() else {}
 
     @property
     def step(self) -> int:
@@ -116,8 +116,13 @@ def best(folder: Path) -> Checkpoint:
 
 def check_run_files(folder: Path, checkpoint: Checkpoint) -> None:
     """Refuse a config, task or tokenizer that is not the one the weights were trained with."""
-    for name, expected in checkpoint.run_files.items():
-        if not (folder / name).is_file():
-            raise ValueError(f"{folder / name}: no such file, but checkpoint {checkpoint.step} was trained with one")
-        if digest(folder / name) != expected:
-            raise ValueError(f"{folder / name}: is not the file that checkpoint {checkpoint.step} was trained with")
+    for name in checkpoint.run_files:
+        check_run_file(folder / name, checkpoint)
+
+
+def check_run_file(path: Path, checkpoint: Checkpoint) -> None:
+    """Refuse one of the files that the weights depend on where it is another one."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file, but checkpoint {checkpoint.step} was trained with one")
+    if digest(path) != checkpoint.run_files[path.name]:
+        raise ValueError(f"{path}: is not the file that checkpoint {checkpoint.step} was trained with")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 from torch import nn
 
@@ -12,6 +13,7 @@ from zoo.training.learner import Learner
 from zoo.training.meter import Line
 from zoo.training.processes import add_up
 from zoo.training.state import State
+from zoo.training.stopping import Interrupted, Signals, first_of
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,13 @@ class Validation:
     """How a model is judged during training.
 
     Args:
-        measure: called in every process, with the model in evaluation mode; the main process's values are used.
+        measure: called in every process, with the model in evaluation mode and what is to be called between batches,
+            equally often in each of them; the main process's values are used.
         metric: which of its values decides.
         higher_is_better: whether more of it is better.
     """
 
-    measure: Callable[[nn.Module], dict[str, float]]
+    measure: Callable[[nn.Module, Callable[[], None]], dict[str, float]]
     metric: str
     higher_is_better: bool = False
 
@@ -57,18 +60,28 @@ class Watch:
 NOBODY = Watch()
 
 
-def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool) -> Line:
+def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, signals: Signals) -> Line:
     """Validate what a user of the run would get now; the best so far is noted in the state.
 
     Args:
         last: whether this is the end of the run, when the last checkpoints are averaged.
+
+    Raises:
+        Interrupted: a process was sent a signal; the state is as it was.
     """
     if last and learner.settings.average is not None:
-        learner.take_mean([c for c in run.recent(learner.settings.average - 1) if c.step < state.step])
+        earlier = (c for c in run.recent() if c.step < state.step and not c.passing)
+        learner.take_mean(list(islice(earlier, learner.settings.average - 1)))
     if watch.validation is None:
         return {}
+
+    def between() -> None:
+        number = first_of(add_up(learner.accelerator, signals.flags()))
+        if number is not None:
+            raise Interrupted(number)
+
     with learner.showing() as model, telling(model, watch.alive):
-        values = watch.validation.measure(model)
+        values = watch.validation.measure(model, between)
     value = values[watch.validation.metric]
     sign = 1 if watch.validation.higher_is_better else -1
     better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])

@@ -56,12 +56,8 @@ def silent(numbers: Line) -> set[str]:
     return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 
-def note_numbers(tally: Tally, state: State, learner: Learner, run: Run) -> None:
-    """Report a step that changed nothing because it was not finite.
-
-    Raises:
-        RuntimeError: as many in a row as the settings allow.
-    """
+def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
+    """Report a step that changed nothing because it was not finite, and count how many there are in a row."""
     state.skipped = state.skipped + 1 if tally.bad else 0
     if not tally.bad:
         return
@@ -72,6 +68,14 @@ def note_numbers(tally: Tally, state: State, learner: Learner, run: Run) -> None
             "step %d: the loss or a gradient is not finite, nothing is updated; examples (epoch, document, number): %s"
         )
         logger.warning(said, state.step, examples)
+
+
+def give_up(state: State, learner: Learner, run: Run) -> None:
+    """End a run that does not get on.
+
+    Raises:
+        RuntimeError: as many steps in a row were not finite as the settings allow.
+    """
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
             f"step {state.step}: the loss or a gradient was not finite in {state.skipped} steps in a row "

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import torch
 from accelerate import Accelerator
@@ -13,14 +13,14 @@ from zoo.runs.run import Run
 from zoo.training.feed import Feed, Steps
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
-from zoo.training.logbook import begin, is_due, log, note_numbers, note_spike
+from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike
 from zoo.training.memory import explain_memory
 from zoo.training.meter import Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.processes import add_up
 from zoo.training.settings import Training
 from zoo.training.state import State, is_complete, resume, save
-from zoo.training.stopping import Stopped, catch_signals, first_of
+from zoo.training.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
 Named = Mapping[str, Tensor]
 logger = logging.getLogger(__name__)
@@ -53,15 +53,15 @@ def train(
     """
     learner = Learner(model, settings, accelerator, run.checkpoint)
     state = resume(run, feed)
-    assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
     if is_complete(state, settings):
         logger.info("already complete: %d of %d steps", state.step, settings.steps)
         return state
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
     share = settings.batch, micro_batch, accelerator.process_index, accelerator.num_processes
-    finished = False
     with catch_signals() as signals, explain_memory(micro_batch), Steps(feed, *share) as steps:
+        # a signal may have stopped the run in a step's validation: then the step is finished first
+        finished = state.line is not None and finish_step(learner, state, run, watch, signals)
         while not finished:
             watch.alive()
             speed.start()
@@ -79,24 +79,50 @@ def train(
             tally.agree(accelerator, learner.clip(), signals.flags())
             rate = learner.update(state.step, finite=not tally.bad)
             state.step += 1
-            line = {"step": state.step, **tally.line, "learning_rate": rate, **speed.line(tally.tokens)}
-            line |= note_spike(tally, state)
-
-            signal = first_of(tally.signals)
-            finished = state.step == settings.steps
-            improved = False
-            if finished or is_due(state.step, settings.evaluate_every):
-                line |= (judged := judge(learner, state, run, watch, finished))
-                improved = bool(judged) and state.stale == 0
-                finished = finished or (settings.patience is not None and state.stale >= settings.patience)
-            log(line, run, learner, watch, finished)
-            note_numbers(tally, state, learner, run)
-            if finished or improved or signal is not None or is_due(state.step, settings.save_every):
-                save(learner, state, run)
-            if signal is not None and not finished:
-                accelerator.wait_for_everyone()  # nobody leaves before the state is on the disk
-                raise Stopped(signal, state.step)
+            note_numbers(tally, state, learner)
+            state.line = {"step": state.step, **tally.line, "learning_rate": rate, **speed.line(tally.tokens)}
+            state.line |= note_spike(tally, state)
+            finished = finish_step(learner, state, run, watch, signals, first_of(tally.signals))
     return state
+
+
+def finish_step(
+    learner: Learner, state: State, run: Run, watch: Watch, signals: Signals, stop: int | None = None
+) -> bool:
+    """Validate, log and save what is due after a step; whether it was the last one.
+
+    Args:
+        stop: the signal that the processes agreed on in this step.
+
+    Raises:
+        Stopped: after it, or in its validation; the state is saved.
+    """
+    settings = learner.settings
+    assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
+    finished, improved, line = state.step >= settings.steps, False, state.line or {}
+    if finished or is_due(state.step, settings.evaluate_every):
+        try:
+            line |= (judged := judge(learner, state, run, watch, finished, signals))
+        except Interrupted as interrupted:
+            save(learner, state, run, passing=True)
+            leave(learner, interrupted.signal, f"in the validation after step {state.step}")
+        improved = bool(judged) and state.stale == 0
+        finished = finished or (settings.patience is not None and state.stale >= settings.patience)
+    state.line = None
+    log(line, run, learner, watch, finished)
+    give_up(state, learner, run)
+    due = finished or improved or is_due(state.step, settings.save_every)
+    if due or stop is not None:
+        save(learner, state, run, passing=not due)
+    if stop is not None and not finished:
+        leave(learner, stop, f"after step {state.step}")
+    return finished
+
+
+def leave(learner: Learner, number: int, where: str) -> NoReturn:
+    """End the run for a signal, in all processes when the state is on the disk."""
+    learner.accelerator.wait_for_everyone()
+    raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 
 def count(accelerator: Accelerator, counts: list[dict[str, Tensor]]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +24,11 @@ from zoo.training.strategy import ONE, choose_strategy
 # waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
 PATIENT = timedelta(days=7)
 PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+WAYS = (
+    "to train in one process, unset WORLD_SIZE; to train in several, let `accelerate launch --multi_gpu "
+    "--num_processes N -m zoo …` or torchrun start them"
+)
 logger = logging.getLogger(__name__)
 
 
@@ -39,7 +44,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     for tracker in settings.trackers:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
     keep_large_blocks()
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    launched = count_launched(os.environ)
     if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         # on CPUs Accelerate would train with DDP instead, without a word
         raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
@@ -55,6 +60,23 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)
     return accelerator
+
+
+def count_launched(environment: Mapping[str, str]) -> int:
+    """How many processes a launcher started together, by the variables that it sets for each of them.
+
+    Raises:
+        ValueError: they are not what any launcher sets, so the others could not be found.
+    """
+    size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
+    lacking = ", ".join(name for name in LAUNCH if name not in environment)
+    if not size.isdecimal() or int(size) < 1:
+        raise ValueError(f"WORLD_SIZE: expected a number of processes, got '{size}': {WAYS}")
+    if int(size) > 1 and lacking:
+        raise ValueError(f"WORLD_SIZE is {size}, but without {lacking} no other process can be found: {WAYS}")
+    if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
+        raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
+    return int(size)
 
 
 def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:

@@ -28,7 +28,7 @@ from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.example import NO_ROLES
 from zoo.objectives.mixture import form_of
 from zoo.registry import plain
-from zoo.runs.run import RunFiles, check_folder
+from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.feed import Feed
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -74,6 +74,8 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
     """
     check_folder(request.folder, request.resume)
     with together(plan.training, request.folder) as group:
+        if group.accelerator.is_main_process:
+            try_folder(request.folder)
         rows = load_rows(plan.task, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
@@ -206,9 +208,10 @@ def validation(plan: Plan, data: Data, tokenizer: Tokenizer | None, accelerator:
         gather=lambda mine: list(gather_object([mine])),
     )
 
-    def measure(model: nn.Module) -> dict[str, float]:
+    def measure(model: nn.Module, between: Callable[[], None]) -> dict[str, float]:
         assert isinstance(model, Model)
-        return evaluation.run(Loaded(model, tokenizer, plan.task, plan.mixture), plan.task.metrics)
+        loaded = Loaded(model, tokenizer, plan.task, plan.mixture)
+        return replace(evaluation, between=between).run(loaded, plan.task.metrics)
 
     if not plan.metrics:
         return Validation(measure, "loss", higher_is_better=False)

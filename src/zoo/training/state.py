@@ -1,13 +1,16 @@
 """Where a run stands: what a checkpoint's state.json holds, saved and continued."""
 
 import logging
+import math
 from dataclasses import asdict, dataclass, field
 
 from zoo.config import Tree, build
 from zoo.runs.layout import STATE
+from zoo.runs.metrics import finite_only
 from zoo.runs.run import Run
 from zoo.training.feed import Feed
 from zoo.training.learner import Learner
+from zoo.training.meter import Line
 from zoo.training.processes import add_up
 from zoo.training.settings import Training
 from zoo.training.spikes import Usual
@@ -29,6 +32,8 @@ class State:
         scale: the loss scale of float16.
         usual: what the loss was lately.
         micro_batch: rows in one forward, as the settings say or as `auto` found; None: the whole share of a process.
+        line: of the log, for a step whose validation was interrupted, so that all of it is still to be done.
+        passing: whether a signal made this checkpoint: the run that nobody stopped does not have it.
     """
 
     step: int = 0
@@ -39,6 +44,8 @@ class State:
     scale: Tree = field(default_factory=dict)
     usual: Usual = field(default_factory=Usual)
     micro_batch: int | None = None
+    line: Line | None = None
+    passing: bool = False
 
 
 def resume(run: Run, feed: Feed) -> State:
@@ -47,18 +54,24 @@ def resume(run: Run, feed: Feed) -> State:
         return State()
     state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
     feed.seek(state.position)
-    logger.info("resumed after step %d", state.step)
+    state.line = state.line and {key: math.nan if value is None else value for key, value in state.line.items()}
+    logger.info("resumed after step %d%s", state.step, ", in its validation" if state.line else "")
     return state
 
 
 def is_complete(state: State, settings: Training) -> bool:
-    """Whether nothing is left to do: all steps done, or stopped for want of progress."""
+    """Whether nothing is left to do: all steps done and judged, or stopped for want of progress."""
+    if state.line is not None:
+        return False
     stale = settings.patience is not None and state.stale >= settings.patience
     return stale or (settings.steps is not None and state.step >= settings.steps)
 
 
-def save(learner: Learner, state: State, run: Run) -> None:
+def save(learner: Learner, state: State, run: Run, passing: bool = False) -> None:
     """Write a checkpoint, and let go of those that are neither recent nor the best.
+
+    Args:
+        passing: whether only a signal is the reason.
 
     Raises:
         RuntimeError: a weight is not finite any more, or the checkpoint cannot be written; the earlier ones stand.
@@ -69,14 +82,14 @@ def save(learner: Learner, state: State, run: Run) -> None:
         raise RuntimeError(
             f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"
         )
-    state.scale = learner.scale()
-    run.save(state.step, learner.tensors(), asdict(state))
+    state.scale, state.passing = learner.scale(), passing
+    run.save(state.step, learner.tensors(), {**asdict(state), "line": state.line and finite_only(state.line)})
     best = None if state.best is None else int(state.best["step"])
     run.prune(max(learner.settings.keep, learner.settings.average or 1), best)
 
 
 def last_good(run: Run) -> str:
     """Where a run can go on from after it broke, and what to change."""
-    newest = next(iter(run.recent(1)), None)
+    newest = next(run.recent(), None)
     where = "there is no checkpoint yet" if newest is None else f"the last good checkpoint is {newest.folder}"
     return f"{where}. {ADVICE}"

@@ -1,4 +1,4 @@
-"""Stopping on request: the first signal finishes the step and saves, a second one stops at once."""
+"""Stopping on request: a signal ends what has nothing to save, else the step is finished and saved; a second forces."""
 
 import os
 import select
@@ -6,33 +6,41 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FORWARDED = 2.0  # seconds in which a launcher may hand on a signal that the process got itself
 AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
+AGAIN = "at once; what was saved stands, --resume continues"
 
 
-class Stopped(Exception):
-    """Training was stopped by a signal.
+class Stopped(BaseException):
+    """A signal ended the work; no library may take it for an error of its own.
 
     Args:
         number: which one.
-        step: after which the state was saved; None: it was not.
+        where: how the work stands.
+        saved: whether its state was saved.
     """
 
-    def __init__(self, number: int, step: int | None = None) -> None:
-        name = signal.Signals(number).name
-        saved = f"after step {step}; the state is saved" if step is not None else "at once; what was saved stands"
-        super().__init__(f"stopped by {name} {saved}, --resume continues")
-        self.signal, self.step = number, step
+    def __init__(self, number: int, where: str = "", saved: bool = False) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name} {where}".strip())
+        self.signal, self.saved = number, saved
 
     @property
     def status(self) -> int:
         """The exit status that shells give: 130 for SIGINT, 143 for SIGTERM."""
         return 128 + self.signal
+
+
+class Interrupted(Exception):
+    """A validation that ends unfinished in all processes, because one of them was sent a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name}")
+        self.signal = number
 
 
 class Signals:
@@ -44,15 +52,15 @@ class Signals:
 
     def __init__(self, launched: bool = False) -> None:
         self.received: dict[int, float] = {}
-        self.launched = launched
+        self.launched, self.count = launched, 0
 
     def note(self, number: int) -> bool:
-        """Take in a signal; whether it is a second one."""
+        """Take in a signal; whether it is a new one."""
         now = time.monotonic()
-        handed_on = self.launched and now - self.received.get(number, -FORWARDED) < FORWARDED
-        second = bool(self.received) and not handed_on
+        new = not self.launched or now - self.received.get(number, -FORWARDED) >= FORWARDED
+        self.count += new
         self.received.setdefault(number, now)
-        return second
+        return new
 
     def flags(self) -> list[float]:
         """One number for each kind, to be added up over the processes."""
@@ -65,6 +73,26 @@ def first_of(flags: list[float]) -> int | None:
 
 
 @contextmanager
+def stop_at_once() -> Iterator[None]:
+    """Let the first signal end what has nothing to save, also where the main thread is stuck; only that one can.
+
+    Raises:
+        Stopped: a signal came.
+    """
+    signals, heard = Signals(launched()), threading.Event()
+
+    def stop(number: int) -> None:
+        if signals.note(number):
+            if signals.count > 1:
+                os._exit(128 + number)
+            heard.set()
+            raise Stopped(number)
+
+    with handled_by(stop, allowed=0, heard=heard):
+        yield
+
+
+@contextmanager
 def catch_signals() -> Iterator[Signals]:
     """Note SIGINT and SIGTERM instead of dying of them; only the main thread can.
 
@@ -72,74 +100,64 @@ def catch_signals() -> Iterator[Signals]:
         Stopped: on a second signal.
     """
     signals = Signals(launched())
-    if not in_main_thread():
+
+    def note(number: int) -> None:
+        if signals.note(number) and signals.count > 1:
+            raise Stopped(number, AGAIN)
+
+    with handled_by(note, allowed=1, heard=threading.Event()):
         yield signals
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if signals.note(number):
-            raise Stopped(number)
-
-    with stop_by_force():
-        for number in SIGNALS:
-            signal.signal(number, note)
-        try:
-            yield signals
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @contextmanager
-def stop_by_force() -> Iterator[None]:
-    """End the process after a second signal even where its main thread is stuck and runs no handler."""
+def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event) -> Iterator[None]:
+    """Call something with each signal, and end the process where its main thread is stuck and runs no handler.
+
+    Args:
+        allowed: how many signals leave the process alive.
+        heard: whether the main thread has begun to end by itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        work(number)
+
     woken, waker = socket.socketpair()
     waker.setblocking(False)
-    before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-    thread = threading.Thread(target=await_second, args=(woken, Signals(launched())), daemon=True, name="zoo-signals")
+    wakeup = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    given = woken, Signals(launched()), allowed, heard
+    thread = threading.Thread(target=end_by_force, args=given, daemon=True, name="zoo-signals")
     thread.start()
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
         waker.close()
         thread.join()
         woken.close()
 
 
-def await_second(woken: socket.socket, signals: Signals) -> None:
+def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
     """Read the numbers of signals as they come, until the other end is closed."""
-    while number := woken.recv(1):
-        if number[0] in SIGNALS and signals.note(number[0]):
-            ready, _, _ = select.select([woken], [], [], AT_ONCE)
-            if not ready or woken.recv(1):
-                os._exit(128 + number[0])
-
-
-@contextmanager
-def stop_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM stop what comes before the first step as SIGINT does; only the main thread can.
-
-    Raises:
-        Stopped: the signal came.
-    """
-    if not in_main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped(number)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+    patience: float | None = None
+    status = 0
+    while True:
+        ready, _, _ = select.select([woken], [], [], patience)
+        if not ready and not heard.is_set():
+            os._exit(status)
+        number = woken.recv(1) if ready else b"\0"
+        if not number:
+            return
+        patience = None
+        if number[0] in SIGNALS and signals.note(number[0]) and signals.count > allowed:
+            status, patience = 128 + number[0], AT_ONCE
+            if signals.count > allowed + 1:
+                os._exit(status)
 
 
 def launched() -> bool:

@@ -18,7 +18,7 @@ from accelerate.utils import gather_object
 from zoo.training.heartbeat import Heart, Trouble
 from zoo.training.processes import describe_processes, start_processes, stop_processes
 from zoo.training.settings import Training
-from zoo.training.stopping import Stopped, stop_on_sigterm
+from zoo.training.stopping import Stopped
 from zoo.training.strategy import choose_strategy
 from zoo.training.watchdog import GRACE, Watchdog
 
@@ -47,22 +47,20 @@ def together(settings: Training, folder: Path) -> Iterator[Group]:
         RuntimeError: another process was lost; the message names it.
     """
     watchdog = Watchdog(settings.hang_timeout)
-    watchdog.alive()  # joining, too, may hang
     try:
-        accelerator = start_processes(settings, folder)
-        watchdog.rest()
+        with watchdog.joining():
+            accelerator = start_processes(settings, folder)
         if accelerator.is_main_process:
             expected = choose_strategy(settings, accelerator.num_processes)
             logger.info("started: %s", describe_processes(accelerator, settings, expected))
         try:
             if accelerator.num_processes > 1:
                 watchdog.heart = Heart(accelerator, settings.peer_timeout)
-            with stop_on_sigterm():
-                yield Group(accelerator, watchdog.alive)
+            yield Group(accelerator, watchdog.alive)
             accelerator.wait_for_everyone()
             leave(watchdog, accelerator)
         except BaseException as error:
-            saved = isinstance(error, Stopped) and error.step is not None
+            saved = isinstance(error, Stopped) and error.saved
             leave(watchdog, accelerator, None if saved else error)
             raise
     finally:

@@ -7,10 +7,14 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from zoo.training.heartbeat import Heart, Trouble
+from zoo.training.processes import WAYS
 
-FAILED = 1
+FAILED, WRONG = 1, 2
+JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait
 GRACE = 3.0  # seconds in which the main thread may notice by itself
 STDERR = 2
 logger = logging.getLogger(__name__)
@@ -27,6 +31,7 @@ class Watchdog:
         self.limit, self.every = limit, min(1.0, limit / 4)
         self.last = math.inf
         self.heart: Heart | None = None
+        self.join_by, self.say_by = math.inf, math.inf
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True, name="zoo-watchdog")
         self.thread.start()
@@ -35,9 +40,15 @@ class Watchdog:
         """This process gets on."""
         self.last = time.monotonic()
 
-    def rest(self) -> None:
-        """Expect no sign of this process until the next one."""
-        self.last = math.inf
+    @contextmanager
+    def joining(self) -> Iterator[None]:
+        """Expect all processes that were launched to find each other, within some minutes."""
+        now = time.monotonic()
+        self.join_by, self.say_by = now + JOIN, now + SOON
+        try:
+            yield
+        finally:
+            self.join_by = self.say_by = math.inf
 
     def stop(self) -> None:
         self.over.set()
@@ -53,7 +64,14 @@ class Watchdog:
             before = now
             if asleep > max(GRACE, self.every):
                 self.last += asleep
+                self.join_by += asleep
                 self.forgive(asleep)
+            elif now > self.say_by:
+                self.say_by = math.inf
+                logger.warning("waiting for the other processes: %s", meeting())
+            elif now > self.join_by:
+                logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(), JOIN, WAYS)
+                leave_at_once(WRONG)
             elif now - self.last > self.limit:
                 self.end_hanging(now - self.last)
             elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
@@ -83,6 +101,12 @@ class Watchdog:
             logger.critical("error: %s; all processes end", trouble.what)
         heart.bury(trouble)
         leave_at_once(FAILED if trouble.signal is None else 128 + trouble.signal)
+
+
+def meeting() -> str:
+    """How many processes meet, and where, by what their launcher said."""
+    size, rank, address, port = (os.environ.get(f) for f in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
+    return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 
 def leave_at_once(status: int = FAILED) -> None:
