@@ -80,3 +80,9 @@ def test_a_damaged_file_is_named(tmp_path: Path):
         read_tensors(tmp_path / "w.safetensors")
     with pytest.raises(ValueError, match=r"absent.safetensors: No such file"):
         read_tensors(tmp_path / "absent.safetensors")
+
+
+def test_whoever_may_read_other_new_files_may_read_the_weights(tmp_path: Path):
+    (tmp_path / "other").touch()
+    write_tensors(tmp_path / "w.safetensors", {"a": torch.ones(2)}, {"format": "pt"})
+    assert (tmp_path / "w.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -100,14 +100,17 @@ def shape(tensor: Tensor) -> str:
     return "x".join(str(n) for n in tensor.shape) or "a single number"
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write tensors as safetensors, from whatever device they are on.
 
     Raises:
         RuntimeError: they cannot be written (a full disk).
     """
     try:
-        save_file({name: alone(tensor) for name, tensor in tensors.items()}, path)
+        path.touch()
+        usual = path.stat().st_mode  # safetensors lets the owner alone read what it writes
+        save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
+        path.chmod(usual)
     except SafetensorError as error:  # which is neither an OSError nor a RuntimeError
         raise RuntimeError(f"{path}: {error}") from None
 
