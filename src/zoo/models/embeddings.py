@@ -19,7 +19,7 @@ class EmbeddingSettings:
     Args:
         scale: multiply token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4).
         norm: normalize the sum of token, segment and position vectors (BERT).
-        segments: number of segment kinds; 0: none, 2: first and second sentence (BERT).
+        segments: number of segment kinds; 0: none, 1: one vector for all tokens, 2: first and second sentence (BERT).
         shared: encoder and decoder share one matrix.
         vectors: a word2vec, GloVe or fastText text file that token vectors start from.
         frozen: keep the token vectors as they start.
@@ -33,10 +33,8 @@ class EmbeddingSettings:
     frozen: bool = False
 
     def __post_init__(self) -> None:
-        if self.segments < 0 or self.segments == 1:
-            raise ValueError(
-                f"segments must be 0 (none) or at least 2 (one for each text of a pair), got {self.segments}"
-            )
+        if self.segments < 0:
+            raise ValueError(f"segments must be 0 (none) or more, got {self.segments}")
 
 
 class Embeddings(nn.Module):
@@ -66,7 +64,7 @@ class Embeddings(nn.Module):
         if self.factor != 1.0:
             x = x * self.factor
         if self.segments is not None:
-            # Without segments given, all is the first sentence, as in BERT.
+            # without segments given, all is the first sentence, as in BERT.
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         for position in positions:
             x = position.embed(x, at, reach)
