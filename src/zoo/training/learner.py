@@ -13,6 +13,7 @@ from zoo.config import Tree
 from zoo.models.parts import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
+from zoo.training.attending import use_backend
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.optimizers import trained
 from zoo.training.processes import forward_dtype
@@ -31,6 +32,7 @@ class Learner:
         for module in model.modules():
             if isinstance(module, Part):
                 module.checkpoint_layers(settings.checkpointing)
+        use_backend(model, settings)
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))

@@ -29,6 +29,7 @@ from zoo.objectives.example import NO_ROLES
 from zoo.objectives.mixture import form_of
 from zoo.registry import plain
 from zoo.runs.run import RunFiles, check_folder, try_folder
+from zoo.training.attending import check_backend
 from zoo.training.feed import Feed
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -76,6 +77,7 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
     with together(plan.training, request.folder) as group:
         if group.accelerator.is_main_process:
             try_folder(request.folder)
+        check_backend(on_meta(start.first), plan.training, group.accelerator.device)
         rows = load_rows(plan.task, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
+from zoo.blocks.backends import Backend, backends
 from zoo.config import Tree, build, merge
 from zoo.registry import Choice, refuse_unknown
 from zoo.training.optimizers import optimizers
@@ -20,6 +21,7 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "steps": "the schedule becomes that of the new length",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
+    "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
     "checkpointing": ROUNDING,
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
@@ -48,6 +50,7 @@ class Training:
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
+        attention_backend: what computes attention over whole rows; flex and varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         keep: how many of the last checkpoints stay, beside the best one.
@@ -76,6 +79,7 @@ class Training:
     clip: float | None = 1.0
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
+    attention_backend: Annotated[Choice[Backend], backends] = Choice(backends, "sdpa")
     checkpointing: bool = False
     seed: int = 0
     evaluate_every: int | None = None

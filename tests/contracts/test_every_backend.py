@@ -1,0 +1,146 @@
+"""What every backend of attention keeps in whole models: `flex` and `varlen` on a CPU, and all of them on a GPU."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from small_models import (
+    DOCUMENTS,
+    NAMES,
+    NEEDED,
+    SOURCE,
+    SOURCE_DOCUMENTS,
+    TOKENS,
+    TokenVectors,
+    build,
+    label,
+    with_document,
+)
+from torch import Tensor
+
+from attending import gpu_backends_on_the_cpu
+from zoo.blocks.backends import backends
+from zoo.models.model import Model
+from zoo.training.attending import attentions, obstacle_of
+
+REAL = DOCUMENTS > 0
+OF_GPUS = [name for name in backends.names() if backends[name].device is not None]
+CHOICES: list[tuple[str, dict[str, Any]]] = [
+    *((slot, choice) for slot, choice in NAMES if slot in ("position", "attention")),
+    ("attention", {"name": "grouped", **NEEDED, "window": 3}),
+    ("attention", {"name": "grouped", **NEEDED, "sinks": 3}),
+]
+EACH = pytest.mark.parametrize(("slot", "choice"), CHOICES, ids=label)
+DTYPES = [torch.float32, torch.bfloat16]
+ALL = [
+    (name, dtype, slot, choice)
+    for name in backends.names()
+    for dtype in DTYPES[int(backends[name].narrow) :]
+    for slot, choice in CHOICES
+]
+NO_GPU = pytest.mark.skip(reason="no CUDA GPU: its kernels cannot run")
+ON_GPU = pytest.mark.parametrize(
+    ("backend", "dtype", "slot", "choice"),
+    ALL if torch.cuda.is_available() else [pytest.param(*ALL[0], marks=NO_GPU)],
+    ids=lambda value: label(value) or str(value),
+)
+
+
+@pytest.fixture
+def on_cpu() -> Iterator[None]:
+    with gpu_backends_on_the_cpu(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
+        yield
+
+
+def attending(name: str, slot: str, choice: dict[str, Any], dtype: torch.dtype = torch.float32) -> Model:
+    """The model with a backend, which must know all of it."""
+    undropped = {"dropout": 0.0} if slot == "attention" else {}
+    model, backend = build(slot, {**choice, **undropped}, dtype), backends[name]()
+    obstacle = obstacle_of(backend, model, list(attentions(model)))
+    if obstacle is not None:
+        pytest.skip(f"refused in training: {obstacle}")
+    for attention in attentions(model):
+        attention.backend = backend
+    return model
+
+
+def learn(model: Model, vectors: TokenVectors, tokens: Tensor = TOKENS, source: Tensor = SOURCE) -> list[Tensor]:
+    """Logits, and gradients of the loss of all documents with respect to the source's and the tokens' vectors."""
+    model.zero_grad()
+    given = (t.to(model.device) for t in (tokens, source, DOCUMENTS, SOURCE_DOCUMENTS))
+    logits = model(*given).logits
+    logits[REAL.to(model.device)].float().square().sum().backward()
+    return [t.detach().cpu() for t in (logits, *vectors.gradients())]
+
+
+def check_nothing_leaks(model: Model) -> None:
+    vectors = TokenVectors(model)
+    before = learn(model, vectors)
+    after = learn(model, vectors, with_document(TOKENS, DOCUMENTS, 2), with_document(SOURCE, SOURCE_DOCUMENTS, 2))
+    for documents, old, new in zip((DOCUMENTS, SOURCE_DOCUMENTS, DOCUMENTS), before, after, strict=True):
+        other = (documents != 2) & (documents > 0)
+        assert torch.equal(old[other], new[other])  # bit by bit
+        assert not torch.equal(old[documents == 2], new[documents == 2])
+        assert new.isfinite().all()
+
+
+def check_packed_is_alone(model: Model, tolerance: float) -> None:
+    packed = model(*(t.to(model.device) for t in (TOKENS, SOURCE, DOCUMENTS, SOURCE_DOCUMENTS))).logits.cpu()
+    for row, number in ((0, 2), (1, 1)):
+        ours, theirs = DOCUMENTS[row] == number, SOURCE_DOCUMENTS[row] == number
+        alone = model(TOKENS[row, ours][None].to(model.device), SOURCE[row, theirs][None].to(model.device)).logits
+        difference = (packed[row, ours] - alone[0].cpu()).abs().max()
+        assert difference <= tolerance * alone.abs().max().clamp_min(1).cpu()
+
+
+@EACH
+@pytest.mark.parametrize("backend", OF_GPUS)
+def test_nothing_leaks(backend: str, slot: str, choice: dict[str, Any], on_cpu: None):
+    check_nothing_leaks(attending(backend, slot, choice))
+
+
+@EACH
+@pytest.mark.parametrize("backend", OF_GPUS)
+@torch.no_grad()
+def test_packed_a_document_says_what_it_says_alone(backend: str, slot: str, choice: dict[str, Any], on_cpu: None):
+    check_packed_is_alone(attending(backend, slot, choice), 1e-6)
+
+
+@pytest.mark.parametrize("backend", OF_GPUS)
+def test_a_model_learns_what_eager_learns_and_generates_with_sdpa(backend: str, on_cpu: None):
+    choice = {"name": "grouped", **NEEDED, "window": 3}
+    model = attending(backend, "attention", choice, torch.float64)
+    expected = attending("eager", "attention", choice, torch.float64)
+    for one, other in zip(*(learn(m, TokenVectors(m)) for m in (model, expected)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    said = []
+    for each in (model, expected):
+        memory = each.remember(SOURCE, SOURCE_DOCUMENTS.clamp_max(1))
+        state = each.decoder.start(2, memory)
+        padded = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+        prompt = each.decoder.step(TOKENS[:, :4], padded, state)[:, -1:]
+        said.append(torch.cat([prompt, each.decoder.step(TOKENS[:, 4:6], padded[:, 2:], state)], dim=1))
+    torch.testing.assert_close(said[0], said[1], rtol=1e-9, atol=1e-9)
+
+
+@ON_GPU
+def test_nothing_leaks_on_a_gpu(backend: str, dtype: torch.dtype, slot: str, choice: dict[str, Any]):
+    check_nothing_leaks(attending(backend, slot, choice, dtype).cuda())
+
+
+@ON_GPU
+@torch.no_grad()
+def test_packed_is_alone_on_a_gpu(backend: str, dtype: torch.dtype, slot: str, choice: dict[str, Any]):
+    check_packed_is_alone(attending(backend, slot, choice, dtype).cuda(), 1e-5 if dtype is torch.float32 else 0.03)
+
+
+@ON_GPU
+def test_a_gpu_learns_what_the_formula_does(backend: str, dtype: torch.dtype, slot: str, choice: dict[str, Any]):
+    """The formula in float64, on the CPU; a backend may be off by what its precision is."""
+    model, formula = attending(backend, slot, choice, dtype).cuda(), attending("eager", slot, choice, torch.float64)
+    tolerance = 1e-4 if dtype is torch.float32 else 0.1
+    for one, other in zip(learn(model, TokenVectors(model)), learn(formula, TokenVectors(formula)), strict=True):
+        assert (one.double() - other).norm() <= tolerance * other.norm()
