@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from drawn import WORDS, caption, large, shares, translation
+from PIL import Image
 
 from zoo.inference.attend import Attended, Map, Places
 from zoo.report import attention_picture
@@ -59,6 +60,17 @@ def test_the_picture_is_a_png_and_the_same_each_time(tmp_path: Path):
         write_maps(caption(), "mine", tmp_path / name)
     written = (tmp_path / "a.png").read_bytes()
     assert written.startswith(b"\x89PNG") and written == (tmp_path / "b.png").read_bytes()
+
+
+def test_long_texts_go_over_a_few_lines(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    heights = []
+    for count in (1, 40, 400, 4000):
+        maps = translation().maps[:1]
+        write_maps(Attended(maps, {"source": "word " * count}, None), "mine", tmp_path / "a.png")
+        heights.append(Image.open(tmp_path / "a.png").height)
+    line = round(0.2 * attention_picture.DPI)
+    assert heights[0] + 2 * line == heights[1] < heights[2] == heights[3] == heights[0] + 3 * line
 
 
 def test_tokens_that_look_like_formulas_are_drawn_as_they_are(tmp_path: Path):

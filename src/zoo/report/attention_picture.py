@@ -1,6 +1,7 @@
 """Attention maps as one PNG picture: a labelled heatmap for each head, or the words over the picture they look at."""
 
 import io
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ DPI = 130
 EDGE, GAP, HEADING, CAPTION = 0.2, 0.2, 0.42, 0.24  # inches
 NARROWEST = 6.0  # inches
 SIZE = 9.0  # points
+LETTERS, MOST_LINES = 13, 4  # in an inch, and of a text above the maps
 DARK = 0.2  # how bright the picture is where nothing is read
 SCALES = {  # by whether keys are a grid
     False: "rows look at columns; colour is the square root of the weight, strongest at a panel's largest",
@@ -50,12 +52,13 @@ def draw_picture(attended: Attended, title: str) -> bytes:
     groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
     width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
-    lines = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
+    said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
+    lines = [line for text in said for line in wrap(text, int(LETTERS * width), max_lines=MOST_LINES, placeholder=" …")]
     top = EDGE + 0.2 * len(lines)
     height = top + sum(map(tall, groups)) + EDGE
     figure = Figure(figsize=(width, height), dpi=DPI)
     for number, line in enumerate(lines):
-        write(figure, shortened(line, int(13 * width)), EDGE, EDGE + 0.2 * number, bold=number == 0)
+        write(figure, line, EDGE, EDGE + 0.2 * number, bold=number == 0)
     for one in groups:
         draw_group(figure, one, top, attended.picture)
         top += tall(one)
