@@ -1,0 +1,191 @@
+"""BLEU by the length of the source: what attention is for, in one picture.
+
+    python benchmarks/bleu_by_length.py runs/rnn-seq2seq runs/rnn-attention --split test
+
+Translates a split of the runs' own task with each run, as `zoo predict` does, sorts the examples into groups by the
+words of their source, and draws the corpus BLEU of each group with its 95 % interval (sacrebleu's bootstrap). A JSON
+file beside the picture (`-o`, docs/pictures/bleu-by-length.png) holds the figures. `--join 2` makes sources that are
+longer than the data's: each sentence and the one after it become one example. With `--texts FOLDER`, what every run
+wrote is kept there, and read the next time.
+
+Source: Bahdanau et al. 2015, arXiv:1409.0473, figure 2; Cho et al. 2014, arXiv:1409.1259, figure 4.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+from sacrebleu.metrics import BLEU
+
+from zoo.data.sources import load_rows
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.inference.loaded import Loaded
+from zoo.inference.predict import predict
+from zoo.models.cost import parameters
+from zoo.models.search import parse_generate
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+EDGES = [1, 8, 10, 12, 14, 17, 40]  # words
+RESAMPLED = 1000  # times that a group is drawn anew for its interval
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: told apart by all eyes
+MARKERS = "osD^vP"
+Figures = dict[str, Any]
+
+
+class Example(NamedTuple):
+    """A source, and what a person made of it."""
+
+    source: str
+    target: str
+
+    @property
+    def words(self) -> int:
+        return len(self.source.split())
+
+
+def joined(examples: Sequence[Example], count: int) -> list[Example]:
+    """Each `count` neighbours as one example; what is left over at the end goes."""
+    groups = [examples[i : i + count] for i in range(0, len(examples) - count + 1, count)]
+    return [Example(" ".join(e.source for e in g), " ".join(e.target for e in g)) for g in groups]
+
+
+def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> list[Example]:
+    """The examples of a run's own task.
+
+    Raises:
+        ValueError: the run does not translate, or there is no such split.
+    """
+    if loaded.purpose != "translation":
+        raise ValueError(f"BLEU by length is measured on translators; this run was trained for {loaded.purpose}")
+    rows = load_rows(loaded.task, data, [split])[split].data
+    return joined([Example(*pair) for pair in zip(rows["source"], rows["target"], strict=True)], join)
+
+
+def room(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:
+    """Which sources the model can read whole, and has room to answer."""
+    assert loaded.model.encoder is not None
+    most = min(loaded.model.encoder.max_length, loaded.model.stream.max_length)
+    sources, targets = (loaded.tokenizer.encode(side) for side in sides(examples))
+    return [max(len(source), len(target)) < most for source, target in zip(sources, targets, strict=True)]
+
+
+def sides(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+    return [e.source for e in examples], [e.target for e in examples]
+
+
+def translate(loaded: Loaded, examples: Sequence[Example]) -> list[str]:
+    """What the run writes, with the decoding of its task; neighbours in length go together, as that is quicker."""
+    settings = parse_generate(loaded.task.generate)
+    order = sorted(range(len(examples)), key=lambda i: examples[i].words)
+    found = predict(loaded, [examples[i].source for i in order], None, settings)
+    written = dict(zip(order, (str(one.output) for one in found), strict=True))
+    return [written[i] for i in range(len(examples))]
+
+
+def kept_translations(loaded: Loaded, examples: Sequence[Example], file: Path | None) -> list[str]:
+    """The translations in a file, if they are of these examples; else new ones, which the file then holds."""
+    if file is not None and file.exists():
+        kept = json.loads(file.read_text())
+        if kept["sources"] == sides(examples)[0]:
+            return list(kept["written"])
+    written = translate(loaded, examples)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"sources": sides(examples)[0], "written": written}, indent=1, ensure_ascii=False))
+    return written
+
+
+def measure(written: Sequence[str], references: Sequence[str]) -> Figures:
+    """Corpus BLEU with half the width of its 95 % interval, and how long the texts are beside their references."""
+    score = BLEU().corpus_score(list(written), [list(references)], n_bootstrap=RESAMPLED)
+    sizes = {"examples": len(written), "length_ratio": round(score.sys_len / max(1, score.ref_len), 3)}
+    return {**sizes, "bleu": round(score.score, 2), "interval": round(score._ci, 2)}
+
+
+def by_length(written: Sequence[str], examples: Sequence[Example], edges: Sequence[int]) -> list[Figures]:
+    """The measure of each group; group k has sources of edges[k] to edges[k + 1] - 1 words.
+
+    Raises:
+        ValueError: a group is empty.
+    """
+    groups = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        mine = [i for i, example in enumerate(examples) if low <= example.words < high]
+        if not mine:
+            raise ValueError(f"--edges: no source has {low} to {high - 1} words; choose others")
+        measured = measure([written[i] for i in mine], [examples[i].target for i in mine])
+        groups.append({"words": [low, high - 1], **measured})
+    return groups
+
+
+def draw(figures: Figures, path: Path) -> None:
+    """A line for each run over the groups; under each group its words and examples."""
+    first = next(iter(figures["runs"].values()))["groups"]
+    axes = plt.subplots(figsize=(7, 4.2))[1]
+    for number, (name, run) in enumerate(figures["runs"].items()):
+        at = [i + 0.06 * (number - (len(figures["runs"]) - 1) / 2) for i in range(len(first))]
+        heights, errors = ([group[key] for group in run["groups"]] for key in ("bleu", "interval"))
+        label = f"{name} ({run['parameters'] / 1e6:.1f} M parameters, {run['all']['bleu']:.1f} on all)"
+        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        axes.errorbar(at, heights, errors, label=label, capsize=3, linewidth=1.6, markersize=6, **look)
+    ticks = [f"{g['words'][0]}–{g['words'][1]}\nn = {g['examples']}" for g in first]
+    axes.set_xticks(range(len(first)), ticks)
+    sentences = "" if figures["join"] == 1 else f" ({figures['join']} sentences joined)"
+    axes.set(xlabel=f"words of the source{sentences}, and number of examples", ylabel="BLEU, with 95 % interval")
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="lower left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plt.tight_layout()
+    plt.savefig(path, dpi=100, metadata={"Software": None})
+    plt.close()
+
+
+def compare(options: argparse.Namespace) -> Figures:
+    """The figures of every run on the same examples: those that all of them can read."""
+    runs = {Path(run).name: load_checkpoint(run) for run in options.runs}
+    given = [read_examples(loaded, options.split, options.data, options.join) for loaded in runs.values()]
+    if any(examples != given[0] for examples in given):
+        raise ValueError("the runs were trained on different tasks; compare those of one task")
+    rooms = [room(loaded, given[0]) for loaded in runs.values()]
+    fits = [all(each) for each in zip(*rooms, strict=True)]
+    examples = [example for example, fit in zip(given[0], fits, strict=True) if fit]
+    figures: Figures = {"split": options.split, "join": options.join, "left_out": fits.count(False), "runs": {}}
+    for name, loaded in runs.items():
+        file = None if options.texts is None else options.texts / f"{name}.{options.split}.{options.join}.json"
+        written = kept_translations(loaded, examples, file)
+        figures["runs"][name] = {
+            "parameters": parameters(loaded.model),
+            "generate": loaded.task.generate,
+            "all": measure(written, sides(examples)[1]),
+            "groups": by_length(written, examples, options.edges),
+        }
+        print(name, *(f"{g['words'][0]}-{g['words'][1]}: {g['bleu']}" for g in figures["runs"][name]["groups"]))
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs of one translation task")
+    parser.add_argument("--split", default="test")
+    parser.add_argument(
+        "--edges", type=int, nargs="+", default=EDGES, help="the fewest words of each group, and an end"
+    )
+    parser.add_argument("--join", type=int, default=1, help="sentences that make one example")
+    parser.add_argument("--texts", type=Path, help="folder where translations are kept")
+    parser.add_argument("--data", type=Path, help="folder of the data; default: $ZOO_DATA")
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/pictures/bleu-by-length.png"))
+    options = parser.parse_args()
+    figures = compare(options)
+    draw(figures, options.output)
+    options.output.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
