@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
+from zoo.data.charsmap import check_charsmaps
 from zoo.data.patterns import check_patterns
 from zoo.data.tokenizer_training import ANGLED, BRACKETED, ROLES, SPACE, TokenizerRecipe, role_token
 from zoo.objectives.example import Ids, Roles
@@ -66,7 +67,9 @@ class Tokenizer:
             backend = Backend.from_str(files[BACKEND_FILE].decode())
         except Exception as error:  # the library raises plain Exception for any malformed file
             raise ValueError(f"{place}/{BACKEND_FILE}: not a tokenizer: {error}") from None
-        check_patterns(json.loads(files[BACKEND_FILE]), f"{place}/{BACKEND_FILE}")
+        spec = json.loads(files[BACKEND_FILE])
+        check_patterns(spec, f"{place}/{BACKEND_FILE}")
+        check_charsmaps(spec, f"{place}/{BACKEND_FILE}")
         try:
             role_tokens = json.loads(files[ROLES_FILE])
         except (ValueError, RecursionError) as error:
@@ -189,6 +192,26 @@ class Tokenizer:
         self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
         for derived in ("vocabulary", "roles"):
             self.__dict__.pop(derived, None)
+
+
+def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "tokenizer") -> Roles:
+    """The roles of a model that has no tokenizer, whose special tokens are known by their ids alone.
+
+    Raises:
+        ValueError: the file with the ids is damaged.
+    """
+    where = f"{place}/{ROLES_FILE}"
+    try:
+        ids = json.loads(files.get(ROLES_FILE, b"{}"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON: {error}") from None
+    if not isinstance(ids, Mapping):
+        raise ValueError(f"{where}: expected a map of roles to ids, got {ids!r:.80}")
+    for role, i in ids.items():
+        refuse_unknown(role, ROLES, "role", where)
+        if type(i) is not int or not 0 <= i < vocab_size:
+            raise ValueError(f"{where}: {role} must be an id below {vocab_size}, got {i!r:.80}")
+    return Roles(vocab_size, **{**dict.fromkeys(ROLES), "pad": 0, **ids})  # type: ignore[arg-type]  # pad is there
 
 
 def check_roles(role_tokens: Any, backend: Backend, place: str) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""Maps of characters in a tokenizer's file: a damaged one would stop the library that reads it in the middle of a text.
+
+A map is a double-array trie of spellings and what they become. Source: Kudo and Richardson 2018, arXiv:1808.06226,
+section 3.3; the layout of `spm_precompiled`, which `tokenizers` reads it with.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTES = np.arange(1, 256, dtype=np.int64)
+LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1  # bits of a unit
+Positions = NDArray[np.int64]
+
+
+def check_charsmaps(spec: Any, place: str) -> None:
+    """Refuse a tokenizer's map with a map of characters that leads out of itself.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for found in charsmaps(spec):
+        try:
+            whole = isinstance(found, str) and leads_nowhere_else(base64.b64decode(found, validate=True))
+        except (ValueError, IndexError):  # no base64, or shorter than it says
+            whole = False
+        if not whole:
+            raise ValueError(f"{place}: the precompiled_charsmap of its normalizer is damaged")
+
+
+def charsmaps(spec: Any) -> Iterator[Any]:
+    """Every map of characters in a tokenizer's normalizer."""
+    rest = [spec.get("normalizer")] if isinstance(spec, Mapping) else []
+    while rest:
+        value = rest.pop()
+        if isinstance(value, Mapping):
+            if "precompiled_charsmap" in value:
+                yield value["precompiled_charsmap"]
+            rest += value.values()
+        elif isinstance(value, list):
+            rest += value
+
+
+def leads_nowhere_else(content: bytes) -> bool:
+    """Whether every walk through the trie stays inside of it and ends at a text that is there."""
+    size = int.from_bytes(content[:4], "little")
+    units = np.frombuffer(content[4 : 4 + size], dtype="<u4").astype(np.int64)
+    texts = content[4 + size :]
+    texts.decode("utf-8")
+    begins = np.frombuffer(texts, dtype=np.uint8) & 0xC0 != 0x80  # a text may begin there
+    seen = np.zeros(len(units), dtype=bool)
+    bases = offsets(units[:1])
+    while len(bases):
+        if int((bases | 255).max()) >= len(units):
+            return False
+        places = bases[:, None] ^ BYTES
+        there = places[units[places] & LABEL == BYTES]
+        there = np.unique(there[~seen[there]])
+        seen[there] = True
+        bases = there ^ offsets(units[there])
+        leaves = bases[units[there] >> 8 & 1 == 1]
+        if int(leaves.max(initial=0)) >= len(units):
+            return False
+        at = units[leaves] & VALUE
+        if int(at.max(initial=0)) >= len(begins) or not begins[at].all():
+            return bool(len(at) == 0)
+    return len(units) > 0
+
+
+def offsets(units: Positions) -> Positions:
+    """How far the children of units are away."""
+    return (units >> 10) << ((units & (1 << 9)) >> 6)
