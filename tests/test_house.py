@@ -29,6 +29,7 @@ MANY = {  # more than seven parameters
     "create_model": "its options are the keys of a model",
     "ZooForCausalLM.forward": "transformers' own arguments",
     "ZooForConditionalGeneration.forward": "transformers' own arguments",
+    "ZooForImageTextToText.forward": "transformers' own arguments",
 }
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler"}
 UNSAFE_IMPORTS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib"}

@@ -69,7 +69,7 @@ def bert(draw: Any) -> Stranger:
         num_hidden_layers=SMALL,
         intermediate_size=WIDE,
         max_position_embeddings=PLACES,
-        type_vocab_size=2,
+        type_vocab_size=st.integers(1, 3),
         hidden_act=WORDS,
         layer_norm_eps=EPS,
         hidden_dropout_prob=SHARE,

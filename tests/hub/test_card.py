@@ -195,10 +195,18 @@ def test_every_class_of_every_target_has_a_program_that_python_can_read(name: st
 RUN = """import sys
 sys.modules["zoo"] = None
 sys.dont_write_bytecode = True
-import transformers, torch
-transformers.logging.set_verbosity_error()
-for program in sys.stdin.read().split(chr(0)):
-    exec(compile(program, "card", "exec"), {})
+import logging, transformers, torch, warnings
+said = []
+class Collect(logging.Handler):
+    def emit(self, record):
+        said.append(record.getMessage())
+logging.getLogger("transformers").handlers = [Collect()]
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    for program in sys.stdin.read().split(chr(0)):
+        transformers.logging.set_verbosity_warning()
+        exec(compile(program, "card", "exec"), {})
+print("==", [*said, *map(str, warned)])
 """
 MODELS = [
     ("bert-nano", {"heads": {"classification": {"labels": 2}}}, "'label': 'good'|'label': 'bad'"),
@@ -208,7 +216,7 @@ MODELS = [
 ]
 
 
-def test_the_programs_of_the_cards_run_where_zoo_cannot_be_imported(
+def test_the_programs_of_the_cards_run_without_a_warning_where_zoo_cannot_be_imported(
     build: Any, tmp_path: Path, export: Callable[..., ExportReport]
 ):
     programs = []
@@ -224,5 +232,7 @@ def test_the_programs_of_the_cards_run_where_zoo_cannot_be_imported(
     given = "\0".join(programs)
     done = subprocess.run([sys.executable, "-I", "-c", RUN], input=given, capture_output=True, text=True, env=offline)
     assert done.returncode == 0, done.stderr[-2000:]
-    for answer, (*_, wanted) in zip(done.stdout.split("==\n")[1:], MODELS, strict=True):
+    answers, _, warned = done.stdout.rpartition("== ")
+    assert warned == "[]\n"
+    for answer, (*_, wanted) in zip(answers.split("==\n")[1:], MODELS, strict=True):
         assert re.search(wanted, answer)

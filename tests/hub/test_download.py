@@ -1,6 +1,7 @@
 """`hub:ORG/NAME` fetches config, weights and tokenizer of a repository, and nothing else of it."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from test_push import hub
 
 import zoo
 from zoo.hub.checkpoint import resolve
-from zoo.hub.download import download
+from zoo.hub.download import download, within
 
 __all__ = ["hub"]
 
@@ -54,3 +55,20 @@ def test_an_unknown_name_a_wrong_one_and_a_missing_network_are_said_at_once(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match="hub:org/none: HF_HUB_OFFLINE is set, and it was not fetched before"):
         resolve("hub:org/none")
+
+
+def test_a_repository_of_pickles_is_refused_with_the_way_out(published: Path):
+    HfApi().delete_file("model.safetensors", "org/model")
+    way_out = r"GPT2LMHeadModel.from_pretrained\('org/model'\).save_pretrained\('DIR'\); AutoTokenizer.from_pretrained"
+    with pytest.raises(ValueError, match=rf"its weights are a pickle \(pytorch_model.bin\).*{way_out}.*import DIR"):
+        resolve("hub:org/model")
+
+
+def test_what_does_not_answer_is_left_to_itself():
+    answer = Event()
+    with pytest.raises(TimeoutError, match="no answer in 0.01 s"):
+        within(0.01, answer.wait)
+    answer.set()
+    assert within(60, lambda: 7) == 7
+    with pytest.raises(KeyError, match="this"):
+        within(60, lambda: {}["this"])

@@ -46,7 +46,7 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
         files(folder)
 
 
-@pytest.mark.parametrize("key", ["auto_map", "custom_pipelines"])
+@pytest.mark.parametrize("key", ["auto_map", "custom_pipelines", "custom_generate"])
 def test_a_configuration_that_asks_for_code_is_refused(folder: Path, key: str):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))

@@ -123,13 +123,18 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
-            upright = ImageOps.exif_transpose(image)
-            square = ImageOps.fit(to_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+            return square(image, size)
     except UnidentifiedImageError:
         raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
-    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+
+def square(image: Image.Image, size: int) -> Picture:
+    """The middle square of an upright picture at a size."""
+    upright = ImageOps.exif_transpose(image)
+    fitted = ImageOps.fit(to_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+    return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

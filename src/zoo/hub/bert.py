@@ -46,7 +46,7 @@ target = Target(
     sides=("encoder",),
     requirements=(
         *plain_blocks("encoder", "post_norm", "learned", ends_with_norm=False),
-        *plain_embeddings(segments=2),
+        *plain_embeddings(segments=True),
         *plain_layernorm("embeddings.norm"),
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
     ),
@@ -134,7 +134,6 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
-    segments=True,
     prefix="bert.",
     strays=("embeddings.position_ids", "embeddings.token_type_ids"),
     demands={"position_embedding_type": ("absolute",)},

@@ -57,14 +57,15 @@ def title(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
 def loading(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
     """How it is used."""
     pairs = given.record is not None and "pair" in given.record.task.columns
-    programs = snippets(chosen, given.address, pairs, target.imports)
+    programs = snippets(chosen, given.address, pairs, target.imports, given.tokenizer is not None)
     return ["## How to use it", "", *(line for program in programs for line in block(program, "python"))]
 
 
 def about(given: Exportable, left_out: list[str]) -> list[str]:
     """Sizes and choices."""
     settings, tokenizer = given.settings, given.tokenizer
-    lines = [f"{tokenizer.vocab_size:,} tokens, d_model {settings.d_model}"]
+    known = "no tokenizer" if tokenizer is None else f"{tokenizer.vocab_size:,} tokens"
+    lines = [f"{known}, d_model {settings.d_model}"]
     tree = {key: value for key, value in dump_settings(settings).items() if key != "training"}
     for side in settings.parts:
         sizes = [f"{key} {value}" for key, value in tree[side].items() if type(value) in (int, str)]
@@ -124,8 +125,10 @@ def environment(record: Record) -> list[str]:
 
 def limits(given: Exportable) -> list[str]:
     """What not to expect of it."""
-    longest = {side: part.settings.max_length for side, part in given.settings.parts.items()}
-    lines = [f"It reads at most {' and '.join(f'{n:,} tokens ({side})' for side, n in longest.items())}."]
+    size = given.stream.image_size
+    reads = [f"the middle square of a picture, brought to {size} x {size} pixels"] * (size is not None)
+    reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in given.readers.items()]
+    lines = [f"It reads {' and '.join(reads)}."]
     if given.record is not None:
         own = given.record.card.limitations
         lines += [plain(own)] if own else ["Its author has not said what it should not be used for."]
@@ -138,12 +141,12 @@ def limits(given: Exportable) -> list[str]:
 def checked(check: Check, which: str) -> list[str]:
     """The figures of the check, made by `which` transformers."""
     largest = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in check.differences.items())
-    generated = f" and {check.generated} texts generated greedily and with beams" if check.generated else ""
+    same = [f"{check.same} are the same."] if check.same else ["it has no tokenizer, so rows were of random ids."]
     return [
         "## Check",
         "",
         f"Before this folder got its name, {which}`transformers` loaded it and was compared with the trained model:",
         f"the largest difference of logits over {check.rows} rows is {largest};",
-        f"the ids of {check.texts} texts{generated} are the same.",
+        *same,
         "",
     ]

@@ -1,5 +1,6 @@
-"""What a model says beside what transformers says of it: logits, losses, ids of texts, generated texts."""
+"""What a model says beside what transformers says of it: logits, losses, ids of texts, pixels, generated texts."""
 
+import base64
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.hub.exportable import Exportable
+from zoo.data.images import decode
+from zoo.data.tokenizer import Tokenizer
 from zoo.hub.samples import Row, lay_out
-from zoo.hub.target import NativeClass, Target
+from zoo.hub.target import NativeClass
 from zoo.models.generate import generate
 from zoo.models.heads import Head
 from zoo.models.model import Model, Output
 from zoo.models.search import GenerateSettings
+from zoo.objectives.example import Roles
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
 IGNORED = -100
@@ -29,11 +32,14 @@ def scores_documents(model: Model, head: str) -> bool:
 
 
 @torch.no_grad()
-def score(model: Model, rows: Sequence[Row]) -> dict[str, Tensor]:
+def score(model: Model, rows: Sequence[Row], pixels: Tensor | None = None) -> dict[str, Tensor]:
     """Our logits of all rows in one batch."""
+    if pixels is not None and model.decoder is None:
+        alone: Output = model(pixels)
+        return alone.heads
     tokens, documents = pad([row.tokens for row in rows])
-    given: dict[str, Tensor] = {"documents": documents}
-    if model.settings.embeddings.segments and rows[0].segments:
+    given: dict[str, Tensor] = {"documents": documents, **({} if pixels is None else {"source": pixels})}
+    if model.settings.embeddings.segments > 1 and rows[0].segments:
         given["segments"] = pad([row.segments for row in rows])[0]
     if rows[0].source:
         given["source"], given["source_documents"] = pad([row.source for row in rows])
@@ -104,19 +110,37 @@ def compare_losses(
     return difference
 
 
+def compare_pictures(rows: Sequence[Row], size: int | None, theirs: Tensor | None) -> Tensor | None:
+    """The pixels of all rows as we bring them to the model's size; raises where AutoImageProcessor gives others."""
+    if size is None:
+        return None
+    found = [decode(base64.b64decode(row.picture), f"picture {i}", size) for i, row in enumerate(rows)]
+    ours = torch.stack([torch.from_numpy(picture) for picture in found])
+    if theirs is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
+        got = "none" if theirs is None else f"{theirs.dtype} {tuple(theirs.shape)}"
+        raise RuntimeError(f"pixels: ours are {ours.dtype} {tuple(ours.shape)}, AutoImageProcessor gives {got}")
+    wrong = (ours != theirs).flatten(1).any(1).nonzero().flatten().tolist()
+    if wrong:
+        raise RuntimeError(f"AutoImageProcessor gives other pixels than ours for picture {wrong[0]}")
+    return ours
+
+
 def compare_texts(
-    given: Exportable, target: Target, chosen: NativeClass, texts: Sequence[tuple[str, ...]], theirs: dict[str, Any]
+    tokenizer: Tokenizer,
+    segments: bool,
+    chosen: NativeClass,
+    texts: Sequence[tuple[str, ...]],
+    theirs: dict[str, Any],
 ) -> None:
     """Raise where AutoTokenizer gives other ids or token types."""
-    extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if target.segments else [])}
+    extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if segments else [])}
     if extra:
         raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
-    tokenizer = given.tokenizer
     for number, text in enumerate(texts):
         template = chosen.text if len(text) == 1 else chosen.pair
         encoded = map(tokenizer.encode_with_roles, text) if chosen.reads_roles else tokenizer.encode(text)
-        row = lay_out(tokenizer, template, [ids.tolist() for ids in encoded], sys.maxsize)
-        expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if target.segments else {})}
+        row = lay_out(tokenizer.roles, template, [ids.tolist() for ids in encoded], sys.maxsize)
+        expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if segments else {})}
         for name, ids in expected.items():
             found = theirs[name][number] if name in theirs else None
             if found != ids:
@@ -125,19 +149,21 @@ def compare_texts(
 
 def compare_generated(
     model: Model,
-    given: Exportable,
+    roles: Roles,
     prompts: list[dict[str, Any]],
     theirs: list[list[int]],
     settings: GenerateSettings,
+    pixels: Tensor | None,
 ) -> None:
     """Raise where generation goes another way; `model` is in float64, so that rounding decides nothing."""
-    start, end = (given.tokenizer.roles.id(role) for role in ("start", "end")) if prompts else (0, 0)
     for number, (prompt, found) in enumerate(zip(prompts, theirs, strict=True)):
         limited = replace(settings, max_new_tokens=prompt["longest"] - prompt["skip"])
-        both = model.encoder is not None
-        source = torch.tensor([prompt["tokens"]]) if both else None
-        ours = generate(model, [[start] if both else prompt["tokens"]], limited, end, source)[0].tokens
-        text = found[: found.index(end)] if end in found else found
+        source, beginning = None, prompt["tokens"]
+        if model.encoder is not None:
+            source = torch.tensor([prompt["tokens"]]) if pixels is None else pixels[prompt["row"], None]
+            beginning = [roles.id("start")]
+        ours = generate(model, [beginning], limited, roles.end, source)[0].tokens
+        text = found[: found.index(roles.end)] if roles.end in found else found
         if ours != text:
             how = "greedily" if settings.beams == 1 else f"with {settings.beams} beams"
             raise RuntimeError(f"text {number} generated {how} differs: ours is {ours}, transformers generates {text}")

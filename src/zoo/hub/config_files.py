@@ -33,8 +33,7 @@ def nested(flat: Json) -> Json:
 
 def token_ids(given: Exportable, target: Target) -> Json:
     """The ids of the tokens that the target gives a part to play; null where the tokenizer lacks one."""
-    roles = given.tokenizer.roles
-    return {key: getattr(roles, role) for key, role in target.roles.items()}
+    return {key: getattr(given.roles, role) for key, role in target.roles.items()}
 
 
 def label_maps(given: Exportable, chosen: NativeClass) -> Json:
@@ -60,11 +59,11 @@ def generation_file(given: Exportable, target: Target) -> Json:
     beams: Json = {"num_beams": settings.beams}
     if settings.beams > 1:
         beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
-    longest = longest_output(facts_of(given.settings), settings.max_new_tokens)
-    return {**token_ids(given, target), **sampling, **beams, "max_length": longest}
+    most = min(settings.max_new_tokens, most_new_tokens(facts_of(given.settings)))
+    return {**token_ids(given, target), **sampling, **beams, "max_new_tokens": most}
 
 
-def longest_output(facts: Facts, max_new_tokens: int) -> int:
-    """The most tokens of an output, start token or prompt included: positions end there."""
+def most_new_tokens(facts: Facts) -> int:
+    """Positions end at `max_length`: all but the start token's are for an output, half where a prompt is before it."""
     room: int = facts["decoder.max_length"][0]
-    return min(room, max_new_tokens + 1) if "encoder.kind" in facts else room
+    return max(1, room - 1 if "encoder.kind" in facts else room // 2)

@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-
 from zoo.hub.card import card_files
 from zoo.hub.config_files import config_file, generation_file
 from zoo.hub.exportable import Exportable
@@ -19,7 +16,7 @@ from zoo.hub.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.verify import Check, Reload, reload_apart, verify
 from zoo.models.kinds import PARTS
 from zoo.runs.files import make_aside, move_into_place
-from zoo.runs.tensors import unique_tensors
+from zoo.runs.tensors import unique_tensors, write_tensors
 
 SHOWN = 5
 
@@ -48,13 +45,11 @@ class ExportReport:
         differences = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.differences.items())
         losses = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.losses.items())
         sides = "either side" if self.check.left else "the right"
-        same = f"{self.check.texts} texts" + (
-            f" and {self.check.generated} texts generated greedily and with beams" * bool(self.check.generated)
-        )
+        same = f"{self.check.same} are the same; " * bool(self.check.same)
         return [
             f"{self.folder}: {self.class_name} ({', '.join(self.files)})",
             f"reloaded by transformers: largest difference of logits {differences}, of the loss {losses}",
-            f"the ids of {same} are the same; rows were padded on {sides}",
+            f"{same}rows were padded on {sides}",
             *(f"left out, since {self.class_name} has no such head: {head}" for head in self.left_out),
         ]
 
@@ -73,11 +68,11 @@ def export_model(
     check_vocabulary(given)
     chosen = native.native_class(settings)
     assert chosen is not None
-    folder = folder.expanduser().resolve()
+    folder = folder.expanduser()
     check_folder(folder)
     left_out = [head.name for head in settings.heads if head.name not in chosen.heads]
     try:
-        aside = make_aside(folder)
+        aside = make_aside(folder.resolve())
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
     try:
@@ -85,8 +80,8 @@ def export_model(
         check = verify(aside, given, native, chosen, reload)
         write_all(aside, card_files(given, native, chosen, check, left_out))
         files = tuple(sorted(path.name for path in aside.iterdir()))
-        move_into_place(aside, folder)
-    except (RuntimeError, OSError, SafetensorError) as error:
+        move_into_place(aside, folder.resolve())
+    except (RuntimeError, OSError) as error:
         raise RuntimeError(f"export to {native.name}: {error}. Nothing was written to {folder}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -95,7 +90,10 @@ def export_model(
 
 def check_vocabulary(given: Exportable) -> None:
     """Refuse a tokenizer with tokens that the model has no vectors for."""
-    rows = min(part.settings.vocab_size for part in given.settings.parts.values())
+    if given.tokenizer is None:
+        return
+    tables = [part.embeddings for part in given.readers.values()]
+    rows = min(table.tokens.num_embeddings for table in tables if table is not None)
     if given.tokenizer.vocab_size > rows:
         raise ValueError(f"the tokenizer has {given.tokenizer.vocab_size} tokens, the model vectors for {rows}")
 
@@ -112,13 +110,16 @@ def check_folder(folder: Path) -> None:
 
 def write_files(folder: Path, given: Exportable, target: Target, chosen: NativeClass) -> None:
     """All files but the card."""
-    longest: int = facts_of(given.settings)[target.longest][0]
     contents = {"config.json": to_json(config_file(given, target, chosen))}
     if chosen.generates:
         contents["generation_config.json"] = to_json(generation_file(given, target))
-    contents |= tokenizer_files(given.tokenizer, target, chosen, longest)
+    if target.pictures:
+        contents["preprocessor_config.json"] = to_json(target.pictures)
+    if given.tokenizer is not None:
+        longest: int = facts_of(given.settings)[target.longest][0]
+        contents |= tokenizer_files(given.tokenizer, given.segments, chosen, longest)
     write_all(folder, contents)
-    save_file(native_tensors(given, target, chosen), folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(folder / "model.safetensors", native_tensors(given, target, chosen), {"format": "pt"})
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.hub.record import Record
+from zoo.inference.loaded import stream_of
 from zoo.models.model import Model
+from zoo.models.parts import Part
 from zoo.models.settings import ModelSettings
+from zoo.objectives.example import NO_ROLES, Roles
+from zoo.objectives.form import Stream
 
 ADDRESS = "path/to/this/folder"
 
@@ -18,6 +22,8 @@ class Exportable:
     """A model with its tokenizer and task.
 
     Args:
+        tokenizer: None for a model that reads pictures and writes nothing, or that was imported without one.
+        special: the ids of special tokens, where there is no tokenizer.
         heads: the heads, the one that decides the class first; empty: in the model's own order.
         labels: the names of the classes, where there is a classification head; empty: none are known.
         generate: how the task generates, as task files say it.
@@ -26,12 +32,34 @@ class Exportable:
     """
 
     model: Model
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     heads: Sequence[str] = ()
     labels: Sequence[str] = ()
     generate: Mapping[str, Any] = field(default_factory=dict)
     record: Record | None = None
     address: str = ADDRESS
+    special: Roles = NO_ROLES
+
+    @property
+    def roles(self) -> Roles:
+        """The ids of special tokens."""
+        return self.special if self.tokenizer is None else self.tokenizer.roles
+
+    @property
+    def stream(self) -> Stream:
+        """What examples must know of the model."""
+        return stream_of(self.model)
+
+    @property
+    def readers(self) -> dict[str, Part]:
+        """The parts that read tokens, by side."""
+        parts = {"encoder": self.model.encoder, "decoder": self.model.decoder}
+        return {side: part for side, part in parts.items() if part is not None and part.embeddings is not None}
+
+    @property
+    def segments(self) -> bool:
+        """Whether pairs are told apart by token types."""
+        return self.stream.segments and not self.stream.source
 
     @property
     def settings(self) -> ModelSettings:

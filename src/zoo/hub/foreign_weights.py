@@ -60,10 +60,10 @@ def find_tensors(foreign: Foreign, class_name: str) -> dict[str, Stored]:
 
 def refusal(folder: Path, name: str, class_name: str) -> str:
     """Why a pickle is not read, and how it becomes something that is."""
-    convert = f"{class_name}.from_pretrained('{folder}').save_pretrained('{folder}-safe')"
+    convert = f"{class_name}.from_pretrained('{folder}').save_pretrained('{folder}')"
     return (
         f"{folder / name}: is a pickle, and reading one runs what its author wrote into it. If you trust the author, "
-        f'convert it once: python -c "from transformers import {class_name}; {convert}"; then import {folder}-safe'
+        f'convert it once: python -c "from transformers import {class_name}; {convert}"; it writes {WHOLE} beside it'
     )
 
 

@@ -21,7 +21,7 @@ target = Target(
     sides=("decoder",),
     requirements=(
         *plain_blocks("decoder", "pre_norm", "learned", ends_with_norm=True),
-        *plain_embeddings(segments=0),
+        *plain_embeddings(),
         Requirement("embeddings.norm", (None,)),
     ),
     keys=(

@@ -22,7 +22,7 @@ REQUIREMENTS = (
     *rotary_blocks("decoder", "rmsnorm", first_norm=True),
     Requirement("decoder.attention", ("grouped", "full")),
     as_in("decoder.attention.d_value", "decoder.attention.d_key"),
-    *plain_embeddings(segments=0),
+    *plain_embeddings(),
     Requirement("embeddings.norm", (None,)),
 )
 SEES_ALL = Requirement("decoder.attention.window", (None,))

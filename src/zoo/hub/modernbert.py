@@ -79,7 +79,7 @@ target = Target(
             Requirement(f"encoder.attention.{width}", lambda facts: even_widths(facts, "encoder"), "d_model / n_heads")
             for width in ("d_key", "d_value")
         ),
-        *plain_embeddings(segments=0),
+        *plain_embeddings(),
         Requirement("embeddings.norm", ("layernorm",)),
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
         as_in("embeddings.norm.bias", "encoder.norm.bias"),

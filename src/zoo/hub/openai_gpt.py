@@ -23,7 +23,7 @@ target = Target(
     requirements=(
         *plain_blocks("decoder", "post_norm", "learned", ends_with_norm=False),
         Requirement("decoder.d_ff", lambda facts: (4 * facts["decoder.d_model"][0],), "4 d_model"),
-        *plain_embeddings(segments=0),
+        *plain_embeddings(),
         Requirement("embeddings.norm", (None,)),
     ),
     keys=(

@@ -11,6 +11,7 @@ from torch import Tensor
 from zoo.blocks.position import sinusoids
 from zoo.hub.facts import Facts
 from zoo.hub.marian import COLUMNS, COPIES, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
+from zoo.hub.recipes import PEGASUS
 from zoo.hub.renaming import same
 from zoo.hub.requirements import UNSCALED, both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, key
@@ -62,4 +63,5 @@ target = Target(
     prefix="model.",
     copies=COPIES,
     lenient=("forced_eos_token_id",),
+    recipe=PEGASUS,
 )

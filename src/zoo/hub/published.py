@@ -5,15 +5,16 @@ from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.export import export_model
+from zoo.hub.importing import CODE
 from zoo.hub.trained import exportable
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 
 CARD, CURVES, CONFIG = "README.md", "curves.png", "config.json"
-KNOWN = (CARD, CURVES, CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.json")
-VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
+SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
+KNOWN = (CARD, CURVES, *SETTINGS, "tokenizer.json")
+VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 WEIGHTS = (".safetensors", ".safetensors.index.json")
-CODE = ("auto_map", "custom_pipelines")
 SMALL = 1 << 26  # bytes: more than this only weights may have
 SHOWN = 5
 logger = logging.getLogger(__name__)
@@ -39,9 +40,10 @@ def files_of_folder(folder: Path) -> list[Path]:
     ours = [path for path in found if path.name in (*KNOWN, *VOCABULARIES) or path.name.endswith(WEIGHTS)]
     for path in ours:
         refuse_file(path)
-    asked = [key for key in CODE if key in read_json(folder / CONFIG)]
-    if asked:
-        raise ValueError(f"{folder / CONFIG}: {asked[0]} asks readers to run code of others; a push shows none")
+    for path in (path for path in ours if path.name in SETTINGS):
+        asked = [key for key in CODE if key in read_json(path)]
+        if asked:
+            raise ValueError(f"{path}: {asked[0]} asks readers to run code of others; a push shows none")
     load_checkpoint(folder)  # refuses what is damaged, and what nobody could load
     rest = [path.name for path in found if path not in ours]
     if rest:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from zoo.hub.foreign import strict_json
+from zoo.hub.sentencepiece import Pieces, read_pieces
 
 Files = Mapping[str, bytes]
 Options = Mapping[str, Any]
@@ -105,6 +106,67 @@ def word_ends(files: Files, options: Options) -> Backend:
     return backend
 
 
+def t5_pieces(files: Files, options: Options) -> Backend:
+    """T5's: a unigram model's pieces, then sentinels <extra_id_0> … from the last id down (Raffel et al. 2020)."""
+    found = read_pieces(files[SPIECE], SPIECE)
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(whole(options, "extra_ids", 100)))]
+    backend = unigram([*found.scored, *((token, 0.0) for token in sentinels)], found.unk, found)
+    if found.charsmap:
+        backend.normalizer = normalizers.Precompiled(found.charsmap)
+    split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    backend.pre_tokenizer = pre_tokenizers.Sequence(split)
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in sentinels[::-1]])
+    return backend
+
+
+def pegasus_pieces(files: Files, options: Options) -> Backend:
+    """Pegasus': roles, masks and unused tokens before the pieces of a unigram model (Zhang et al. 2020)."""
+    found, offset = read_pieces(files[SPIECE], SPIECE), whole(options, "offset", 103)
+    ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
+    unused = [f"<unk_{i}>" for i in range(2, offset)]
+    scored = [*((t, 0.0) for t in ahead), *((t, -100.0) for t in unused), *found.scored[2:]]
+    backend = unigram(scored, found.unk + offset, found)
+    doubled = normalizers.Replace(Regex(" {2,}"), " ")
+    first = normalizers.Precompiled(found.charsmap) if found.charsmap else normalizers.Replace(Regex("\n"), " ")
+    backend.normalizer = normalizers.Sequence([first, doubled])
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in [*ahead, *unused]])
+    return backend
+
+
+def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend:
+    """Pieces by id, what stands for itself, and </s> behind each text.
+
+    Raises:
+        ValueError: there is no such token, or no place for the unknown one.
+    """
+    words = [word for word, _ in scored]
+    if "</s>" not in words or unk >= len(words):
+        raise ValueError(f"{SPIECE}: has no piece </s>, or none that stands for what is unknown")
+    backend = Backend(models.Unigram(scored, unk, byte_fallback=False))
+    backend.decoder = decoders.Metaspace(prepend_scheme="always")
+    backend.add_tokens([AddedToken(token, normalized=False) for token in found.user if token in words])
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in found.special if token in words])
+    backend.post_processor = TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", words.index("</s>"))]
+    )
+    return backend
+
+
+def whole(options: Options, name: str, default: int) -> int:
+    """A count in tokenizer_config.json.
+
+    Raises:
+        ValueError: it is none.
+    """
+    value = options.get(name, default)
+    if type(value) is not int or not 0 <= value <= MOST_EXTRA:
+        raise ValueError(f"tokenizer_config.json: {name} must be 0 to {MOST_EXTRA}, got {value!r:.80}")
+    return value
+
+
+SPIECE = "spiece.model"
+MOST_EXTRA = 10_000
 ENDING = "<|endoftext|>"
 BERT = Recipe(
     ("BertTokenizer", "BertTokenizerFast"),
@@ -121,3 +183,6 @@ GPT2 = Recipe(
 OPENAI_GPT = Recipe(
     ("OpenAIGPTTokenizer", "OpenAIGPTTokenizerFast"), ("vocab.json", "merges.txt"), {"unk_token": "<unk>"}, word_ends
 )
+SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
+T5 = Recipe(("T5Tokenizer", "T5TokenizerFast"), (SPIECE,), SEQ2SEQ, t5_pieces)
+PEGASUS = Recipe(("PegasusTokenizer", "PegasusTokenizerFast"), (SPIECE,), SEQ2SEQ, pegasus_pieces)

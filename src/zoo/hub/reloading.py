@@ -3,7 +3,9 @@
 Imports nothing of zoo, so that what it sees is what anyone sees who has the folder and transformers.
 """
 
+import base64
 import inspect
+import io
 import json
 import sys
 from contextlib import nullcontext
@@ -12,6 +14,7 @@ from typing import Any
 
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -33,7 +36,7 @@ class Unrounded(TorchFunctionMode):
 
 
 def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Logits by `<dtype>/<side of the padding>/<head>`, and a report of all else.
+    """A report, and logits by `<dtype>/<side of the padding>/<head>`, with the `pixels` of rows that are pictures.
 
     The report: class, loading faults, losses by dtype, ids of texts, ids generated greedily and with beams.
 
@@ -43,10 +46,11 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
             are), `texts`, `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams`
             (settings of a beam search).
     """
+    request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
     model, faults = auto.from_pretrained(folder, output_loading_info=True, dtype=torch.float32, local_files_only=True)
     model.eval()
-    logits: dict[str, Tensor] = {}
+    logits: dict[str, Tensor] = {} if request["pixels"] is None else {"pixels": request["pixels"].contiguous()}
     losses = {}
     for name, rounding in (("float32", nullcontext()), ("float64", Unrounded())):
         model.to(getattr(torch, name))  # float64 is exact for all that is stored in float32
@@ -54,19 +58,36 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
             said, losses[name] = run(model, request)
         logits |= {f"{name}/{key}": tensor for key, tensor in said.items()}
     with Unrounded():
-        greedy = generate(model, request["prompts"], {"num_beams": 1})
-        beams = generate(model, request["prompts"], request["beams"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        greedy = generate(model, request, {"num_beams": 1})
+        beams = generate(model, request, request["beams"])
     report = {
         "class": type(model).__name__,
         "faults": {name: sorted(map(str, found)) for name, found in faults.items() if found},
         "losses": losses,
-        "texts": dict(tokenizer(request["texts"])),
-        "pairs": dict(tokenizer(*map(list, zip(*request["pairs"], strict=True)))) if request["pairs"] else {},
         "greedy": greedy,
         "beams": beams,
+        **ids_of(folder, request),
     }
     return report, logits
+
+
+def pixels_of(folder: Path, rows: list[dict[str, Any]]) -> Tensor | None:
+    """The pictures of the rows as the folder's own processor gives them; None where rows are of tokens."""
+    if not rows[0]["picture"]:
+        return None
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+    files = [Image.open(io.BytesIO(base64.b64decode(row["picture"]))) for row in rows]
+    pixels: Tensor = processor(files, return_tensors="pt")["pixel_values"]
+    return pixels
+
+
+def ids_of(folder: Path, request: Request) -> dict[str, Any]:
+    """The ids of texts and pairs of texts; none where the folder has no tokenizer."""
+    if not request["texts"]:
+        return {"texts": {}, "pairs": {}}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    pairs = dict(tokenizer(*map(list, zip(*request["pairs"], strict=True)))) if request["pairs"] else {}
+    return {"texts": dict(tokenizer(request["texts"])), "pairs": pairs}
 
 
 @torch.no_grad()
@@ -88,10 +109,13 @@ def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
 
 def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     """All rows as one batch."""
-    rows, pad = request["rows"], request["pad"]
+    rows, pad, pixels = request["rows"], request["pad"], request["pixels"]
     both = bool(rows[0]["source"])
-    tokens, mask = batch([row["source" if both else "tokens"] for row in rows], pad, left)
-    given = {"input_ids": tokens, "attention_mask": mask}
+    if pixels is None:
+        tokens, mask = batch([row["source" if both else "tokens"] for row in rows], pad, left)
+        given = {"input_ids": tokens, "attention_mask": mask}
+    else:
+        given, both = {"pixel_values": pixels}, bool(request["prompts"])
     if request["segments"]:
         given["token_type_ids"] = batch([row["segments"] for row in rows], 0, left)[0]
     if both:
@@ -129,13 +153,15 @@ def to_the_right(scores: Tensor, lengths: list[int]) -> Tensor:
 
 
 @torch.no_grad()
-def generate(model: Any, prompts: list[dict[str, Any]], settings: dict[str, Any]) -> list[list[int]]:
+def generate(model: Any, request: Request, settings: dict[str, Any]) -> list[list[int]]:
     """What follows each prompt; prompts one by one, since some classes cannot pad on the left."""
     found = []
-    for prompt in prompts:
-        ids = torch.tensor([prompt["tokens"]])
-        mask = torch.ones_like(ids)
-        output = model.generate(ids, attention_mask=mask, do_sample=False, max_length=prompt["longest"], **settings)
+    for prompt in request["prompts"]:
+        ids, pixels = torch.tensor([prompt["tokens"]]), request["pixels"]
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        given = given if pixels is None else {"pixel_values": pixels[prompt["row"], None]}
+        limits = {"max_length": prompt["longest"], "max_new_tokens": None}
+        output = model.generate(**given, do_sample=False, **limits, **settings)
         found.append(output[0, prompt["skip"] :].tolist())
     return found
 

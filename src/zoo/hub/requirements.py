@@ -83,6 +83,7 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
     )
 
 
+SEGMENTS = "embeddings.segments"
 UNSCALED = Requirement("heads.language.scale", (False,))
 
 
@@ -91,6 +92,7 @@ def plain_language() -> tuple[Requirement, ...]:
     return Requirement("heads.language.bias", (False,)), UNSCALED
 
 
-def plain_embeddings(segments: int) -> tuple[Requirement, ...]:
-    """Token vectors as they are, with this many segment vectors."""
-    return Requirement("embeddings.scale", (False,)), Requirement("embeddings.segments", (segments,))
+def plain_embeddings(segments: bool = False) -> tuple[Requirement, ...]:
+    """Token vectors as they are, with segment vectors, however many, or without."""
+    none, some = Requirement(SEGMENTS, (0,)), Requirement(SEGMENTS, lambda facts: (facts[SEGMENTS][0] or 1,), "or more")
+    return Requirement("embeddings.scale", (False,)), some if segments else none

@@ -1,12 +1,17 @@
-"""Texts and rows that a model and its export must agree on."""
+"""Texts, pictures and rows that a model and its export must agree on."""
 
+import base64
+import io
 from dataclasses import dataclass
 
 import numpy as np
+from PIL import Image
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.hub.exportable import Exportable
 from zoo.hub.target import NativeClass
-from zoo.objectives.template import Template, overhead
+from zoo.objectives.example import Roles
+from zoo.objectives.template import Template, overhead, roles_of
 
 TEXTS = (
     "A small boy in a red shirt kicks a ball.",
@@ -25,36 +30,68 @@ ODD = (
     *"日本語 한국어 Ελλάδα Россия العربية हिन्दी ไทย ١٢٣ 🙂 👩\u200d👩\u200d👧".split(),
 )
 LINES = 1000
+LENGTHS = (11, 25, 30, 17, 3)  # of rows of ids, where there is no tokenizer that makes some of texts
+SIDES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
 LONGEST = 64  # tokens of a row: every kind of tensor acts, and large models stay affordable
 
 
 @dataclass(frozen=True)
 class Row:
-    """One document as ids: what the model reads, and what its encoder reads where it has both parts."""
+    """One document as ids: what the model reads, and what its encoder reads where it has both parts.
+
+    Args:
+        picture: a file of one, in base64, where the model reads pictures: instead of the source, or of the tokens.
+    """
 
     tokens: list[int]
     segments: list[int]
     source: list[int]
+    picture: str = ""
 
 
-def sample_rows(tokenizer: Tokenizer, chosen: NativeClass, longest: int, both: bool) -> list[Row]:
-    """Rows of different length: texts, pairs, and random ids up to `longest` places.
-
-    Args:
-        both: whether the model has an encoder and a decoder.
-    """
-    limit = min(longest, LONGEST)
-    texts = [text.tolist() for text in tokenizer.encode(TEXTS)]
-    random = np.random.default_rng(0).choice(tokenizer.roles.text, limit).tolist()
-    if both:
-        start, targets = tokenizer.roles.id("start"), [*texts[1:], texts[0], random]
-        sources = [lay_out(tokenizer, chosen.text, [ids], limit) for ids in [*texts, random]]
+def sample_rows(given: Exportable, chosen: NativeClass, longest: int) -> list[Row]:
+    """Rows of different length: texts, pairs, and random ids up to `longest` places; pictures where they are read."""
+    stream, limit = given.stream, min(longest, LONGEST)
+    files = pictures() if stream.image_size is not None else []
+    if not stream.has_text:
+        return [Row([0], [], [], file) for file in files]  # a picture is one place of its row
+    texts, roles = [*encode(given), random_ids(given.roles, limit, 0)], given.roles
+    if stream.source:
+        start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
+        if files:
+            return [Row([start, *ids][:limit], [], [], file) for file, ids in zip(files, targets, strict=True)]
+        sources = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
         return [Row([start, *ids][:limit], [], source.tokens) for source, ids in zip(sources, targets, strict=True)]
-    rows = [lay_out(tokenizer, chosen.text, [ids], limit) for ids in [*texts, random]]
+    rows = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
     if chosen.pair and limit >= overhead(chosen.pair):
-        pairs = [[ids.tolist() for ids in tokenizer.encode(pair)] for pair in PAIRS]
-        rows += [lay_out(tokenizer, chosen.pair, pair, limit) for pair in pairs]
+        numbers = [[TEXTS.index(text) for text in pair] for pair in PAIRS]
+        rows += [lay_out(roles, chosen.pair, [texts[i] for i in pair], limit) for pair in numbers]
     return rows
+
+
+def encode(given: Exportable) -> list[list[int]]:
+    """The ids of the sample texts; without a tokenizer, random ones."""
+    if given.tokenizer is None:
+        return [random_ids(given.roles, length, length) for length in LENGTHS]
+    return [ids.tolist() for ids in given.tokenizer.encode(TEXTS)]
+
+
+def random_ids(roles: Roles, length: int, seed: int) -> list[int]:
+    """Ids of no role."""
+    found: list[int] = np.random.default_rng(seed).choice(roles.text, length).tolist()
+    return found
+
+
+def pictures() -> list[str]:
+    """PNG files in base64, of different sizes and kinds of pixels: a slope of colours with noise."""
+    generator, found = np.random.default_rng(0), []
+    for mode, width, height in SIDES:
+        slope = np.linspace(0, 200, width)[None, :, None] * np.linspace(0.2, 1, height)[:, None, None]
+        pixels = (slope + generator.integers(0, 55, (height, width, 4))).astype(np.uint8)
+        file = io.BytesIO()
+        Image.fromarray(pixels).convert(mode).save(file, "PNG")
+        found.append(base64.b64encode(file.getvalue()).decode())
+    return found
 
 
 def lines(tokenizer: Tokenizer) -> list[str]:
@@ -74,11 +111,11 @@ def lines(tokenizer: Tokenizer) -> list[str]:
     return found
 
 
-def lay_out(tokenizer: Tokenizer, template: Template, texts: list[list[int]], limit: int) -> Row:
+def lay_out(roles: Roles, template: Template, texts: list[list[int]], limit: int) -> Row:
     """Ids in a template, each text cut to its share of what the limit leaves."""
     room = max(0, limit - overhead(template)) // len(texts)
     pieces = iter(texts)
-    known = {role: [tokenizer.vocabulary[token]] for role, token in tokenizer.role_tokens.items()}
-    parts = [next(pieces)[:room] if role is None else known.get(role, []) for role in template]
+    tokens_of = {role: [] if (token := getattr(roles, role)) is None else [token] for role in roles_of(template)}
+    parts = [next(pieces)[:room] if role is None else tokens_of[role] for role in template]
     segments = [int(place > 2) for place, part in enumerate(parts) for _ in part]
     return Row([token for part in parts for token in part], segments, [])

@@ -7,13 +7,11 @@ Labels, masks and answers are those of transformers' own classes: a label of -10
 places on either side. A cache is made where `use_cache=True` asks for it, as `generate` does.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
 import transformers
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationMixin
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -21,67 +19,19 @@ from transformers.modeling_outputs import (
     MaskedLMOutput,
     ModelOutput,
     NextSentencePredictorOutput,
-    Seq2SeqLMOutput,
     Seq2SeqModelOutput,
     SequenceClassifierOutput,
 )
-from transformers.utils.generic import can_return_tuple
 
+from zoo.hub.shell_bridge import Bridge, Writer, answer
 from zoo.hub.shell_cache import StateCache
 from zoo.hub.shell_config import ZooConfig
-from zoo.hub.shell_model import IGNORED, Shell, documents_of, loss_of
+from zoo.hub.shell_model import Shell, documents_of, loss_of
+from zoo.hub.shell_pictures import ZooForImageClassification, ZooForImageTextToText, ZooImageProcessor
 from zoo.hub.shell_target import MODEL_TYPE
-from zoo.models.parts import Encoder, Memory, Pass
+from zoo.models.parts import Pass
 
-F = TypeVar("F", bound=Callable[..., Any])
-# what tools hand on to every model, empty, and what no class here takes: positions follow from the mask
-FOREIGN = ("inputs_embeds", "decoder_inputs_embeds", "position_ids", "output_attentions", "output_hidden_states")
-ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
-
-
-def answer(forward: F) -> F:
-    """Let a forward pass give a tuple for `return_dict=False`, and refuse what is in `FOREIGN` by name."""
-    said = can_return_tuple(forward)
-
-    @wraps(forward)
-    def wrapped(self: nn.Module, *given: Any, **named: Any) -> Any:
-        values = {name: named.pop(name, None) for name in FOREIGN}
-        asked = [name for name, value in values.items() if value is not None and value is not False]
-        if asked:
-            raise ValueError(f"{type(self).__name__} takes no {' and no '.join(asked)}")
-        return said(self, *given, **named)
-
-    return wrapped  # type: ignore[return-value]
-
-
-class Reader(nn.Module):
-    """An encoder with the arguments and the answer that `generate` expects of one."""
-
-    main_input_name = "input_ids"
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-    @answer
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
-        memory = self.encoder(Pass(input_ids, documents_of(attention_mask, input_ids)))
-        return BaseModelOutput(last_hidden_state=memory.states)
-
-
-class Bridge(Shell):
-    """A shell that reads sources and writes targets, or reads rows, as its parts are."""
-
-    def get_encoder(self, modality: str | None = None) -> Reader:
-        encoder = self.inside.model.encoder
-        assert encoder is not None
-        return Reader(encoder)
-
-    def remember(self, read: Any, mask: Tensor | None) -> Memory:
-        """The memory, from an encoder's answer and the mask of its sources."""
-        encoder = self.inside.model.encoder
-        assert encoder is not None
-        return Memory(read[0], documents_of(mask, read[0]), encoder)
+ENCODER, DECODER = ("encoder",), ("decoder",)
 
 
 class ZooModel(Bridge):
@@ -90,16 +40,20 @@ class ZooModel(Bridge):
     @answer
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
+        pixel_values: Tensor | None = None,
     ) -> Any:
+        read_first = input_ids if pixel_values is None else pixel_values
+        if read_first is None:
+            raise ValueError(f"{type(self).__name__} needs {self.main_input_name}")
         if decoder_input_ids is None:
-            given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-            return BaseModelOutput(last_hidden_state=self.encode(given))
-        read = self.get_encoder()(input_ids, attention_mask)
+            mask = None if pixel_values is not None else documents_of(attention_mask, read_first)
+            return BaseModelOutput(last_hidden_state=self.encode(Pass(read_first, mask, token_type_ids)))
+        read = self.get_encoder()(*(x for x in (read_first, attention_mask) if x is not None))
         given = Pass(decoder_input_ids, documents_of(decoder_attention_mask, decoder_input_ids))
         states, _ = self.decode(given, self.remember(read, attention_mask))
         return Seq2SeqModelOutput(last_hidden_state=states, encoder_last_hidden_state=read[0])
@@ -130,10 +84,8 @@ class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
 
-class ZooForConditionalGeneration(Bridge, GenerationMixin):  # type: ignore[misc]
+class ZooForConditionalGeneration(Writer):
     """Scores of the next token of a target, given its source; labels are targets without their start token."""
-
-    carries, sides = ("language",), (BOTH,)
 
     @answer
     def forward(
@@ -148,32 +100,19 @@ class ZooForConditionalGeneration(Bridge, GenerationMixin):  # type: ignore[misc
         use_cache: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        if decoder_input_ids is None and labels is not None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        if decoder_input_ids is None:
-            raise ValueError("ZooForConditionalGeneration needs decoder_input_ids, or labels to make them of")
-        memory = None
-        if past_key_values is None:
-            encoder_outputs = encoder_outputs or self.get_encoder()(input_ids, attention_mask)
-            memory = self.remember(encoder_outputs, attention_mask)
-        given = Pass(decoder_input_ids, documents_of(decoder_attention_mask, decoder_input_ids))
-        states, cache = self.decode(given, memory, past_key_values, use_cache)
-        logits = self.score("language", states, given)
-        loss = loss_of((logits, labels), count=num_items_in_batch)
-        read = None if encoder_outputs is None else encoder_outputs[0]
-        return Seq2SeqLMOutput(loss=loss, logits=logits, past_key_values=cache, encoder_last_hidden_state=read)
-
-    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """The labels one place later, behind the start token; what does not count is padding."""
-        tokens = labels.new_full(labels.shape, self.config.decoder_start_token_id)
-        tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)
-        return tokens
+        source = {"input_ids": input_ids, "attention_mask": attention_mask}
+        target = (decoder_input_ids, decoder_attention_mask)
+        return self.write(source, target, encoder_outputs, past_key_values, labels, use_cache, num_items_in_batch)
 
 
-class ZooForMaskedLM(Shell):
-    """Scores of the tokens that were masked."""
+class Scorer(Shell):
+    """A shell with one head, whose labels are those of its places or rows.
 
-    carries, sides = ("masked_lm",), (ENCODER,)
+    Class attributes:
+        answers: what holds the loss and the logits.
+    """
+
+    answers: ClassVar[type[ModelOutput]]
 
     @answer
     def forward(
@@ -185,8 +124,26 @@ class ZooForMaskedLM(Shell):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        logits = self.score("masked_lm", self.encode(given), given)
-        return MaskedLMOutput(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
+        logits = self.score(self.carries[0], self.encode(given), given)
+        return self.answers(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
+
+
+class ZooForMaskedLM(Scorer):
+    """Scores of the tokens that were masked."""
+
+    carries, sides, answers = ("masked_lm",), (ENCODER,), MaskedLMOutput
+
+
+class ZooForNextSentencePrediction(Scorer):
+    """Scores of whether the second text follows the first (0: it does)."""
+
+    carries, sides, answers = ("next_sentence",), (ENCODER,), NextSentencePredictorOutput
+
+
+class ZooForSequenceClassification(Scorer):
+    """Scores of the classes of each row."""
+
+    carries, sides, answers = ("classification",), (ENCODER, DECODER), SequenceClassifierOutput
 
 
 @dataclass
@@ -220,45 +177,7 @@ class ZooForPreTraining(Shell):
         return PreTrainingOutput(loss=loss, prediction_logits=words, seq_relationship_logits=follows)
 
 
-class ZooForNextSentencePrediction(Shell):
-    """Scores of whether the second text follows the first (0: it does)."""
-
-    carries, sides = ("next_sentence",), (ENCODER,)
-
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
-        given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        logits = self.score("next_sentence", self.encode(given), given)
-        return NextSentencePredictorOutput(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
-
-
-class ZooForSequenceClassification(Shell):
-    """Scores of the classes of each row."""
-
-    carries, sides = ("classification",), (ENCODER, DECODER)
-
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
-        given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        logits = self.score("classification", self.encode(given), given)
-        return SequenceClassifierOutput(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
-
-
-AUTO = {
+AUTO: dict[str, type[Shell]] = {
     "AutoModel": ZooModel,
     "AutoModelForCausalLM": ZooForCausalLM,
     "AutoModelForSeq2SeqLM": ZooForConditionalGeneration,
@@ -266,7 +185,10 @@ AUTO = {
     "AutoModelForPreTraining": ZooForPreTraining,
     "AutoModelForNextSentencePrediction": ZooForNextSentencePrediction,
     "AutoModelForSequenceClassification": ZooForSequenceClassification,
+    "AutoModelForImageClassification": ZooForImageClassification,
+    "AutoModelForImageTextToText": ZooForImageTextToText,
 }
 transformers.AutoConfig.register(MODEL_TYPE, ZooConfig)
 for name, known in AUTO.items():
     getattr(transformers, name).register(ZooConfig, known)
+transformers.AutoImageProcessor.register(ZooConfig, slow_image_processor_class=ZooImageProcessor)

@@ -49,6 +49,13 @@ class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
         return size
 
     @property
+    def image_size(self) -> int | None:
+        """Side of the pictures that it reads; None: it reads tokens."""
+        encoder = self.model_settings.encoder
+        size: int | None = getattr(encoder and encoder.settings, "image_size", None)
+        return size
+
+    @property
     def hidden_size(self) -> int:
         width: int = self.stream.d_model
         return width

@@ -50,6 +50,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         model = Model(settings)
         self.inside = Inside(model)
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
+        if model.encoder is not None and model.encoder.image_size is not None:
+            self.main_input_name = "pixel_values"
         for part in self.parts:
             # `generate` asks it of whatever is called `encoder`
             setattr(part, "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
@@ -124,7 +126,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     def get_input_embeddings(self) -> nn.Module:
         embeddings = self.inside.model.stream.embeddings
-        assert embeddings is not None
+        if embeddings is None:
+            raise NotImplementedError(f"{type(self).__name__} has no token vectors: it reads pictures")
         return embeddings.tokens
 
     def get_output_embeddings(self) -> None:

@@ -1,9 +1,10 @@
-"""The target `zoo`: any model that reads tokens, in zoo's own classes; settings, not a recipe, say what it is.
+"""The target `zoo`: any model, in zoo's own classes; settings, not a recipe, say what it is.
 
 Needs no transformers; the classes themselves are in `shell.py`.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from zoo.hub.foreign import Foreign, Json
@@ -13,11 +14,13 @@ from zoo.hub.target import NativeClass, Target, articles, listed
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads import heads
 from zoo.models.model import Model
+from zoo.models.parts import PartChoice
 from zoo.models.settings import ModelSettings, dump_settings, parse_settings
 from zoo.objectives.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
 
 MODEL_TYPE = "zoo"
 MODULE = "zoo.hub.shell"  # transformers knows the classes once it is imported
+PROCESSOR = "ZooImageProcessor"
 SETTINGS = "settings"  # the key of config.json
 LANGUAGE = NativeClass(
     name="ZooForCausalLM",
@@ -70,10 +73,22 @@ CLASSIFICATION = NativeClass(
     pair=ENCODED_PAIR,
     pipeline="text-classification",
 )
-CLASSES = {  # by the parts of the model, in the order in which they are tried
-    ("decoder",): (LANGUAGE, dataclasses.replace(CLASSIFICATION, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR)),
-    ("encoder", "decoder"): (TRANSLATION,),
-    ("encoder",): (PRETRAINING, MASKED_LM, NEXT_SENTENCE, CLASSIFICATION),
+CAPTIONING = dataclasses.replace(
+    TRANSLATION, name="ZooForImageTextToText", auto="AutoModelForImageTextToText", pipeline="image-to-text"
+)
+PICTURES = NativeClass(
+    name="ZooForImageClassification",
+    auto="AutoModelForImageClassification",
+    heads={"classification": "logits"},
+    text=(),
+    pipeline="image-classification",
+)
+CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
+    (("decoder",), ()): (LANGUAGE, dataclasses.replace(CLASSIFICATION, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR)),
+    (("encoder", "decoder"), ()): (TRANSLATION,),
+    (("encoder",), ()): (PRETRAINING, MASKED_LM, NEXT_SENTENCE, CLASSIFICATION),
+    (("decoder",), ("encoder",)): (CAPTIONING,),
+    ((), ("encoder",)): (PICTURES,),
 }
 ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
 FAMILY = "zoo's own"
@@ -83,15 +98,15 @@ def target_of(settings: ModelSettings) -> Target:
     """The target that one model fits: its tensors under their own names, its settings as they are.
 
     Raises:
-        ValueError: no class has its first head, or a part of it reads no tokens.
+        ValueError: no class has its first head.
     """
-    chosen = class_of(settings)
+    sizes = {side: size for side, part in settings.parts.items() if (size := image_size(part)) is not None}
+    readers = tuple(side for side in settings.parts if side not in sizes)
+    chosen = class_of(settings, CLASSES.get((readers, tuple(sizes)), ()))
     kept = dataclasses.replace(settings, heads=tuple(head for head in settings.heads if head.name in chosen.heads))
     model, both = on_meta(kept), len(kept.parts) > 1
-    for side, part in (("encoder", model.encoder), ("decoder", model.decoder)):
-        if part is not None and part.embeddings is None:
-            raise ValueError(f"{side}.kind is {kept.parts[side].kind}, which reads no tokens; {FAMILY} classes do")
     body, head = renames(model)
+    roles = {**ROLES, "decoder_start_token_id": "start"} if both else ROLES
     return Target(
         name=MODEL_TYPE,
         model_type=MODEL_TYPE,
@@ -100,21 +115,26 @@ def target_of(settings: ModelSettings) -> Target:
         requirements=(),
         keys=(),
         constants={SETTINGS: plain_settings(kept), "is_encoder_decoder": both},
-        roles={**ROLES, "decoder_start_token_id": "start"} if both else ROLES,
+        roles=roles if readers else {},
         renames=body,
         classes=(dataclasses.replace(chosen, renames=head),),
         lenient=(SETTINGS,),  # a file may say them shorter
-        longest=f"{[*kept.parts][0]}.max_length",
-        segments=kept.embeddings.segments > 0 and not both,
+        longest=f"{readers[0]}.max_length" if readers else "",
         imports=MODULE,
         counts_positions=True,
+        pictures={"image_processor_type": PROCESSOR, "image_size": next(iter(sizes.values()))} if sizes else {},
     )
 
 
-def class_of(settings: ModelSettings) -> NativeClass:
-    """The first class for the model's parts that carries its first head and has no head that the model lacks."""
+def image_size(part: PartChoice) -> int | None:
+    """Side of the pictures that a part reads; None: it reads tokens."""
+    size: int | None = getattr(part.settings, "image_size", None)
+    return size
+
+
+def class_of(settings: ModelSettings, classes: Sequence[NativeClass]) -> NativeClass:
+    """The first class that carries the model's first head and has no head that the model lacks."""
     names = [head.name for head in settings.heads]
-    classes = CLASSES.get(tuple(settings.parts), ())
     for known in classes:
         if names[0] in known.heads and set(known.heads) <= set(names):
             return known

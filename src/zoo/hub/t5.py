@@ -8,6 +8,7 @@ Source: Raffel et al. 2020, arXiv:1910.10683; transformers' `models/t5`.
 
 from typing import Any
 
+from zoo.hub.recipes import T5
 from zoo.hub.renaming import Rename, same
 from zoo.hub.requirements import as_in, both
 from zoo.hub.target import Config, Copy, NativeClass, Requirement, Target, first, key
@@ -167,5 +168,6 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

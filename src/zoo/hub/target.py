@@ -197,7 +197,6 @@ class Target:
         tables: their tensors that follow from settings alone; importing passes them over.
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
-        segments: whether pairs are told apart by token types.
         prefix: of the names of tensors, which files of their headless class leave out.
         copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
         demands: key -> the values with which a config.json is this family, where export does not write the key.
@@ -205,6 +204,7 @@ class Target:
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
         imports: the module that a program imports before transformers knows the classes; empty: they are its own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
+        pictures: how its processor reads pictures, as preprocessor_config.json says it; empty: it reads none.
     """
 
     name: str
@@ -219,7 +219,6 @@ class Target:
     longest: str
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
-    segments: bool = False
     prefix: str = ""
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
@@ -228,6 +227,7 @@ class Target:
     recipe: Recipe | None = None
     imports: str = ""
     counts_positions: bool = False
+    pictures: Mapping[str, Any] = field(default_factory=dict)
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
         """The first class that carries the model's first head and has no head that the model lacks."""

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.hub.target import NativeClass, Target
+from zoo.hub.target import NativeClass
 from zoo.objectives.template import Template, roles_of
 
 # their names of special tokens; [CLS] is our start, both [SEP] are our separator
@@ -22,22 +22,27 @@ THEIR_ROLES = {
 }
 
 
-def tokenizer_files(tokenizer: Tokenizer, target: Target, chosen: NativeClass, longest: int) -> dict[str, bytes]:
-    """The contents of the tokenizer's files, by name."""
+def tokenizer_files(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, bytes]:
+    """The contents of the tokenizer's files, by name.
+
+    Args:
+        segments: whether pairs are told apart by token types.
+        longest: the most tokens of a text.
+    """
     return {
-        "tokenizer.json": with_template(tokenizer, target, chosen).to_str(pretty=True).encode(),
-        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, target, chosen, longest)),
+        "tokenizer.json": with_template(tokenizer, segments, chosen).to_str(pretty=True).encode(),
+        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, segments, chosen, longest)),
     }
 
 
-def with_template(tokenizer: Tokenizer, target: Target, chosen: NativeClass) -> Backend:
+def with_template(tokenizer: Tokenizer, segments: bool, chosen: NativeClass) -> Backend:
     """The tokenizer, writing special tokens where the objective's examples have them."""
     backend = Backend.from_str(tokenizer.backend.to_str())
     pair = chosen.pair or (*chosen.text, None)
     roles = [role for role in roles_of((*chosen.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
-        single=spell(tokenizer, chosen.text, target.segments),
-        pair=spell(tokenizer, pair, target.segments),
+        single=spell(tokenizer, chosen.text, segments),
+        pair=spell(tokenizer, pair, segments),
         special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
     )
     return backend
@@ -53,9 +58,9 @@ def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]
     return [f"{name}:{int(segments and place > 2)}" for place, name in enumerate(names) if name is not None]
 
 
-def tokenizer_config(tokenizer: Tokenizer, target: Target, chosen: NativeClass, longest: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, Any]:
     """How AutoTokenizer wraps tokenizer.json."""
-    inputs = ["input_ids", *(["token_type_ids"] if target.segments else []), "attention_mask"]
+    inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
     tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
     return {
         # the name that every version knows, and the only one whose class takes tokenizer.json as it is

@@ -8,6 +8,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
+from zoo.data.charsmap import check_charsmaps
 from zoo.data.patterns import check_patterns
 from zoo.data.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.hub.foreign import Foreign, Json, strict_json
@@ -16,6 +17,7 @@ from zoo.hub.tokenizer_files import THEIR_ROLES
 from zoo.objectives.example import ROLES
 from zoo.objectives.template import Template
 
+UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
 OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 Tokens = dict[str, str]
 
@@ -44,7 +46,9 @@ def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | s
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
-        check_patterns(strict_json(content, place), place)
+        spec = strict_json(content, place)
+        check_patterns(spec, place)
+        check_charsmaps(spec, place)
         try:
             return Backend.from_str(content.decode())
         except Exception as error:  # the library raises plain Exception for any malformed file
@@ -52,7 +56,8 @@ def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | s
     recipe = target.recipe
     wanted = f"no {BACKEND_FILE}" + (f" and no {' and '.join(recipe.files)}" if recipe else "")
     if recipe is None or not all(foreign.has(name) for name in recipe.files):
-        return wanted
+        unread = ", ".join(name for name in UNREAD if foreign.has(name))
+        return f"{wanted}; zoo does not read {unread}" if unread else wanted
     named = options.get("tokenizer_class")
     if named is not None and named not in recipe.class_names:
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"

@@ -18,7 +18,8 @@ def exportable(saved: SavedRun, address: str = ADDRESS) -> Exportable:
     loaded = load_run(saved)
     return Exportable(
         model=loaded.model,
-        tokenizer=loaded.tokenizer,
+        tokenizer=loaded.given_tokenizer,
+        special=loaded.special,
         heads=loaded.mixture.heads,
         labels=loaded.task.labels or (),
         generate=loaded.task.generate,

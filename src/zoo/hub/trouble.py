@@ -17,7 +17,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 SHOWN = 300  # characters of what a server says
 PASSING = {408, 429, 500, 502, 503, 504}
-NETWORK = HfHubHTTPError.__mro__[1]  # the HTTP library's own base, whichever library it is
+NETWORK = (HfHubHTTPError.__mro__[1], TimeoutError)  # the first: the HTTP library's own base, whichever library it is
 MEANINGS = {
     400: "the request was refused",
     401: "the token was not accepted; log in again with `hf auth login`, or set HF_TOKEN",

@@ -20,6 +20,7 @@ from zoo.hub.comparing import (
     compare_generated,
     compare_logits,
     compare_losses,
+    compare_pictures,
     compare_texts,
     score,
     scores_documents,
@@ -49,6 +50,7 @@ class Check:
         differences, losses: by dtype, the largest difference of two logits, and that of the losses.
         rows, texts, generated: how many rows of logits, tokenized texts and generated texts were compared.
         left: whether rows padded on the left were among them.
+        pictures: how many pictures were brought to the model's size by both.
     """
 
     class_name: str
@@ -58,6 +60,15 @@ class Check:
     texts: int
     generated: int
     left: bool
+    pictures: int = 0
+
+    @property
+    def same(self) -> str:
+        """What was found to be the same, in words."""
+        pixels = f"the pixels of {self.pictures} pictures" * bool(self.pictures)
+        ids = f"the ids of {self.texts} texts" * bool(self.texts)
+        written = f"{self.generated} texts generated greedily and with beams" * bool(self.generated)
+        return " and ".join(filter(None, (pixels, ids, written)))
 
 
 def reload_apart(
@@ -89,50 +100,61 @@ def verify(folder: Path, given: Exportable, target: Target, chosen: NativeClass,
         RuntimeError: something differs; the message says what, where and by how much.
     """
     model = copy.deepcopy(given.model).cpu().float().eval()
-    both = len(target.sides) > 1
-    room = min(part.settings.max_length for part in given.settings.parts.values())
-    rows = sample_rows(given.tokenizer, chosen, room, both)
-    texts, pairs = lines(given.tokenizer), list(PAIRS) if chosen.pair else []
-    prompts = [prompt_of(row, room, both) for row in rows[:PROMPTS]] if chosen.generates else []
+    room = min((part.max_length for part in given.readers.values()), default=1)
+    rows = sample_rows(given, chosen, room)
+    texts = [] if given.tokenizer is None else lines(given.tokenizer)
+    pairs = list(PAIRS) if chosen.pair and texts else []
+    prompts = [prompt_of(row, i, room, given.stream.source) for i, row in enumerate(rows[:PROMPTS])]
+    prompts = prompts if chosen.generates else []
     documents = {head: scores_documents(model, head) for head in chosen.heads}
     labels = [labels_of(row, i, chosen, documents) for i, row in enumerate(rows)]
-    request = {
-        "imports": target.imports,
-        "auto": chosen.auto,
-        "pad": given.tokenizer.roles.pad,
-        "rows": [asdict(row) | {"labels": given} for row, given in zip(rows, labels, strict=True)],
-        "segments": target.segments,
-        "outputs": dict(chosen.heads),
-        # the first place of a row that is padded on the left is none of its document
-        "left": [head for head in chosen.heads if not (documents[head] and model.stream.pooled)],
-        "relative": target.counts_positions or has_relative_positions(given, target),
+    request = request_of(given, target, chosen) | {
+        "rows": [asdict(row) | {"labels": label} for row, label in zip(rows, labels, strict=True)],
         "texts": texts,
         "pairs": pairs,
         "prompts": prompts,
-        "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != chosen.name:
         raise RuntimeError(f"transformers loads a {report['class']} (wanted: {chosen.name}) with {report['faults']}")
+    pixels = compare_pictures(rows, given.stream.image_size, logits.pop("pixels", None))
     differences, losses = {}, {}
     for dtype in TOLERANCES:
-        ours = score(model.to(getattr(torch, dtype)), rows)
+        ours = score(model.to(getattr(torch, dtype)), rows, pixels)
         theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
         differences[dtype] = compare_logits(dtype, ours, theirs, rows)
         losses[dtype] = compare_losses(dtype, ours, labels, chosen, report["losses"][dtype])
-    compare_texts(given, target, chosen, [(text,) for text in texts], report["texts"])
-    compare_texts(given, target, chosen, pairs, report["pairs"])
+    if given.tokenizer is not None:
+        compare_texts(given.tokenizer, given.segments, chosen, [(text,) for text in texts], report["texts"])
+        compare_texts(given.tokenizer, given.segments, chosen, pairs, report["pairs"])
     for search, beams in (("greedy", 1), ("beams", BEAMS)):
         settings = GenerateSettings(max_new_tokens=NEW_TOKENS, beams=beams)
-        compare_generated(model, given, prompts, report[search], settings)
+        compare_generated(model, given.roles, prompts, report[search], settings, pixels)
     left = any(name.startswith("float64/left/") for name in logits)
-    return Check(chosen.name, differences, losses, len(rows), len(texts) + len(pairs), 2 * len(prompts), left)
+    count = 0 if pixels is None else len(pixels)
+    return Check(chosen.name, differences, losses, len(rows), len(texts) + len(pairs), 2 * len(prompts), left, count)
+
+
+def request_of(given: Exportable, target: Target, chosen: NativeClass) -> dict[str, Any]:
+    """What `reloading.py` must know of the class and of the model, beside what it is compared on."""
+    pooled = given.model.stream.pooled
+    return {
+        "imports": target.imports,
+        "auto": chosen.auto,
+        "pad": given.roles.pad,
+        "segments": given.segments,
+        "outputs": dict(chosen.heads),
+        # the first place of a row that is padded on the left is none of its document
+        "left": [head for head in chosen.heads if not (scores_documents(given.model, head) and pooled)],
+        "relative": target.counts_positions or has_relative_positions(given, target),
+        "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
+    }
 
 
 def has_relative_positions(given: Exportable, target: Target) -> bool:
     """Whether no position is added to the input: then only distances count."""
     facts = facts_of(given.settings)
-    return not any(positions[name].embeds for side in target.sides for name in facts[f"{side}.position"])
+    return not any(positions[name].embeds for side in target.sides for name in facts.get(f"{side}.position", ()))
 
 
 def labels_of(row: Row, number: int, chosen: NativeClass, documents: dict[str, bool]) -> dict[str, Any]:
@@ -140,9 +162,10 @@ def labels_of(row: Row, number: int, chosen: NativeClass, documents: dict[str, b
     return {chosen.labels.get(head, "labels"): number % 2 if documents[head] else row.tokens for head in chosen.heads}
 
 
-def prompt_of(row: Row, room: int, both: bool) -> dict[str, Any]:
-    """What generating starts from: the beginning of a row, or a whole source."""
+def prompt_of(row: Row, number: int, room: int, both: bool) -> dict[str, Any]:
+    """What generating starts from: the beginning of a row, or a whole source, which may be the row's picture."""
     if both:
-        return {"tokens": row.source, "longest": min(NEW_TOKENS + 1, room), "skip": 1}
+        return {"row": number, "tokens": row.source, "longest": min(NEW_TOKENS + 1, room), "skip": 1}
     beginning = row.tokens[: max(1, room // 2)][:8]
-    return {"tokens": beginning, "longest": min(NEW_TOKENS + len(beginning), room), "skip": len(beginning)}
+    longest = min(NEW_TOKENS + len(beginning), room)
+    return {"row": number, "tokens": beginning, "longest": longest, "skip": len(beginning)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from zoo.data.task import Task, read_task
-from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
@@ -25,12 +25,14 @@ class Loaded:
 
     Args:
         given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
+        special: the roles of a model that was imported without one.
     """
 
     model: Model
     given_tokenizer: Tokenizer | None
     task: Task
     mixture: Mixture
+    special: Roles = NO_ROLES
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -70,7 +72,8 @@ def stream_of(model: Model) -> Stream:
     embeddings = model.stream.embeddings
     both = model.encoder is not None and model.decoder is not None
     size = None if model.encoder is None else model.encoder.image_size
-    return Stream(model.stream.causal, both, embeddings is not None and embeddings.segments is not None, size)
+    segments = embeddings is not None and model.settings.embeddings.segments > 1
+    return Stream(model.stream.causal, both, segments, size)
 
 
 def load_run(saved: SavedRun) -> Loaded:
@@ -84,11 +87,13 @@ def load_run(saved: SavedRun) -> Loaded:
     model = Model(settings)
     load_tensors(model, weights)
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
-    tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder)) if saved.tokenizer else None
+    place = str(saved.folder)
+    tokenizer = Tokenizer.from_files(saved.tokenizer, place) if BACKEND_FILE in saved.tokenizer else None
     if tokenizer is not None and tokenizer.vocab_size > settings.vocab_size:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
-    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+    special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
+    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective), special)
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

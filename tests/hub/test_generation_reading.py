@@ -1,0 +1,78 @@
+"""How a stranger's model generates is carried over as far as zoo can, and the rest is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.hub.config_files import generation_file
+from zoo.hub.exportable import Exportable
+from zoo.hub.foreign import Foreign
+from zoo.hub.generation_reading import Generation, read_generation
+from zoo.hub.targets import targets
+
+READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("t5", {"num_beams": 4, "length_penalty": 2.0, "max_length": 200}, {"beams": 4, "length_penalty": 2.0}),
+    ("t5", {"max_length": 200}, {"max_new_tokens": 199}),
+    ("t5", {"max_length": 200, "max_new_tokens": 30, "num_beams": 1}, {"max_new_tokens": 30}),
+    ("llama", {"do_sample": True, "temperature": 0.6, "top_p": 0.9}, {"temperature": 0.6, "top_k": 50, "top_p": 0.9}),
+    ("llama", {"do_sample": True, "top_k": 0, "top_p": 1.0}, {"temperature": 1.0}),
+    ("llama", {"do_sample": False, "temperature": 0.6, "top_k": 20}, {}),
+]
+
+
+def read(folder: Path, name: str, said: dict[str, Any], config: dict[str, Any] | None = None) -> Generation:
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    return read_generation(Foreign(folder), config or {}, targets[name], True, 100)
+
+
+@pytest.mark.parametrize(("name", "said", "wanted"), READ)
+def test_what_zoo_knows_is_said_as_a_task_says_it(
+    tmp_path: Path, name: str, said: dict[str, Any], wanted: dict[str, Any]
+):
+    found = read(tmp_path, name, said)
+    assert wanted.items() <= found.settings.items() and not found.left_out
+    assert found.settings.keys() - wanted.keys() <= {"max_new_tokens"}
+
+
+def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
+    said = {"bad_words_ids": [[9]], "forced_eos_token_id": 0, "repetition_penalty": 1.0, "no_repeat_ngram_size": 3}
+    assert set(read(tmp_path, "marian", said).left_out) == {
+        "bad_words_ids", "forced_eos_token_id", "no_repeat_ngram_size"
+    }  # fmt: skip
+    assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but the first)",)
+    assert read(tmp_path, "marian", {"num_beams": 2, "do_sample": True}).left_out == ("do_sample (with beams)",)
+    assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
+
+
+def test_older_folders_say_it_in_their_config(tmp_path: Path):
+    found = read_generation(Foreign(tmp_path), {"num_beams": 6, "max_length": 512}, targets["marian"], True, 100)
+    assert found.settings == {"beams": 6, "max_new_tokens": 511}
+
+
+def test_special_tokens_are_known_by_their_ids(tmp_path: Path):
+    config = {"pad_token_id": 58, "eos_token_id": [0, 3], "decoder_start_token_id": 58, "bos_token_id": 400}
+    assert read(tmp_path, "marian", {}, config).special == {"pad": 58, "end": 0, "start": 58}
+    assert read(tmp_path, "gpt2", {}, {"eos_token_id": 7}).special == {"pad": 7, "end": 7, "start": 7}
+    assert read(tmp_path, "t5", {}).special == {"pad": 0, "start": 0}
+
+
+WRONG = [
+    ({"num_beams": "four"}, "generation_config.json.beams: expected a whole number, got 'four'"),
+    ({"num_beams": 10**9}, "num_beams is 1000000000; more than 256 are refused"),
+    ({"max_length": []}, "max_new_tokens: expected a whole number"),
+    ({"do_sample": True, "temperature": -1.0}, "temperature: expected a number at least 0"),
+]
+
+
+@pytest.mark.parametrize(("said", "words"), WRONG)
+def test_values_that_cannot_be_are_refused(tmp_path: Path, said: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path, "t5", said)
+
+
+def test_what_was_read_is_written_again(build: Any, tmp_path: Path):
+    said = {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 20}
+    given: Exportable = build("t5-nano", generate=read(tmp_path, "t5", said).settings)
+    assert said.items() <= generation_file(given, targets["t5"]).items()

@@ -1,0 +1,146 @@
+"""Sentencepiece models of T5 and Pegasus make the ids that transformers' classes make of the same pieces."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers, trainers
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.hub.foreign import Foreign
+from zoo.hub.samples import ODD, TEXTS
+from zoo.hub.sentencepiece import CONTROL, USER_DEFINED, read_pieces
+from zoo.hub.targets import targets
+from zoo.hub.tokenizer_reading import read_tokenizer
+
+LINES = [*TEXTS, " ".join(ODD), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
+Piece = tuple[str, float, int]
+
+
+def number(value: int) -> bytes:
+    head = bytes([value & 127 | (128 if value > 127 else 0)])
+    return head + (number(value >> 7) if value > 127 else b"")
+
+
+def message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A protobuf message of whole numbers and bytes."""
+    parts = [
+        number(key << 3 | (0 if isinstance(value, int) else 2))
+        + (number(value) if isinstance(value, int) else number(len(value)) + value)
+        for key, value in fields
+    ]
+    return b"".join(parts)
+
+
+def model(pieces: list[Piece], **trainer: int) -> bytes:
+    """A sentencepiece model file."""
+    numbers = {"model_type": 3, "byte_fallback": 35, "unk_id": 40, "vocab_size": 4}
+    said = [(numbers[name], value) for name, value in {"model_type": 1, "unk_id": 2, **trainer}.items()]
+    listed = [
+        message((1, word.encode()), (3, kind))[: -len(message((3, kind)))]
+        + number(2 << 3 | 5) + struct.pack("<f", score) + message((3, kind))
+        for word, score, kind in pieces
+    ]  # fmt: skip
+    return message(*((1, piece) for piece in listed), (2, message(*said)), (3, message((1, b"identity"))))
+
+
+@pytest.fixture(scope="module")
+def pieces() -> list[Piece]:
+    """The pieces of a small unigram model, with T5's three special ones first."""
+    made = Backend(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.train_from_iterator(
+        [*TEXTS, *TEXTS], trainers.UnigramTrainer(vocab_size=160, show_progress=False, unk_token="<unk>")
+    )
+    scored = json.loads(made.to_str())["model"]["vocab"]
+    special = [("<pad>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), ("<unk>", 0.0, 2)]
+    return [*special, *((word, score, 1) for word, score in scored if word != "<unk>"), ("@user", 0.0, USER_DEFINED)]
+
+
+def ours(folder: Path, name: str, pieces: list[Piece], **options: Any) -> Tokenizer:
+    (folder / "spiece.model").write_bytes(model(pieces))
+    (folder / "tokenizer_config.json").write_text(json.dumps(options))
+    found = read_tokenizer(Foreign(folder), {"decoder_start_token_id": 0}, targets[name], targets[name].classes[0])
+    assert isinstance(found, Tokenizer), found
+    return found
+
+
+def same(tokenizer: Tokenizer, theirs: Any) -> None:
+    for line in LINES:
+        assert tokenizer.backend.encode(line).ids == theirs(line)["input_ids"], line
+
+
+def test_t5s_pieces_and_sentinels_have_their_ids(tmp_path: Path, pieces: list[Piece]):
+    scored = [(word, struct.unpack("<f", struct.pack("<f", score))[0]) for word, score, _ in pieces]
+    sentinels = [(f"<extra_id_{i}>", 0.0) for i in reversed(range(100))]
+    theirs = transformers.T5Tokenizer(vocab=[*scored, *sentinels])
+    tokenizer = ours(tmp_path, "t5", pieces, tokenizer_class="T5Tokenizer")
+    same(tokenizer, theirs)
+    assert tokenizer.vocabulary["<extra_id_0>"] == len(pieces) + 99 and tokenizer.vocab_size == len(theirs)
+    assert (tokenizer.roles.pad, tokenizer.roles.end, tokenizer.roles.start) == (0, 1, 0)
+    text = "A small boy kicks a ball."
+    assert tokenizer.decode(tokenizer.encode([text])[0]) == text
+    assert ours(tmp_path, "t5", pieces, extra_ids=3).vocab_size == len(pieces) + 3
+
+
+def test_pegasus_has_its_roles_and_unused_tokens_before_the_pieces(tmp_path: Path, pieces: list[Piece]):
+    scored = [(word, struct.unpack("<f", struct.pack("<f", score))[0]) for word, score, _ in pieces]
+    ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
+    unused = [(f"<unk_{i}>", -100.0) for i in range(2, 103)]
+    theirs = transformers.PegasusTokenizer(vocab=[*((t, 0.0) for t in ahead), *unused, *scored[2:]])
+    tokenizer = ours(tmp_path, "pegasus", pieces)
+    same(tokenizer, theirs)
+    assert tokenizer.vocabulary["<unk>"] == 105 and (tokenizer.roles.pad, tokenizer.roles.end) == (0, 1)
+
+
+def test_every_end_that_is_cut_off_is_refused_or_lacks_pieces_only(pieces: list[Piece]):
+    content = model(pieces[:6])
+    assert [word for word, _ in read_pieces(content, "spiece.model").scored] == [word for word, *_ in pieces[:6]]
+    whole = 0
+    for cut in range(len(content)):
+        try:
+            whole += len(read_pieces(content[:cut], "spiece.model").scored) < 6
+        except ValueError as error:
+            assert "spiece.model: " in str(error) or "codec" in str(error)
+    assert whole < 10
+
+
+WRONG = [
+    (model([("a", 0.0, 1)], model_type=2, unk_id=0), "is no unigram model"),
+    (model([("a", 0.0, 1)], byte_fallback=1, unk_id=0), "is no unigram model"),
+    (model([("a", float("nan"), 1)], unk_id=0), "the score of piece 0 is no number"),
+    (model([("a", 0.0, 1)], unk_id=7), "has 1 pieces, and none numbered 7, the"),
+    (b"not a model at all", "is no sentencepiece model"),
+    (b"\xff" * 40, "is no sentencepiece model"),
+    (b"", "has 0 pieces"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), WRONG)
+def test_other_models_and_damaged_ones_are_refused(tmp_path: Path, content: bytes, words: str):
+    (tmp_path / "spiece.model").write_bytes(content)
+    with pytest.raises(ValueError, match=f"spiece.model: .*{words}"):
+        read_tokenizer(Foreign(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
+
+
+def test_a_map_of_characters_that_is_none_is_refused(tmp_path: Path, pieces: list[Piece]):
+    for charsmap in (b"\x01", b"\xff" * 30, struct.pack("<I", 4) + b"\x00" * 8, struct.pack("<I", 10**9) + b"\x00" * 8):
+        content = model(pieces) + message((3, message((2, charsmap))))
+        (tmp_path / "spiece.model").write_bytes(content)
+        try:
+            found = read_tokenizer(Foreign(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
+        except ValueError as error:
+            assert str(tmp_path) in str(error)
+        else:
+            assert isinstance(found, Tokenizer) and len(found.encode(["a b"])) == 1
+
+
+def test_a_folder_with_a_model_for_each_side_says_what_is_not_read(tmp_path: Path):
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        (tmp_path / name).write_bytes(b"")
+    reason = read_tokenizer(Foreign(tmp_path), {}, targets["marian"], targets["marian"].classes[0])
+    assert reason == "no tokenizer.json; zoo does not read source.spm, target.spm"
