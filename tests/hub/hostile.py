@@ -4,6 +4,7 @@ A change takes the folder (a copy of the benign one) and a place outside of it w
 every command with a ValueError whose words are given; `INERT` ones are used as if the change were not there.
 """
 
+import base64
 import json
 import os
 import pickle
@@ -167,6 +168,8 @@ def splitting(pattern: str) -> Change:
 
 CODE = f"{TOUCH}\n"
 DEEP = "[" * 100_000
+# a trie of one unit, which leads beyond it at the first letter of any text
+CHARSMAP = base64.b64encode(struct.pack("<II", 4, 5000 << 10) + b"x\0").decode()
 INERT: dict[str, Change] = {
     "auto_map": after(config(auto_map={"AutoModel": "modeling.Bad"}), put("modeling.py", CODE)),
     "auto_map_elsewhere": config(auto_map={"AutoConfig": "evil/repository--configuration.Bad"}),
@@ -194,6 +197,9 @@ INERT: dict[str, Change] = {
     "yaml_label": config(id2label={"0": "---\ttags".replace("\t", " "), "1": "!!python/object:os.system"}),
     "card": put("README.md", "---\nlicense: [javascript:alert(1)]\n---\n<script src='http://evil'></script>"),
     "environment": put(".env", "HF_TOKEN=canary"),
+    "preprocessor": put("preprocessor_config.json", '{"image_processor_type": "../x", "auto_map": {"A": "b.C"}}'),
+    "generation": put("generation_config.json", '{"custom_generate": "evil/repository", "eos_token_id": [999999, -1]}'),
+    "generate_code": put("custom_generate/generate.py", CODE),
     "broken_link_beside": link("tf_model.h5", "{outside}/canary"),
     "metadata": header(lambda tree: tree.update(__metadata__={"format": "../../x", "auto_map": "x"})),
 }
@@ -281,6 +287,13 @@ REFUSED: dict[str, tuple[Change, str]] = {
         tokenizer(lambda t: t.update(normalizer={"type": "Replace", "pattern": {"Regex": "(x+)+y"}, "content": ""})),
         "may take forever",
     ),
+    "tokenizer_evil_charsmap": (
+        tokenizer(lambda t: t.update(normalizer={"type": "Precompiled", "precompiled_charsmap": CHARSMAP})),
+        "precompiled_charsmap of its normalizer is damaged|not a tokenizer",
+    ),
+    "generation_deep": (put("generation_config.json", DEEP), "nested too deeply|is not JSON"),
+    "generation_link": (link("generation_config.json", "{outside}/canary"), "leads out of the folder"),
+    "generation_large": (sparse("generation_config.json", 2**31, b"{}"), "is larger than"),
     "tokenizer_absurd_id": (
         tokenizer(lambda t: t["added_tokens"].append({**t["added_tokens"][0], "id": 2**30, "content": "zz"})),
         "out of range|not a tokenizer|do not belong together",

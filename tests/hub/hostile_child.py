@@ -25,10 +25,11 @@ import torch
 
 import zoo
 from zoo.data.task import load_task
+from zoo.hub import samples
 from zoo.hub.checkpoint import import_checkpoint, load_checkpoint, resolve
-from zoo.hub.config_files import config_file
-from zoo.hub.export import native_tensors
+from zoo.hub.export import export_model
 from zoo.hub.published import published_files
+from zoo.hub.reloading import reload
 from zoo.hub.trained import exportable
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
@@ -143,13 +144,8 @@ def use_finetune(folder: Path, target: Path) -> None:
 
 
 def use_export(folder: Path, target: Path) -> None:
-    """All of an export but its check, which runs plain transformers in a process of its own."""
-    given = exportable(resolve(folder), "a/b")
-    native = hostile_runs.target_of(given)
-    chosen = native.native_class(given.settings)
-    assert chosen is not None
-    config_file(given, native, chosen)
-    native_tensors(given, native, chosen)
+    """An export, which plain transformers reloads here, where it is watched."""
+    export_model(exportable(resolve(folder), "a/b"), target / "out", None, reload)
 
 
 def use_push(folder: Path, target: Path) -> None:
@@ -210,6 +206,7 @@ def try_use(guard: Guard, name: str, verb: str, use: Callable[[Path, Path], None
 
 def main(root: Path) -> None:
     torch.set_num_threads(1)
+    samples.LINES = 30
     (root / "temporary" / "here").mkdir(parents=True)
     os.chdir(root / "temporary" / "here")
     for alarm in (signal.SIGALRM, signal.SIGPROF):

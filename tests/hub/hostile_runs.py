@@ -7,16 +7,9 @@ from pathlib import Path
 
 from hostile import DEEP, Change, Payload, put, splitting
 
-from zoo.hub.exportable import Exportable
-from zoo.hub.target import Target
-from zoo.hub.targets import targets
 from zoo.runs.files import digest, to_json
 
 WEIGHTS = "checkpoints/0/weights.safetensors"
-
-
-def target_of(given: Exportable) -> Target:
-    return next(target for target in targets.values() if target.obstacle(given.settings) is None)
 
 
 def sealed(change: Change, also: dict[str, object] | None = None) -> Change:
