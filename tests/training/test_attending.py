@@ -17,6 +17,12 @@ GPU = torch.device("cuda")
 KEY = "training.attention_backend"
 
 
+@pytest.fixture(autouse=True)
+def ampere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that has all kernels, as far as refusals ask for it."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+
+
 def settings(backend: str, **others: Any) -> Training:
     return resolve_training([{"attention_backend": backend, **others}])
 
@@ -66,8 +72,15 @@ def test_varlen_is_refused_in_float32():
         check_backend(model(), settings("varlen", precision="float32"), GPU)
 
 
+def test_varlen_is_refused_on_a_gpu_that_is_too_old(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    check_backend(model(), settings("flex", precision="float16"), GPU)
+    with pytest.raises(ValueError, match=r"needs a GPU of compute capability 8.0 or newer, and this is 7.5"):
+        check_backend(model(), settings("varlen", precision="float16"), GPU)
+
+
 @pytest.mark.parametrize("backend", ["sdpa", "eager", "flex", "varlen"])
-@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano"])
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano", "cnn-attention-nano"])
 def test_the_usual_models_train_with_every_backend(name: str, backend: str):
     check_backend(model(name), settings(backend, precision="float16"), GPU)
 

@@ -96,4 +96,4 @@ def by_distance(position: Position, view: View) -> Float[Tensor, "heads distance
     queries = torch.arange(view.documents.shape[1] + n_keys - 1, device=view.documents.device)
     bias = position.bias(queries, queries[n_keys - 1 : n_keys])
     assert bias is not None
-    return bias[..., 0]
+    return bias[..., 0].contiguous()  # laid out alike in all positions, so that they share a kernel

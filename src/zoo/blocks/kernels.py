@@ -46,10 +46,12 @@ class Backend(ABC):
 
     Class attributes:
         device: the kind of device that has its kernels; None: any.
+        capability: the least compute capability of that device.
         narrow: whether its kernels compute in bfloat16 and float16 only.
     """
 
     device: ClassVar[str | None] = None
+    capability: ClassVar[tuple[int, int]] = (0, 0)
     narrow: ClassVar[bool] = False
 
     @abstractmethod

@@ -27,6 +27,7 @@ class Varlen(Backend):
     """
 
     device = "cuda"
+    capability = (8, 0)
     narrow = True
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:

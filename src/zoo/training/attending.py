@@ -41,6 +41,9 @@ def check_backend(model: nn.Module, settings: Training, device: torch.device) ->
         raise ValueError(
             f"{place} trains on {backend.device} only, and this run is on {device.type}; use sdpa or eager"
         )
+    if backend.device is not None and torch.cuda.get_device_capability(device) < backend.capability:
+        least, own = (".".join(map(str, c)) for c in (backend.capability, torch.cuda.get_device_capability(device)))
+        raise ValueError(f"{place} needs a GPU of compute capability {least} or newer, and this is {own}; use sdpa")
     if not found:
         raise ValueError(f"{place}: this model has no attention over whole rows; leave the setting out")
     if backend.narrow and forward_dtype(settings.precision, device) is None:
