@@ -3,10 +3,11 @@
     python benchmarks/kill.py --trials 200
 
 Each trial trains one of four families (in turn), with dropout, masking, accumulation, a thread that prepares data, an
-average of the weights, validation, and old checkpoints being deleted. It is killed with SIGKILL one to three times,
-each time at a random moment between its start and its end, then resumed to its end, and the two folders are compared:
-every checkpoint's weights, optimizer, average, step, data position, hash of the examples seen, best validation, the
-run's own files, and metrics.jsonl but for timings. The processes are forked from one that has imported everything.
+average of the weights, validation, and old checkpoints being deleted. It is killed with SIGKILL, or now and then
+stopped with SIGTERM, one to three times, each time at a random moment between its start and its end, then resumed to
+its end, and the two folders are compared: which checkpoints there are, the weights, optimizer, average, step, data
+position, hash of the examples seen and best validation of each, the run's own files, and metrics.jsonl but for
+timings. The processes are forked from one that has imported everything.
 """
 
 import argparse
@@ -34,7 +35,10 @@ from zoo.training.finetune import finetune
 from zoo.training.plan import Request
 from zoo.training.pretrain import pretrain
 from zoo.training.session import Watcher
+from zoo.training.stopping import Stopped
 
+SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]
+STOPPED = 128 + signal.SIGTERM
 TIMINGS = ("tokens_per_second", "mfu", "seconds")
 WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 TEXT = "source: {files: {train: text.txt}, documents: blank_line, validation: 0.2}"
@@ -88,6 +92,8 @@ def begin(family: str, place: Path, folder: Path) -> int:
     try:
         train(family, place, folder)
         os._exit(0)
+    except Stopped as stopped:
+        os._exit(stopped.status)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -98,12 +104,15 @@ def finish(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def kill_later(child: int, folder: Path, delay: float) -> str:
-    """Kill a process after some seconds; what it was doing in its folder then."""
+def kill_later(child: int, folder: Path, delay: float, number: int) -> str:
+    """Send a process a signal after some seconds; what it was doing in its folder then."""
     time.sleep(delay)
-    os.kill(child, signal.SIGKILL)
-    if finish(child) == 0:
+    os.kill(child, number)
+    status = finish(child)
+    if status == 0:
         return "after its end"
+    if status == STOPPED:
+        return "stopped by SIGTERM"
     if not (folder / METRICS).exists():
         return "while it started"
     return "during a save" if list(folder.glob(f"{CHECKPOINTS}/{ASIDE}*")) else "between saves"
@@ -145,7 +154,10 @@ def try_once(family: str, place: Path, folder: Path, drawn: random.Random, secon
         AssertionError: it did not come to its end, or differs from the run that nobody killed.
     """
     times = drawn.randint(1, 3)
-    moments = [kill_later(begin(family, place, folder), folder, drawn.uniform(0, seconds)) for _ in range(times)]
+    moments = [
+        kill_later(begin(family, place, folder), folder, drawn.uniform(0, seconds), drawn.choice(SIGNALS))
+        for _ in range(times)
+    ]
     status = finish(begin(family, place, folder))
     assert status == 0, f"{folder}: could not be resumed (status {status})"
     found = compare(place / "reference" / family, folder)

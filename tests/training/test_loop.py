@@ -114,10 +114,12 @@ class Spoiled(TinyModel):
 def test_a_step_that_is_not_finite_changes_nothing_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
 ):
+    caplog.set_level(logging.INFO)
     model, state = train_tiny(tmp_path, settings(steps=1, ema=0.5), Spoiled(where, 1))
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), TinyModel().parameters(), strict=True))
     assert lines(tmp_path)[0]["loss" if where == "loss" else "gradient_norm"] is None
     assert "nothing is updated; examples (epoch, document, number): [(0, 0, 0), (0, 1, 0)" in caplog.text
+    assert ("step 1 of 1: loss nan" if where == "loss" else "gradient_norm ") in caplog.text
     assert state.skipped == 1
 
 

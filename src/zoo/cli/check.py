@@ -38,7 +38,9 @@ def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_j
             typer.echo(f"fault: {fault}")
         for remark in report.remarks:
             typer.echo(remark)
-        typer.echo(f"{path}: {report.kind}, {'whole' if not report.faults else f'broken: {len(report.faults)} faults'}")
+        count = len(report.faults)
+        broken = f"broken: {count} fault{'s' if count > 1 else ''}"
+        typer.echo(f"{path}: {report.kind}, {broken if count else 'whole'}")
     sys.exit(FAILED if report.faults else DONE)
 
 

@@ -44,8 +44,9 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
     watch.report({**line, "steps": learner.settings.steps})
     validated = any(key.startswith("validation/") for key in line)
     if last or validated or is_due(line["step"], learner.settings.log_every):
-        numbers = {key: value for key, value in line.items() if isinstance(value, float) and math.isfinite(value)}
-        learner.accelerator.log(numbers, step=line["step"])
+        numbers = {key: value for key, value in line.items() if isinstance(value, float)}
+        finite = {key: value for key, value in numbers.items() if math.isfinite(value)}
+        learner.accelerator.log(finite, step=line["step"])
         shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in silent(numbers))
         logger.info("step %d of %s: %s", line["step"], learner.settings.steps, shown)
 

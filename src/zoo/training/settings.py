@@ -17,6 +17,11 @@ from zoo.training.schedules import Schedule, schedules
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
+BEYOND = {  # what comes of a number of steps that the run does not have
+    "warmup_steps": "the learning rate does not reach its peak",
+    "evaluate_every": "it is validated at its end",
+    "save_every": "it is saved at its end",
+}
 MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "steps": "the schedule becomes that of the new length",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
@@ -174,9 +179,9 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
         schedule=with_defaults(settings.schedule.inherit(d_model=d_model)),
         optimizer=with_defaults(settings.optimizer),
     )
-    for name in ("warmup_steps", "evaluate_every", "save_every"):
-        if getattr(fixed, name) > steps:
-            logger.warning("training.%s (%d) is beyond the %d steps of the run", name, getattr(fixed, name), steps)
+    for name, effect in BEYOND.items():
+        if (value := getattr(fixed, name)) > steps:
+            logger.warning("training.%s (%d) is beyond the %d steps of the run: %s", name, value, steps, effect)
     return fixed
 
 
