@@ -18,6 +18,9 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from transformers.models.auto.image_processing_auto import (
+    AutoImageProcessor,
+)  # some versions hide it without torchvision
 
 Request = dict[str, Any]
 IGNORED = -100  # labels of places that do not count
@@ -75,7 +78,7 @@ def pixels_of(folder: Path, rows: list[dict[str, Any]]) -> Tensor | None:
     """The pictures of the rows as the folder's own processor gives them; None where rows are of tokens."""
     if not rows[0]["picture"]:
         return None
-    processor = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+    processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
     files = [Image.open(io.BytesIO(base64.b64decode(row["picture"]))) for row in rows]
     pixels: Tensor = processor(files, return_tensors="pt")["pixel_values"]
     return pixels

@@ -22,6 +22,9 @@ from transformers.modeling_outputs import (
     Seq2SeqModelOutput,
     SequenceClassifierOutput,
 )
+from transformers.models.auto.image_processing_auto import (
+    AutoImageProcessor,
+)  # some versions hide it without torchvision
 
 from zoo.hub.shell_bridge import Bridge, Writer, answer
 from zoo.hub.shell_cache import StateCache
@@ -191,4 +194,4 @@ AUTO: dict[str, type[Shell]] = {
 transformers.AutoConfig.register(MODEL_TYPE, ZooConfig)
 for name, known in AUTO.items():
     getattr(transformers, name).register(ZooConfig, known)
-transformers.AutoImageProcessor.register(ZooConfig, slow_image_processor_class=ZooImageProcessor)
+AutoImageProcessor.register(ZooConfig, slow_image_processor_class=ZooImageProcessor)
