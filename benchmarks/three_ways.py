@@ -1,7 +1,7 @@
 """Recurrence, convolution and self-attention side by side: cost against length, path length, and quality.
 
     python benchmarks/three_ways.py
-    python benchmarks/three_ways.py --train runs/three-ways --model gpt2-tiny --task wikitext2-lm --steps 1000
+    python benchmarks/three_ways.py --train runs/three-ways --model gpt2-tiny --task shakespeare-char --steps 1000
 
 The first command measures one layer of each mixer, forward and backward, on one document: milliseconds (the shortest
 of several), the bytes that the backward pass keeps, and how many layers it takes until the last place depends on the
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--train", type=Path, help="folder of the runs")
     parser.add_argument("--model", default="gpt2-tiny")
-    parser.add_argument("--task", default="wikitext2-lm")
+    parser.add_argument("--task", default="shakespeare-char")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args()
