@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import hostile
+import hostile_changes
 import hostile_runs
 import torch
 
@@ -168,7 +169,7 @@ def use_badly(folder: Path, target: Path) -> None:
     """What nothing may do: the watch must see each of these."""
     (folder.parents[1] / "outside" / "canary").read_text()
     (folder.parents[1] / "outside" / "new").write_text("")
-    pickle.loads(pickle.dumps(hostile.Payload()))
+    pickle.loads(pickle.dumps(hostile_changes.Payload()))
     subprocess.run(["true"], check=True)
     exec(compile("1", str(folder / "code.py"), "exec"))
     with contextlib.suppress(OSError):
@@ -216,7 +217,7 @@ def main(root: Path) -> None:
     outside.mkdir()
     (outside / "canary").write_text("canary")
 
-    def copy(base: str, name: str, change: hostile.Change | None) -> Path:
+    def copy(base: str, name: str, change: hostile_changes.Change | None) -> Path:
         folder = root / "folders" / name
         shutil.copytree(root / base, folder)
         if change is not None:
@@ -232,7 +233,7 @@ def main(root: Path) -> None:
     for name, change in hostile.INERT.items():
         for verb, use in READ.items():
             try_use(guard, name, verb, use, copy("hf", f"{name}-{verb}", change), root)
-    everything = hostile.after(*(change for name, change in hostile.INERT.items()))
+    everything = hostile_changes.after(*(change for name, change in hostile.INERT.items()))
     for verb, use in ALL.items():
         try_use(guard, "everything", verb, use, copy("hf", f"everything-{verb}", everything), root)
     for name, (change, _) in hostile.REFUSED.items():

@@ -5,7 +5,8 @@ import pickle
 from hashlib import sha256
 from pathlib import Path
 
-from hostile import DEEP, Change, Payload, put, splitting
+from hostile import DEEP
+from hostile_changes import Change, Payload, put, splitting
 
 from zoo.runs.files import digest, to_json
 
