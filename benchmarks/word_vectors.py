@@ -1,0 +1,171 @@
+"""What word vectors from unlabelled text are worth to a classifier that has many labelled examples, or few.
+
+    python benchmarks/word_vectors.py runs/word-vectors
+
+1. Word vectors are made of the texts of another task (`--text imdb`; labels are not read): how often two words stand
+   near each other, as positive pointwise mutual information, brought to the model's width by a truncated singular value
+   decomposition. They are written as a word2vec text file.
+2. A small recurrent classifier is trained by `zoo pretrain` on `--task` (sst2), with random token vectors, with these
+   as a start, and with these frozen, from several seeds, on some of the task's examples and on all of them: the same
+   steps everywhere.
+
+Prints a Markdown table of the accuracy on the validation split after the last step (no best step is chosen) and writes
+docs/pictures/word-vectors.json. Runs that are there already are read.
+
+Source: Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned from word embeddings"
+(positive PMI with smoothed contexts, square root of the singular values).
+"""
+
+import argparse
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.utils.extmath import randomized_svd
+
+from zoo.cli.train import pretrain
+from zoo.data.sources import load_rows
+from zoo.data.task import load_task
+from zoo.models.settings import load_settings
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+WORD = re.compile(r"\w+|[^\w\s]")  # what a wordpiece tokenizer takes for a word
+SMOOTHING = 0.75  # frequent words count for less as neighbours
+TRAINING = ["training.learning_rate=3e-3", "training.warmup_steps=20", "training.evaluate_every=0"]
+STARTS = {"random": "random, trained", "vectors": "vectors, trained", "frozen": "vectors, frozen"}
+VECTORS, TOKENIZER = "vectors.txt", "tokenizer"
+Figures = dict[str, Any]
+
+
+def words_of(texts: Iterable[str], most: int) -> tuple[list[str], list[NDArray[np.int64]]]:
+    """The most frequent words in lower case, and every text as their numbers; -1 is a rarer word."""
+    split = [WORD.findall(text.lower()) for text in texts]
+    known = [word for word, _ in Counter(word for words in split for word in words).most_common(most)]
+    numbers = {word: number for number, word in enumerate(known)}
+    return known, [np.array([numbers.get(word, -1) for word in words], dtype=np.int64) for words in split]
+
+
+def neighbours(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_matrix:
+    """How often each word stands at most `window` places from each other one, inside a text."""
+    gap = np.full(window, -1, dtype=np.int64)  # so that no text reaches into the next
+    stream = np.concatenate([part for text in texts for part in (text, gap)])
+    counts = csr_matrix((size, size), dtype=np.float64)
+    for distance in range(1, window + 1):
+        first, second = stream[:-distance], stream[distance:]
+        both = (first >= 0) & (second >= 0)
+        pairs, times = np.unique(first[both] * size + second[both], return_counts=True)
+        counts = counts + csr_matrix((times.astype(np.float64), (pairs // size, pairs % size)), shape=(size, size))
+    return counts + counts.T
+
+
+def positive_information(counts: csr_matrix) -> csr_matrix:
+    """max(0, log p(word, neighbour) / (p(word) p(neighbour)^0.75 / Z)) of the pairs that were seen."""
+    pairs = counts.tocoo()
+    words, contexts = np.asarray(counts.sum(1)).ravel(), np.asarray(counts.sum(0)).ravel() ** SMOOTHING
+    expected = words[pairs.row] * contexts[pairs.col] / contexts.sum()
+    information = np.log(pairs.data / expected).clip(0)
+    return csr_matrix((information, (pairs.row, pairs.col)), shape=counts.shape)
+
+
+def learn_vectors(texts: Iterable[str], width: int, most: int, window: int) -> dict[str, NDArray[np.float64]]:
+    """A vector of length 1 for each frequent word, from the words that it stands near."""
+    known, numbered = words_of(texts, most)
+    information = positive_information(neighbours(numbered, len(known), window))
+    left, values, _ = randomized_svd(information, width, n_iter=7, random_state=0)
+    vectors = left * np.sqrt(values)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    return dict(zip(known, vectors / lengths, strict=True))
+
+
+def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
+    """A word2vec text file: `words width`, then a word and its numbers a line."""
+    width = len(next(iter(vectors.values())))
+    lines = [f"{word} {' '.join(f'{value:.5f}' for value in vector)}" for word, vector in vectors.items()]
+    file.write_text("\n".join([f"{len(lines)} {width}", *lines]) + "\n", encoding="utf-8")
+
+
+def write_some(task: str, count: int, file: Path) -> None:
+    """Some of a task's training rows, the same at every call, as a table of their own."""
+    settings = load_task(task)
+    rows = load_rows(settings, None, ["train"])["train"].data
+    picked = rows.select(np.random.default_rng(0).permutation(len(rows))[:count])
+    names = [settings.columns.get(name, name) for name in ("text", "label")]
+    lines = [f"{text}\t{label}" for text, label in zip(picked["text"], picked["label"], strict=True)]
+    file.write_text("\n".join(["\t".join(names), *lines]) + "\n", encoding="utf-8")
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Write the vectors, the small training sets, and a run of one step, whose tokenizer all others take."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    vectors, tokenizer = options.folder / VECTORS, options.folder / TOKENIZER
+    if not vectors.exists():
+        texts = load_rows(load_task(options.text), None, ["train"])["train"].data["text"]
+        width = load_settings(options.model).d_model
+        write_vectors(learn_vectors(texts, width, options.words, options.window), vectors)
+    if not tokenizer.exists():
+        pretrain(options.model, options.task, tokenizer, ["training.steps=1"])
+    for count in filter(None, options.examples):
+        if not (options.folder / f"{count}.tsv").exists():
+            write_some(options.task, count, options.folder / f"{count}.tsv")
+
+
+def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
+    """Accuracy of a run's last validation, in percent; the run is trained unless it is there."""
+    run = options.folder / f"{count or 'all'}-{start}-{seed}"
+    if not (run / "metrics.jsonl").exists():
+        sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
+        sets += [f"task.tokenizer.from={options.folder / TOKENIZER}"]
+        if count:
+            sets += [f"task.source.files.train={options.folder / f'{count}.tsv'}"]
+        if start != "random":
+            sets += [f"embeddings.vectors={options.folder / VECTORS}", f"embeddings.frozen={start == 'frozen'}".lower()]
+        pretrain(options.model, options.task, run, sets)
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    print(run.name, last["step"], last["validation/classification/accuracy"], flush=True)
+    return float(100 * last["validation/classification/accuracy"])
+
+
+def table(found: Figures) -> str:
+    """Means and standard deviations over the seeds, in Markdown."""
+    columns = [f"{int(count):,} examples" if int(count) else "all examples" for count in found]
+    lines = ["| validation accuracy, % | " + " | ".join(columns) + " |", "|---|" + "---|" * len(found)]
+    for start, said in STARTS.items():
+        values = [found[count][start] for count in found]
+        cells = [f"{statistics.mean(v):.1f} ± {statistics.stdev(v) if len(v) > 1 else 0:.1f}" for v in values]
+        lines.append(f"| {said} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of the vectors and the runs")
+    parser.add_argument("--model", default="rnn-classifier")
+    parser.add_argument("--task", default="sst2")
+    parser.add_argument("--text", default="imdb", help="the task whose texts the vectors are made of")
+    parser.add_argument("--words", type=int, default=20000, help="that get a vector")
+    parser.add_argument("--window", type=int, default=5, help="words to either side")
+    parser.add_argument("--examples", type=int, nargs="+", default=[1000, 0], help="to train on; 0: all")
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
+    options = parser.parse_args()
+    options.folder = options.folder.absolute()
+    prepare(options)
+    found = {
+        str(count): {start: [accuracy(options, count, start, s) for s in range(options.seeds)] for start in STARTS}
+        for count in options.examples
+    }
+    settings = {key: value for key, value in vars(options).items() if key not in ("folder", "pictures")}
+    (options.pictures / "word-vectors.json").write_text(json.dumps({**settings, "accuracy": found}, indent=1) + "\n")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Word vectors from the words that stand near: counts, information, and neighbours that mean the same."""
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zoo.models.vectors import read_vectors
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "word_vectors.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Any:
+    spec = importlib.util.spec_from_file_location("word_vectors", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_neighbours_are_counted_inside_texts_up_to_the_window(benchmark: Any):
+    known, texts = benchmark.words_of(["a b a c", "B a!"], 3)
+    assert known == ["a", "b", "c"]
+    counts = benchmark.neighbours(texts, 3, 2).toarray()
+    # "a b a c": a-b, b-a, a-c; a-a, b-c two apart; "b a": b-a; "!" is no known word, and no text reaches the next
+    np.testing.assert_array_equal(counts, [[2, 3, 1], [3, 0, 1], [1, 1, 0]])
+
+
+def test_information_is_that_of_the_formula_and_never_below_0(benchmark: Any):
+    counts = benchmark.csr_matrix(np.array([[0.0, 6.0], [6.0, 1.0]]))
+    information = benchmark.positive_information(counts).toarray()
+    contexts = np.array([6.0, 7.0]) ** 0.75
+    expected = math.log(6 / (6 * contexts[1] / contexts.sum()))
+    assert information[0, 1] == pytest.approx(expected) and information[1, 1] == 0
+
+
+def test_words_in_the_same_places_have_the_nearest_vectors(benchmark: Any, tmp_path: Path):
+    places = ["the {} drinks milk", "a {} chases mice", "my {} sleeps all day"]
+    others = ["the {} drives fast", "a {} needs fuel", "my {} has four wheels"]
+    texts = [place.format(word) for word in ("cat", "kitten") for place in places]
+    texts += [place.format(word) for word in ("car", "truck") for place in others]
+    vectors = benchmark.learn_vectors(texts * 3, 4, 40, 3)
+    assert all(np.linalg.norm(vector) == pytest.approx(1) for vector in vectors.values())
+    assert vectors["cat"] @ vectors["kitten"] > 0.9 > 0.5 > vectors["cat"] @ vectors["car"]
+    benchmark.write_vectors(vectors, tmp_path / "vectors.txt")
+    read = read_vectors(tmp_path / "vectors.txt", 4, {"cat"})
+    np.testing.assert_allclose(read["cat"], vectors["cat"], atol=1e-5)
