@@ -1,8 +1,12 @@
 """Claims about environment.json: it names what the run ran on, and no secret."""
 
 import json
+from pathlib import Path
 
-from zoo.runs.environment import changes, describe_environment
+import pytest
+
+from zoo.runs.environment import changes, describe_environment, read_environment
+from zoo.runs.files import seal
 
 
 def test_the_environment_names_versions_threads_and_devices():
@@ -19,3 +23,22 @@ def test_tokens_do_not_reach_the_file():
 def test_only_what_can_change_bits_counts_as_a_change():
     (change,) = changes({"threads": 1, "command": []}, {"threads": 2, "command": ["x"]})
     assert change == "the resumed run may differ in its last bits: threads: 1 -> 2"
+
+
+def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path):
+    path, tree = tmp_path / "environment.json", {"threads": 1, "files": {}}
+    path.write_bytes(seal(tree))
+    assert read_environment(path) == tree
+    for old, new, words in (
+        (b"1", b"2", "its content is not what was written"),
+        (b"sha256", b"sha257", "its SHA-256 is missing"),
+    ):
+        path.write_bytes(seal(tree).replace(old, new, 1))
+        with pytest.raises(ValueError, match=f"environment.json: is damaged, {words}"):
+            read_environment(path)
+
+
+def test_what_an_older_zoo_wrote_has_no_seal(tmp_path: Path):
+    path = tmp_path / "environment.json"
+    path.write_text(json.dumps({**describe_environment([], 1, []), "resumed": {}}))
+    assert read_environment(path)["processes"] == 1

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from zoo.config import read_yaml
 from zoo.runs.checkpoint import Checkpoint, steps, verify
-from zoo.runs.files import ASIDE, digest, read_json, read_sealed
+from zoo.runs.environment import read_environment
+from zoo.runs.files import ASIDE, digest, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.saved import check_run_file, check_run_files
@@ -86,7 +87,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> None:
     if newest is not None and path.name in newest.run_files:
         check_run_file(path, newest)
     elif path.name == ENVIRONMENT:
-        read_sealed(path)
+        read_environment(path)
     elif path.suffix == ".yaml":
         read_yaml(path)
     else:
@@ -98,7 +99,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> None:
 def recorded(folder: Path) -> dict[str, str]:
     """The SHA-256 of files that no checkpoint depends on; nothing where that cannot be read."""
     try:
-        return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
+        return dict(read_environment(folder / ENVIRONMENT).get("files", {}))
     except ValueError:
         return {}
 

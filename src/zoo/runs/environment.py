@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from zoo.config import Tree
+from zoo.runs.files import read_sealed
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
 BITS = "the resumed run may differ in its last bits"
@@ -21,6 +22,7 @@ EXACT = {  # what a resumed run needs to be the same to the last bit, and what c
     "devices": BITS,
     "processes": "the examples and their order stay the same, but each process draws its own dropout",
 }
+UNSEALED = ("command", "git_commit", "python", "platform", "resumed", "versions", *EXACT)  # what older zoos wrote
 SECRET = re.compile(r"hf_\w+")
 
 
@@ -37,6 +39,15 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
         "processes": processes,
         "devices": list(devices),
     }
+
+
+def read_environment(path: Path) -> Tree:
+    """The content of an environment.json.
+
+    Raises:
+        ValueError: it cannot be read, or is not what was written.
+    """
+    return read_sealed(path, UNSEALED)
 
 
 def versions() -> Tree:

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +104,20 @@ def seal(tree: Mapping[str, Any]) -> bytes:
     return to_json({**tree, "sha256": hashlib.sha256(to_json(tree)).hexdigest()})
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    """What was sealed in a file; that of an older zoo, which has no record of other files, may have no seal.
+def read_sealed(path: Path, unsealed: Collection[str]) -> dict[str, Any]:
+    """What was sealed in a file.
+
+    Args:
+        unsealed: the keys that an older zoo wrote, without a seal.
 
     Raises:
         ValueError: as `read_json`, or it is not what was written.
     """
     tree = read_json(path)
     written = tree.pop("sha256", None)
-    sealed = written is not None or "files" in tree
-    if sealed and hashlib.sha256(to_json(tree)).hexdigest() != written:
+    if written is None and not tree.keys() <= set(unsealed):
+        raise ValueError(f"{path}: is damaged, its SHA-256 is missing")
+    if written is not None and hashlib.sha256(to_json(tree)).hexdigest() != written:
         raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
     return tree
 

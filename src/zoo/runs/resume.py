@@ -7,8 +7,8 @@ from typing import Any
 
 from zoo.config import Tree, parse_yaml, to_yaml
 from zoo.runs.checkpoint import Checkpoint, steps
-from zoo.runs.environment import changes
-from zoo.runs.files import parse_json, read_sealed, remove_folder
+from zoo.runs.environment import changes, read_environment
+from zoo.runs.files import parse_json, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, TRAINING
 
 SHOWN = 5
@@ -83,7 +83,7 @@ def differences(old: Any, new: Any, place: str = "") -> Iterable[tuple[str, str]
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
     """Say what may keep a resumed run from being the same to the last bit; the environment it ran in before."""
     try:
-        before = read_sealed(folder / ENVIRONMENT)
+        before = read_environment(folder / ENVIRONMENT)
     except ValueError as reason:
         logger.warning("%s; whether the resumed run is the same to the last bit cannot be said", reason)
         return {}

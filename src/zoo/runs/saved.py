@@ -9,7 +9,8 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import digest, read_json, read_sealed, refuse_outside
+from zoo.runs.environment import read_environment
+from zoo.runs.files import digest, read_json, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Line, read_metrics
 
@@ -46,7 +47,7 @@ class SavedRun:
     def environment(self) -> Tree:
         """What the run ran on; empty where it was not trained here."""
         path = self.folder / ENVIRONMENT
-        return read_sealed(path) if path.is_file() else {}
+        return read_environment(path) if path.is_file() else {}
 
     @property
     def step(self) -> int:

@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedType, InitProcessGroupKwargs
 from torch import Tensor
+from torch.distributed import DistNetworkError
 
 from zoo.registry import refuse_unknown
 from zoo.runs.environment import describe_environment
@@ -29,6 +30,7 @@ WAYS = (
     "to train in one process, unset WORLD_SIZE; to train in several, let `accelerate launch --multi_gpu "
     "--num_processes N -m zoo …` or torchrun start them"
 )
+TAKEN = "another training may use that port, or another process may be process 0, too; let the launcher choose a port"
 logger = logging.getLogger(__name__)
 
 
@@ -50,13 +52,16 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = launched > 1 and not torch.accelerator.is_available()
-    accelerator = Accelerator(
-        cpu=on_cpu,
-        mixed_precision="no",
-        log_with=list(settings.trackers) or None,
-        project_dir=str(folder),
-        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
-    )
+    try:
+        accelerator = Accelerator(
+            cpu=on_cpu,
+            mixed_precision="no",
+            log_with=list(settings.trackers) or None,
+            project_dir=str(folder),
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
+        )
+    except DistNetworkError as error:
+        raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)
     return accelerator
@@ -77,6 +82,12 @@ def count_launched(environment: Mapping[str, str]) -> int:
     if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
         raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
     return int(size)
+
+
+def meeting(environment: Mapping[str, str]) -> str:
+    """How many processes meet, and where, by what their launcher said."""
+    size, rank, address, port = (environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
+    return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 
 def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zoo.training.heartbeat import Heart, Trouble
-from zoo.training.processes import WAYS
+from zoo.training.processes import WAYS, meeting
 
 FAILED, WRONG = 1, 2
 JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait
@@ -68,9 +68,9 @@ class Watchdog:
                 self.forgive(asleep)
             elif now > self.say_by:
                 self.say_by = math.inf
-                logger.warning("waiting for the other processes: %s", meeting())
+                logger.warning("waiting for the other processes: %s", meeting(os.environ))
             elif now > self.join_by:
-                logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(), JOIN, WAYS)
+                logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(os.environ), JOIN, WAYS)
                 leave_at_once(WRONG)
             elif now - self.last > self.limit:
                 self.end_hanging(now - self.last)
@@ -101,12 +101,6 @@ class Watchdog:
             logger.critical("error: %s; all processes end", trouble.what)
         heart.bury(trouble)
         leave_at_once(FAILED if trouble.signal is None else 128 + trouble.signal)
-
-
-def meeting() -> str:
-    """How many processes meet, and where, by what their launcher said."""
-    size, rank, address, port = (os.environ.get(f) for f in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
-    return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 
 def leave_at_once(status: int = FAILED) -> None:
