@@ -52,38 +52,10 @@ from zoo.training.settings import fix_training, resolve_training
 
 SECONDS, BYTES, SHOWN = 10, 1 << 30, 5
 BAD = ("silent", "unnamed", "traceback", "slow", "died", "memory")
-WORDS = [
-    b"NaN",
-    b"-Infinity",
-    b"null",
-    b"true",
-    b"1e999",
-    b"9" * 5000,
-    b"-1",
-    b"{}",
-    b"[]",
-    b'""',
-    b"\x00",
-    b"\xff\xfe",
-]
-WORDS += [
-    b"[" * 3000,
-    b'{"a":' * 3000,
-    b"&a [*a, *a]",
-    b"!!python/object/apply:os.system [id]",
-    b"\n---\n",
-    b"\t",
-    b": ",
-    b"- ",
-]
-WORDS += [
-    (1 << 62).to_bytes(8, "little"),
-    (100_000_000).to_bytes(8, "little"),
-    b"../../etc/passwd",
-    b"base: x\n",
-    b"\r",
-    b"<<: 1\n",
-]
+PLAIN_WORDS = [b"NaN", b"-Infinity", b"null", b"true", b"1e999", b"9" * 5000, b"-1", b"{}", b"[]", b'""', b"\x00"]
+BYTES_AND_YAML = [b"\xff\xfe", b"[" * 3000, b'{"a":' * 3000, b"&a [*a, *a]", b"!!python/object/apply:os.system [id]"]
+BORDERS = [b"\n---\n", b"\t", b": ", b"- ", (1 << 62).to_bytes(8, "little"), (100_000_000).to_bytes(8, "little")]
+WORDS = [*PLAIN_WORDS, *BYTES_AND_YAML, *BORDERS, b"../../etc/passwd", b"base: x\n", b"\r", b"<<: 1\n"]
 
 
 def make_run(folder: Path) -> None:
