@@ -77,6 +77,16 @@ def test_a_run_of_an_older_zoo_is_whole(folder: Path):
     assert check_run(folder).faults == []
 
 
+def test_a_checkpoint_that_was_being_replaced_is_not_called_safe_to_delete(folder: Path):
+    (folder / "checkpoints/2").rename(folder / "checkpoints/.partial-replaced-2")
+    report = check_run(folder)
+    assert any("is checkpoint 2, being replaced" in fault for fault in report.faults)
+    assert not any("safe to delete" in remark for remark in report.remarks)
+    shutil.copytree(folder / "checkpoints/.partial-replaced-2", folder / "checkpoints/2")
+    report = check_run(folder)
+    assert report.faults == [] and any("safe to delete" in remark for remark in report.remarks)
+
+
 def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):
     shutil.rmtree(folder / "checkpoints" / "1")
     (folder / "checkpoints" / ".partial-9").mkdir()

@@ -128,6 +128,22 @@ def test_nothing_is_deleted_while_the_newest_is_broken(tmp_path: Path, caplog: p
     assert "the newest is broken" in caplog.text
 
 
+def test_a_checkpoint_that_cannot_be_replaced_has_its_name_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(tmp_path, 20, 0.1)
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if path.name == ".partial-20":
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(RuntimeError, match="the earlier ones are untouched"):
+        write(tmp_path, 20, 0.2)
+    assert torch.equal(verify(tmp_path / "20").published["w"], torch.full((5,), 0.1))
+    assert [path.name for path in tmp_path.iterdir()] == ["20"]
+
+
 def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write(tmp_path, 1)
 

@@ -80,6 +80,23 @@ def test_what_tidies_up_has_its_time_and_a_second_signal_ends_it(signals: int, s
     assert (out, process.returncode) == (said, 0 if signals == 1 else 143)
 
 
+IGNORED = """
+import os, signal
+from zoo.training.stopping import stop_at_once
+class Closed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+with stop_at_once():
+    Closed()
+    print("goes on", flush=True)
+"""
+
+
+def test_a_signal_where_python_ignores_exceptions_ends_the_process():
+    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "error: stopped by SIGTERM\n")
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_has_nothing_to_save_ends_with_the_status_of_its_signal(number: signal.Signals, status: int):
     before = signal.getsignal(number)

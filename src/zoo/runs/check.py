@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from zoo.config import read_yaml
 from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.environment import read_environment
-from zoo.runs.files import ASIDE, digest, read_json
+from zoo.runs.files import ASIDE, REPLACED, digest, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.saved import check_run_file, check_run_files
@@ -60,10 +60,7 @@ def check_run(folder: Path) -> Report:
     elif newest is not None and newest.step != there[0]:
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest that is whole")
     check_best(report, folder, newest)
-    strays = sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")])
-    report.remarks += [
-        f"{path}: left by an interrupted save, or broken and set aside; safe to delete" for path in strays
-    ]
+    check_strays(report, folder)
     return report
 
 
@@ -113,6 +110,18 @@ def check_best(report: Report, folder: Path, newest: Checkpoint | None) -> None:
         if not place.is_dir():
             lost = f"the run now means its last one, {newest.step}"
             report.faults.append(f"{place}: no such folder, but it is the best one: {lost}")
+
+
+def check_strays(report: Report, folder: Path) -> None:
+    """Say of what no run reads whether it may go: a checkpoint that was being replaced may be the only one."""
+    for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
+        step = path.name.removeprefix(REPLACED)
+        if step != path.name and not (path.parent / step).exists():
+            report.faults.append(
+                f"{path}: is checkpoint {step}, being replaced when the run ended; --resume restores it"
+            )
+        else:
+            report.remarks.append(f"{path}: left by an interrupted save, or broken and set aside; safe to delete")
 
 
 def check_metrics(report: Report, folder: Path, mark: Mark) -> None:

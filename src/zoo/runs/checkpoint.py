@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +18,7 @@ from zoo.runs.files import (
     move_into_place,
     read_json,
     remove_folder,
+    restore_replaced,
     seal,
     sync,
     to_json,
@@ -124,6 +126,8 @@ def write_checkpoint(folder: Path, content: Content) -> None:
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # a disk that fails here, too: --resume gives it its name back
+            restore_replaced(folder.parent)
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; the earlier ones are untouched") from error
 
 

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -88,8 +89,26 @@ def stop_at_once() -> Iterator[None]:
             heard.set()
             raise Stopped(number)
 
-    with handled_by(stop, allowed=0, heard=heard):
+    with never_ignored(), handled_by(stop, allowed=0, heard=heard):
         yield
+
+
+@contextmanager
+def never_ignored() -> Iterator[None]:
+    """End the process where Python ignores that it was stopped: in a destructor, or a callback of an import."""
+    before = sys.unraisablehook
+
+    def end(ignored: "sys.UnraisableHookArgs") -> None:
+        if isinstance(ignored.exc_value, Stopped):
+            sys.stderr.write(f"error: {ignored.exc_value}\n")
+            os._exit(ignored.exc_value.status)
+        before(ignored)
+
+    sys.unraisablehook = end
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager
