@@ -41,6 +41,8 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert set(read(tmp_path, "marian", said).left_out) == {
         "bad_words_ids", "forced_eos_token_id", "no_repeat_ngram_size"
     }  # fmt: skip
+    marked = {"watermarking_config": {"bias": 2.0}, "token_healing": False, "max_time": None, "dola_layers": "high"}
+    assert set(read(tmp_path, "llama", marked).left_out) == {"watermarking_config", "dola_layers"}
     assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but the first)",)
     assert read(tmp_path, "marian", {"num_beams": 2, "do_sample": True}).left_out == ("do_sample (with beams)",)
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)

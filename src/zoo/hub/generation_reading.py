@@ -21,6 +21,7 @@ UNKNOWN_HERE: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("min_p", "top_h", "epsilon_cutoff", "eta_cutoff", "diversity_penalty"), (None, 0)),
     **dict.fromkeys(("num_beam_groups", "guidance_scale", "num_return_sequences"), (None, 1)),
     **dict.fromkeys(("early_stopping", "renormalize_logits", "remove_invalid_values"), (None, False)),
+    **dict.fromkeys(("token_healing", "watermarking_config", "dola_layers", "max_time"), (None, False)),
     **dict.fromkeys(("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"), (None,)),
     **dict.fromkeys(("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "stop_strings"), (None, [])),
     **dict.fromkeys(("sequence_bias", "force_words_ids", "constraints", "penalty_alpha"), (None, [], {}, 0)),
