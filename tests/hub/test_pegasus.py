@@ -1,13 +1,15 @@
 """Pre-norm encoder-decoders with sinusoids are transformers' Pegasus."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from zoo.hub.checkpoint import import_checkpoint
 from zoo.hub.facts import facts_of
 from zoo.hub.renaming import rename, rename_back
 from zoo.hub.targets import obstacles, targets
@@ -61,6 +63,16 @@ def test_the_table_of_sinusoids_is_what_their_class_computes(build: Any, export:
     theirs = transformers.PegasusForConditionalGeneration(config).model.decoder.embed_positions.weight
     assert written.shape == (50, 21)
     torch.testing.assert_close(written, theirs.detach(), atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize(("shift", "refused"), [(1e-3, False), (1e-2, True)])
+def test_another_table_is_refused(build: Any, export: Any, tmp_path: Path, shift: float, refused: bool):
+    folder = export(build("transformer-nano", PRE_NORM)).folder
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.encoder.embed_positions.weight"][3, 1] += shift
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=r"embed_positions\.weight is not the table") if refused else nullcontext():
+        import_checkpoint(folder, tmp_path / "run")
 
 
 def test_renames_undo_themselves(build: Any):

@@ -194,7 +194,7 @@ class Target:
         keys: config.json <- settings. constants: config.json <- always the same.
         roles: config.json <- the token of a role.
         renames: the tensors that all its classes have.
-        tables: their tensors that follow from settings alone; importing passes them over.
+        tables: their tensors that follow from settings alone; importing refuses others.
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
         prefix: of the names of tensors, which files of their headless class leave out.

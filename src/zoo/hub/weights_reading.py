@@ -15,6 +15,7 @@ from zoo.models.cost import on_meta
 from zoo.models.settings import ModelSettings
 from zoo.runs.tensors import named_tensors, wrong_shapes
 
+ROUNDED = 4e-3  # of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints
 
 
@@ -163,12 +164,25 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     beyond = sorted(name for name in extra if layer_of_body(name, target))
     if beyond:
         raise ValueError(f"{place}: the tensor {beyond[0]} belongs to no layer of a model of these sizes")
+    check_tables(found, facts, target, place)
     tensors = dict(take_back(table, found, place))
     wrong = wrong_shapes(expected, tensors)
     if wrong:
         raise ValueError(f"{place}: the tensors are not of the sizes that config.json says: {'; '.join(wrong[:SHOWN])}")
     missing = [name for rename in head if rename.theirs not in found.stored for name in rename.ours]
     return Read(tensors, missing, sorted([*found.dropped, *extra]))
+
+
+def check_tables(found: Found, facts: Facts, target: Target, place: str) -> None:
+    """Compare what follows from the settings with what the folder has instead, if it has it.
+
+    Raises:
+        ValueError: they are not the same, so the model would be another one.
+    """
+    for name in sorted(found.stored.keys() & target.tables.keys()):
+        theirs, ours = load({name: found.stored[name]})[name].double(), target.tables[name](facts).double()
+        if theirs.shape != ours.shape or not torch.allclose(theirs, ours, rtol=0, atol=ROUNDED):
+            raise ValueError(f"{place}: {name} is not the table that {target.family} computes, and zoo has no other")
 
 
 def layer_of_body(name: str, target: Target) -> bool:
