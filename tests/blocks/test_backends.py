@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from attending import gpu_backends_on_the_cpu
 from test_attention import DOCUMENTS, EXACT, OPTIONS, attend, build, filled, randn
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
+from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
 from zoo.blocks.backends import Backend, Eager, Flex, Varlen, backends
 from zoo.blocks.documents import View, positions_of
