@@ -70,7 +70,7 @@ def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    shared |= {"LOCAL_WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+    shared |= {"LOCAL_WORLD_SIZE": str(count)}
     words = ["pretrain", "gpt2-nano", str(place / "gpt.yaml"), "-o", str(folder), "--data", str(place), "--resume"]
     children = []
     for process in range(count):
@@ -261,4 +261,5 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="zoo-signals-") as scratch:
         os.environ |= {"ZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hugging-face", "HF_HUB_OFFLINE": "1"}
+        os.environ["OMP_NUM_THREADS"] = "1"  # a new interpreter would take every core, and other threads, other bits
         sys.exit(1 if main(chosen.trials, chosen.seed, Path(scratch)) else 0)
