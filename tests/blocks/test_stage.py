@@ -19,6 +19,7 @@ OTHER: dict[str, list[Any]] = {  # values besides the default; an option that is
     "n_blocks": [2],
     "groups": [2],
     "activation": ["silu"],
+    "padding": ["replicate"],
     "n_heads": [2],
     "d_key": [3],
     "d_value": [5],
@@ -93,6 +94,26 @@ def test_weights_on_request_change_nothing(choice: dict[str, Any]):
         torch.testing.assert_close(record[0].sum(-1), torch.ones(3, record[0].shape[1], 35).double(), **EXACT)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "replicate"])
+def test_only_zeros_beyond_the_rim_tell_it_from_the_middle(padding: str):
+    plain = torch.ones(1, D_INPUT, 7, 5, dtype=torch.float64) * torch.arange(D_INPUT)[:, None, None]
+    for name in ("convolution", "residual"):
+        out = build({"name": name, "width": 16, "stride": 2, "padding": padding}, torch.float64)(plain)
+        assert torch.allclose(out, out[:, :, 1:2, 1:2].expand_as(out), **EXACT) == (padding != "zeros")
+
+
+def test_replicate_reads_the_nearest_place_beyond_the_rim():
+    stage = build({"name": "convolution", "width": 16, "kernel": 5, "padding": "replicate"}, torch.float64)
+    around = F.pad(grid(torch.float64), (2, 2, 2, 2), mode="replicate")
+    torch.testing.assert_close(stage(grid(torch.float64)), F.conv2d(around, stage.filters.weight), **EXACT)
+
+
+def test_a_residual_block_of_kernel_1_learns_nothing_of_its_neighbours_but_by_its_norms():
+    stage, x = build({"name": "residual", "width": 16, "kernel": 1}, torch.float64), grid(torch.float64)
+    turned = x.flip(2, 3)
+    torch.testing.assert_close(stage(turned), stage(x).flip(2, 3), **EXACT)
+
+
 def test_attention_over_a_grid_is_that_of_its_formula_with_1x1_convolutions():
     stage, x = build({"name": "attention"}, torch.float64), grid(torch.float64)
     assert isinstance(stage, AttentionStage)
@@ -146,6 +167,8 @@ WRONG = [
     ({"name": "attention", "groups": 3}, r"groups \(3\) must be at least 1 and divide the channels .* \(8\)"),
     ({"name": "convolution", "width": 0}, r"stage 'convolution': width \(0\) must be at least 1"),
     ({"name": "convolution", "width": 4, "kernel": 2}, r"stage 'convolution': kernel \(2\) must be odd"),
+    ({"name": "residual", "width": 8, "kernel": 4}, r"stage 'residual': kernel \(4\) must be odd"),
+    ({"name": "residual", "width": 8, "padding": "replicat"}, r"padding.*'replicat'.*did you mean 'replicate'"),
     ({"name": "residual", "width": 8, "n_blocks": 0}, r"stage 'residual': n_blocks \(0\) must be at least 1"),
     ({"name": "attention", "n_heads": 0}, r"stage 'attention': n_heads \(0\) must be at least 1"),
     ({"name": "residual"}, "stage 'residual' needs the option 'width'"),

@@ -1,7 +1,7 @@
 """Slot `stage`: how a grid of features becomes the next one, smaller or as large. Supplied: its channels, d_input."""
 
 from abc import ABC, abstractmethod
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,7 @@ from zoo.blocks.documents import View
 from zoo.blocks.score import ScoreOption
 from zoo.registry import Choice, Slot
 
+Padding = Literal["zeros", "replicate"]  # what a convolution reads beyond the rim
 Grid = Float[Tensor, "batch d_input height width"]
 NextGrid = Float[Tensor, "batch d_output next_height next_width"]
 
@@ -50,11 +51,18 @@ def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
     return nn.GroupNorm(groups, d_input)
 
 
-def refuse_below_one(stage: str, **sizes: int) -> None:
-    """Raise a ValueError where a size is below 1."""
+def convolve(d_input: int, width: int, kernel: int, stride: int, padding: Padding) -> nn.Conv2d:
+    """A convolution without bias around each place."""
+    return nn.Conv2d(d_input, width, kernel, stride, kernel // 2, bias=False, padding_mode=padding)
+
+
+def check_sizes(stage: str, **sizes: int) -> None:
+    """Raise a ValueError where a size is below 1, or a kernel even, so that it has no middle."""
     for name, value in sizes.items():
         if value < 1:
             raise ValueError(f"stage '{stage}': {name} ({value}) must be at least 1")
+        if name == "kernel" and value % 2 == 0:
+            raise ValueError(f"stage '{stage}': kernel ({value}) must be odd")
 
 
 @stages.register("convolution")
@@ -65,15 +73,16 @@ class ConvolutionStage(Stage):
         width: channels of what it returns.
         kernel: side of what each place reads (places); odd, so that it lies around the place.
         stride: how many times smaller each side becomes.
+        padding: what lies beyond the rim: zeros, by which a network sees where the rim is, or the place next to it.
     """
 
-    def __init__(self, d_input: int, *, width: int, kernel: int = 3, stride: int = 1) -> None:
+    def __init__(
+        self, d_input: int, *, width: int, kernel: int = 3, stride: int = 1, padding: Padding = "zeros"
+    ) -> None:
         super().__init__()
-        refuse_below_one("convolution", width=width, kernel=kernel, stride=stride)
-        if kernel % 2 == 0:
-            raise ValueError(f"stage 'convolution': kernel ({kernel}) must be odd")
+        check_sizes("convolution", width=width, kernel=kernel, stride=stride)
         self.d_output, self.stride = width, stride
-        self.filters = nn.Conv2d(d_input, width, kernel, stride, kernel // 2, bias=False)
+        self.filters = convolve(d_input, width, kernel, stride, padding)
 
     def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
         if record is not None:
@@ -82,21 +91,32 @@ class ConvolutionStage(Stage):
         return out
 
 
+class Shape(NamedTuple):
+    """What the blocks of a residual stage share."""
+
+    width: int
+    kernel: int
+    groups: int
+    activation: ActivationOption
+    padding: Padding
+
+
 class ResidualBlock(nn.Module):
     """x + conv(f(norm(conv(f(norm(x)))))); where the shape changes, a 1x1 convolution of f(norm(x)) stands for x.
 
     Source: He et al. 2016, arXiv:1603.05027, figure 4e (full pre-activation), with group norms.
     """
 
-    def __init__(self, d_input: int, width: int, stride: int, groups: int, activation: ActivationOption) -> None:
+    def __init__(self, d_input: int, shape: Shape, stride: int) -> None:
         super().__init__()
-        self.first_norm = group_norm(groups, d_input)
-        self.first = nn.Conv2d(d_input, width, 3, stride, 1, bias=False)
-        self.second_norm = group_norm(groups, width)
-        self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        width, kernel, padding = shape.width, shape.kernel, shape.padding
+        self.first_norm = group_norm(shape.groups, d_input)
+        self.first = convolve(d_input, width, kernel, stride, padding)
+        self.second_norm = group_norm(shape.groups, width)
+        self.second = convolve(width, width, kernel, 1, padding)
         same = d_input == width and stride == 1
         self.skip = None if same else nn.Conv2d(d_input, width, 1, stride, bias=False)
-        self.activation = activations.build(activation)
+        self.activation = activations.build(shape.activation)
 
     def forward(self, x: Grid) -> NextGrid:
         read = self.activation(self.first_norm(x))
@@ -107,7 +127,7 @@ class ResidualBlock(nn.Module):
 
 @stages.register("residual")
 class ResidualStage(Stage):
-    """Residual blocks of two 3x3 convolutions each, the first of which makes the grid smaller.
+    """Residual blocks of two convolutions each, the first of which makes the grid smaller.
 
     Source: He et al. 2016, arXiv:1603.05027; group norms: Wu & He 2018, arXiv:1803.08494.
 
@@ -117,6 +137,8 @@ class ResidualStage(Stage):
         stride: how many times smaller each side becomes.
         groups: of channels that are normalized together.
         activation: a registered activation.
+        kernel: side of what each place reads (places), odd; with 1 a place learns nothing of its neighbours.
+        padding: what lies beyond the rim, as in stage `convolution`.
     """
 
     def __init__(
@@ -128,12 +150,15 @@ class ResidualStage(Stage):
         stride: int = 1,
         groups: int = 8,
         activation: ActivationOption = "relu",
+        kernel: int = 3,
+        padding: Padding = "zeros",
     ) -> None:
         super().__init__()
-        refuse_below_one("residual", width=width, n_blocks=n_blocks, stride=stride)
+        check_sizes("residual", width=width, n_blocks=n_blocks, stride=stride, kernel=kernel)
         self.d_output, self.stride = width, stride
-        first = ResidualBlock(d_input, width, stride, groups, activation)
-        others = [ResidualBlock(width, width, 1, groups, activation) for _ in range(n_blocks - 1)]
+        shape = Shape(width, kernel, groups, activation, padding)
+        first = ResidualBlock(d_input, shape, stride)
+        others = [ResidualBlock(width, shape, 1) for _ in range(n_blocks - 1)]
         self.blocks = nn.ModuleList([first, *others])
 
     def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
@@ -169,7 +194,7 @@ class AttentionStage(Stage):
         score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__()
-        refuse_below_one("attention", n_heads=n_heads)
+        check_sizes("attention", n_heads=n_heads)
         self.d_output = d_input
         self.norm = None if groups is None else group_norm(groups, d_input)
         d_key = max(1, d_input // (8 * n_heads)) if d_key is None else d_key
