@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from zoo.hub import reloading
+from zoo.hub.comparing import compare_logits
+from zoo.hub.samples import Row
 from zoo.hub.verify import reload_apart
 
 
@@ -25,3 +28,13 @@ def test_asking_what_fits_needs_no_transformers():
     source = Path(reloading.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
     assert done.stdout.strip() == "False"
+
+
+def test_what_is_at_padding_is_not_compared():
+    rows = [Row([1, 2], [], []), Row([1], [], [])]
+    ours, theirs = torch.zeros(2, 2, 3), torch.zeros(2, 2, 3)
+    ours[1, 1], theirs[1, 1] = torch.nan, torch.inf
+    assert compare_logits("float32", {"language": ours}, {"right/language": theirs}, rows) == 0
+    theirs[1, 0, 2] = torch.nan
+    with pytest.raises(RuntimeError, match="first at row 1, place 0"):
+        compare_logits("float32", {"language": ours}, {"right/language": theirs}, rows)

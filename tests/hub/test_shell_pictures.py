@@ -94,7 +94,8 @@ def test_the_pipeline_and_the_processor_see_what_zoo_sees(classifier: ExportRepo
     processor = transformers.AutoImageProcessor.from_pretrained(classifier.folder)
     with Image.open(picture) as image:
         both = processor([image, np.asarray(image)], return_tensors="pt")["pixel_values"]
-    assert torch.equal(both[0], pixels[0]) and torch.equal(both[1], pixels[0])
+        stacked = processor(np.stack([np.asarray(image)] * 2), return_tensors="pt")["pixel_values"]
+    assert torch.equal(both, pixels.expand(2, -1, -1, -1)) and torch.equal(stacked, both)
     processor.save_pretrained(classifier.folder / "again")
     assert transformers.AutoImageProcessor.from_pretrained(classifier.folder / "again").image_size == 16
 

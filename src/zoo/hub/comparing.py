@@ -69,7 +69,7 @@ def compare_logits(dtype: str, ours: Mapping[str, Tensor], theirs: Mapping[str, 
         if mine.shape != found.shape:
             raise RuntimeError(f"{what}: ours are {tuple(mine.shape)}, theirs {tuple(found.shape)}")
         if mine.dim() == 3:
-            mine, found = mine * there, found.where(there, 0)
+            mine, found = mine.where(there, 0), found.where(there, 0)
         largest = max(largest, compare(what, dtype, mine, found))
     return largest
 

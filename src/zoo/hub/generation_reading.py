@@ -11,7 +11,11 @@ from zoo.models.search import parse_generate
 
 GENERATION = "generation_config.json"
 MOST_BEAMS = 256  # each of them is a row in memory
-LIKELIEST = 50  # theirs, where they sample and say nothing of top_k
+LIKELIEST = 50  # theirs, where they sample and top_k is not there or null
+SAMPLING = ("temperature", "top_k", "top_p")
+# what acts on their texts and has a setting here -> that setting
+OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
+OURS |= {key: key for key in ("length_penalty", *SAMPLING)}
 # what acts on their texts and has no setting here -> the values with which it does nothing
 UNKNOWN_HERE: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p"), (None, 1)),
@@ -34,7 +38,7 @@ class Generation:
 
     Args:
         settings: as a task's `generate:`. special: ids by role.
-        left_out: keys that act on their texts, and that zoo has no setting for.
+        left_out: keys that act on their texts, and that zoo has no setting for, or none with such a value.
     """
 
     settings: Json = field(default_factory=dict)
@@ -49,29 +53,28 @@ def read_generation(foreign: Foreign, config: Json, target: Target, writes: bool
         writes: whether its class generates at all.
 
     Raises:
-        ValueError: a value that cannot be; the message names the file and the key.
+        ValueError: the file is no JSON.
     """
     written = foreign.read_json(GENERATION)
     both = {**config, **written}
     special = ids_by_role(both, target, vocab_size)
     if not writes:
         return Generation(special=special)
-    place = str(foreign.folder / (GENERATION if written else "config.json"))
     said = written or config
-    settings = settings_of(said, "encoder" in target.sides)
-    parse_generate(settings, place)
-    if settings.get("beams", 1) > MOST_BEAMS:
-        raise ValueError(f"{place}: num_beams is {settings['beams']}; more than {MOST_BEAMS} are refused")
+    wanted = settings_of(said, "encoder" in target.sides)
+    settings = possible(wanted)
     left_out = [key for key, idle in UNKNOWN_HERE.items() if said.get(key) not in idle]
+    refused = {key for key, ours in OURS.items() if ours in wanted.keys() - settings.keys()}
+    left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
     ends = both.get("eos_token_id")
     left_out += ["eos_token_id (but the first)"] * (isinstance(ends, list) and len(ends) > 1)
-    left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in settings)
+    left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
     return Generation(settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt))
 
 
 def settings_of(said: Json, both: bool) -> Json:
-    """Their words in ours; values of a wrong type are left to whoever reads the settings.
+    """Their words in ours, whether or not the values can be.
 
     Args:
         both: whether an output has a start token of its own, which `max_length` counts.
@@ -87,11 +90,27 @@ def settings_of(said: Json, both: bool) -> Json:
         if said.get("length_penalty") is not None:
             found["length_penalty"] = said["length_penalty"]
     elif said.get("do_sample") is True:
-        top_k, top_p = said.get("top_k", LIKELIEST), said.get("top_p")
+        top_k = LIKELIEST if said.get("top_k") is None else said["top_k"]
+        top_p = said.get("top_p")
         found["temperature"] = 1.0 if said.get("temperature") is None else said["temperature"]
-        found |= {"top_k": top_k} if top_k not in (None, 0) else {}
+        found |= {"top_k": top_k} if top_k != 0 else {}
         found |= {"top_p": top_p} if top_p not in (None, 1) else {}
     return found
+
+
+def possible(wanted: Json) -> Json:
+    """The settings whose values can be; without a temperature to sample with nothing is left of sampling."""
+    found = {key: value for key, value in wanted.items() if can_be(key, value)}
+    gone = [*SAMPLING] * (not found.get("temperature")) + ["length_penalty"] * ("beams" not in found)
+    return {key: value for key, value in found.items() if key not in gone}
+
+
+def can_be(key: str, value: Any) -> bool:
+    """Whether a setting has a value that zoo generates with."""
+    try:
+        return parse_generate({key: value}).beams <= MOST_BEAMS
+    except ValueError:
+        return False
 
 
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:

@@ -6,6 +6,10 @@ the same model: what reads the stream has its input axis permuted, what writes i
 Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 """
 
+from torch import Tensor
+
+from zoo.blocks.position import sinusoids
+from zoo.hub.facts import Facts
 from zoo.hub.renaming import ROW, Rename, affine, same, split_halves
 from zoo.hub.requirements import SAME_ACTIVATIONS, UNSCALED, both, plain_blocks
 from zoo.hub.target import Copy, NativeClass, Requirement, Target, first, key
@@ -86,7 +90,15 @@ COPIES = (
     Copy("model.decoder.embed_tokens.weight", SHARED),
     Copy("lm_head.weight", SHARED, untied="heads.language.tied"),
 )
-STRAYS = ("embed_positions.weight",)  # they follow from the sizes
+
+
+def sines(facts: Facts) -> Tensor:
+    """The sinusoids of every position, all sines before all cosines."""
+    longest = max(facts[path][0] for path in both("max_length"))
+    return COLUMNS.there(sinusoids(longest, facts["encoder.d_model"][0]))
+
+
+TABLES = {f"model.{side}.embed_positions.weight": sines for side in ("encoder", "decoder")}
 
 target = Target(
     name="marian",
@@ -141,6 +153,6 @@ target = Target(
     longest="encoder.max_length",
     prefix="model.",
     copies=COPIES,
-    strays=STRAYS,
+    tables=TABLES,
     lenient=("forced_eos_token_id",),
 )

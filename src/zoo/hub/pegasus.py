@@ -6,22 +6,11 @@ file does not hold it.
 Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
 """
 
-from torch import Tensor
-
-from zoo.blocks.position import sinusoids
-from zoo.hub.facts import Facts
-from zoo.hub.marian import COLUMNS, COPIES, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stream_norm
+from zoo.hub.marian import COLUMNS, COPIES, LAYERS, LOGITS_BIAS, SIZES, TABLES, TOKENS, stream_norm
 from zoo.hub.recipes import PEGASUS
 from zoo.hub.renaming import same
 from zoo.hub.requirements import UNSCALED, both, plain_blocks
 from zoo.hub.target import NativeClass, Requirement, Target, key
-
-
-def table(facts: Facts) -> Tensor:
-    """The sinusoids of every position, all sines before all cosines."""
-    longest = max(facts[path][0] for path in both("max_length"))
-    return COLUMNS.there(sinusoids(longest, facts["encoder.d_model"][0]))
-
 
 target = Target(
     name="pegasus",
@@ -46,7 +35,8 @@ target = Target(
         *stream_norm("encoder.stack.norm", "model.encoder.layer_norm"),
         *stream_norm("decoder.stack.norm", "model.decoder.layer_norm"),
     ),
-    tables={f"model.{side}.embed_positions.weight": table for side in ("encoder", "decoder")},
+    tables=TABLES,
+    writes_tables=True,
     classes=(
         NativeClass(
             name="PegasusForConditionalGeneration",

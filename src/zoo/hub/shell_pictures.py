@@ -15,6 +15,8 @@ from zoo.hub.shell_cache import StateCache
 from zoo.hub.shell_model import Shell, loss_of
 from zoo.models.parts import Pass
 
+STACKED = 4  # axes of an array that holds several pictures
+
 
 class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
     """Pictures as the models read them: the middle square, as bytes of red, green and blue, channels first.
@@ -33,8 +35,8 @@ class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
         return self.preprocess(images, **options)
 
     def preprocess(self, images: Any, *_: Any, return_tensors: str | None = None, **__: Any) -> BatchFeature:
-        """One picture or several: Pillow's, or arrays of bytes (height, width, channels)."""
-        several = images if isinstance(images, Sequence) else [images]
+        """One picture or several: Pillow's, or arrays of bytes (height, width, channels), which may be stacked."""
+        several = images if isinstance(images, Sequence) or np.ndim(images) == STACKED else [images]
         found = [x if isinstance(x, Image.Image) else Image.fromarray(np.asarray(x)) for x in several]
         pixels = [square(picture, self.image_size) for picture in found]
         return BatchFeature({"pixel_values": np.stack(pixels)}, tensor_type=return_tensors)

@@ -195,6 +195,7 @@ class Target:
         roles: config.json <- the token of a role.
         renames: the tensors that all its classes have.
         tables: their tensors that follow from settings alone; importing refuses others.
+        writes_tables: whether export writes them, since their class calls them missing otherwise.
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
         prefix: of the names of tensors, which files of their headless class leave out.
@@ -219,6 +220,7 @@ class Target:
     longest: str
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
+    writes_tables: bool = False
     prefix: str = ""
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
