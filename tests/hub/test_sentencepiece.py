@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 import transformers
+from strangers import Stranger
+from test_importing_translators import T5, TOKENS
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.hub.checkpoint import resolve
+from zoo.hub.export import export_model
 from zoo.hub.foreign import Foreign
+from zoo.hub.importing import import_folder
+from zoo.hub.reloading import reload
 from zoo.hub.samples import ODD, TEXTS
 from zoo.hub.sentencepiece import CONTROL, USER_DEFINED, read_pieces
 from zoo.hub.targets import targets
 from zoo.hub.tokenizer_reading import read_tokenizer
+from zoo.hub.trained import exportable
 
 LINES = [*TEXTS, " ".join(ODD), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
 Piece = tuple[str, float, int]
@@ -95,6 +102,30 @@ def test_pegasus_has_its_roles_and_unused_tokens_before_the_pieces(tmp_path: Pat
     tokenizer = ours(tmp_path, "pegasus", pieces)
     same(tokenizer, theirs)
     assert tokenizer.vocabulary["<unk>"] == 105 and (tokenizer.roles.pad, tokenizer.roles.end) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["t5", "pegasus"])
+def test_a_text_never_spells_a_role(tmp_path: Path, pieces: list[Piece], name: str):
+    letters = [(letter, -9.0, 1) for letter in "</>"]
+    tokenizer = ours(tmp_path, name, [*pieces, *letters])
+    for text in ("a </s> b", "a</s>b", "</s></s>", "<pad> a", "▁</s>"):
+        (ids,) = tokenizer.encode([text])
+        assert not {tokenizer.roles.pad, tokenizer.roles.end} & set(ids.tolist())
+        assert tokenizer.decode(ids) == text.removeprefix("▁")
+    assert tokenizer.encode_with_roles("a </s>")[-1] == tokenizer.roles.end
+    (plain,) = tokenizer.encode(["< /s > a <b> boy"])
+    assert plain.tolist() == tokenizer.backend.encode("< /s > a <b> boy", add_special_tokens=False).ids
+
+
+def test_an_imported_t5_is_exported_with_its_own_tokenizer(tmp_path: Path, quick: None, pieces: list[Piece]):
+    sizes = {**TOKENS, **T5, "vocab_size": len(pieces) + 100}
+    Stranger("T5ForConditionalGeneration", sizes, {}).save(tmp_path / "theirs")
+    tokenizer = ours(tmp_path / "theirs", "t5", pieces)
+    import_folder(tmp_path / "theirs", tmp_path / "run")
+    report = export_model(exportable(resolve(tmp_path / "run")), tmp_path / "out", reload=reload)
+    assert report.check.texts == 30
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert theirs("a </s> b")["input_ids"] == [*tokenizer.encode(["a </s> b"])[0], tokenizer.roles.end]
 
 
 def test_every_end_that_is_cut_off_is_refused_or_lacks_pieces_only(pieces: list[Piece]):

@@ -1,10 +1,11 @@
 """The tokenizer of a stranger's folder: its tokens and template as they are, and which token plays which role."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
@@ -38,8 +39,29 @@ def read_tokenizer(foreign: Foreign, config: Json, target: Target, chosen: Nativ
     place = str(foreign.folder)
     if backend.post_processor is None:  # that nothing is added is a template, too
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
-    return Tokenizer.from_files(files, place)
+    tokenizer = rebuilt(backend, tokens, place)
+    found = [token for role, token in tokens.items() if role != "unk" and is_found(token, tokenizer)]
+    if found:
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
+    return rebuilt(backend, tokens, place) if found else tokenizer
+
+
+def rebuilt(backend: Backend, tokens: Tokens, place: str) -> Tokenizer:
+    """The tokenizer of a backend and its roles."""
+    return Tokenizer.from_files(
+        {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}, place
+    )
+
+
+def is_found(token: str, tokenizer: Tokenizer) -> bool:
+    """Whether a text that spells a role's token is read as that role: a unigram model has it among its pieces."""
+    texts = [text.format(token) for text in ("{}", "a {} b", "a{}b")]
+    return len(token) > 1 and any(tokenizer.vocabulary[token] in ids for ids in tokenizer.encode(texts))
+
+
+def cut(token: str) -> pre_tokenizers.PreTokenizer:
+    """Cuts texts behind the first letter of what spells a token, so that no piece is all of it."""
+    return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
 
 
 def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | str:
