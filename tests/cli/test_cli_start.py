@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import call
+
+from zoo.cli.table import COMMANDS
 
 HEAVY = ("torch", "transformers", "datasets", "accelerate", "tokenizers", "evaluate", "numpy")
 
@@ -41,3 +44,26 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
 def test_a_command_explains_itself(capsys: pytest.CaptureFixture[str], name: str):
     assert call(name, "--help") == 0
     assert f"Usage: zoo {name}" in capsys.readouterr().out
+
+
+SWALLOWING = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.{name})
+except:
+    pass
+def command():
+    print("it went on")
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_that_an_imported_library_swallows_ends_the_command_after_its_imports(
+    name: str, status: int, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"swallows_{name}.py").write_text(SWALLOWING.format(name=name))
+    monkeypatch.setitem(COMMANDS, "list", (f"swallows_{name}:command", ""))
+    assert call("list") == status
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"error: stopped by {name}\n")

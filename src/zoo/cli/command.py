@@ -13,6 +13,7 @@ from rich.console import Console
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
 from zoo.cli.visible import visible
+from zoo.training.stopping import border
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -33,8 +34,10 @@ def run_command(name: str, arguments: list[str]) -> None:
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
     place, about = COMMANDS[name]
+    command = load(place)
+    border()  # libraries that are imported catch everything
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(help=about, context_settings={"help_option_names": ["-h", "--help"]})(with_status(load(place)))
+    app.command(help=about, context_settings={"help_option_names": ["-h", "--help"]})(with_status(command))
     app(args=arguments, prog_name=f"zoo {name}")
 
 

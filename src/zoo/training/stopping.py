@@ -16,9 +16,11 @@ FORWARDED = 2.0  # seconds in which a launcher may hand on a signal that the pro
 AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
 AGAIN = "at once; what was saved stands, --resume continues"
 
+told: list[int] = []  # the signal that this process was told to stop with, until it has
+
 
 class Stopped(BaseException):
-    """A signal ended the work; no library may take it for an error of its own.
+    """A signal ended the work; no library may take it for an error of its own, and where one does, see `border`.
 
     Args:
         number: which one.
@@ -87,10 +89,24 @@ def stop_at_once() -> Iterator[None]:
             if signals.count > 1:
                 os._exit(128 + number)
             heard.set()
+            told.append(number)
             raise Stopped(number)
 
-    with never_ignored(), handled_by(stop, allowed=0, heard=heard):
-        yield
+    try:
+        with never_ignored(), handled_by(stop, allowed=0, heard=heard):
+            yield
+    finally:
+        told.clear()
+
+
+def border() -> None:
+    """Stop here at the latest: a library may have swallowed `Stopped`, as a bare `except:` does.
+
+    Raises:
+        Stopped: a signal came before.
+    """
+    if told:
+        raise Stopped(told[0])
 
 
 @contextmanager
@@ -116,8 +132,9 @@ def catch_signals() -> Iterator[Signals]:
     """Note SIGINT and SIGTERM instead of dying of them; only the main thread can.
 
     Raises:
-        Stopped: on a second signal.
+        Stopped: on a second signal, or one that came before.
     """
+    border()
     signals = Signals(launched())
 
     def note(number: int) -> None:
