@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from patience import HANGS
 from zoo.runs.saved import open_run
 
 SETS = ("training.steps=12", "training.save_every=0", "training.evaluate_every=0", "training.precision=float32")
 
 LONG = "training.steps=20"
-HANGS = 3600.0  # seconds; however busy the machine is, only what hangs takes so long
 STOPPED = """
 import os, sys
 from zoo.cli.main import main

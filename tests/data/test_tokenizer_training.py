@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from patience import HANGS
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_training import ANGLED, BRACKETED, ROLES, choose_letters, tokenizers
 
-SOURCE = Path(__file__).parents[2] / "src"
 TEXTS = [
     "The man's dog ran fast; the women ran faster, and the dogs ran the fastest.",
     "Ein Mann läuft schnell.  Zwei Männer\nlaufen: schneller!",
@@ -152,10 +151,10 @@ def test_two_processes_train_the_same_tokenizer(name: str):
         f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], 'min_frequency': 1}})\n"
         "print(Tokenizer.train(choice, texts).digest)"
     )
-    path = os.pathsep.join([str(SOURCE), str(Path(__file__).parent)])
+    path = os.pathsep.join(sys.path)
     environment = {**os.environ, "PYTHONPATH": path, "RAYON_NUM_THREADS": "2"}
     runs = [subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE) for _ in range(2)]
-    digests = [run.communicate(timeout=60)[0].strip() for run in runs]
+    digests = [run.communicate(timeout=HANGS)[0].strip() for run in runs]
     assert len(digests[0]) == 64
     assert digests[0] == digests[1]
 

@@ -12,6 +12,7 @@ import pytest
 import sacrebleu
 from sklearn.metrics import f1_score, matthews_corrcoef
 
+from patience import HANGS
 from zoo.metrics.compute import compute
 from zoo.metrics.metric import metrics
 
@@ -178,7 +179,7 @@ def test_metrics_open_no_connection_and_leave_no_file(tmp_path: Path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_", "SACREBLEU"))}
     environment = {**kept, "PYTHONPATH": str(SOURCE), "HOME": str(home), "TMPDIR": str(temporary)}
     run = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
     )
     assert run.stdout == "done\n", run.stderr
     assert [path for path in tmp_path.rglob("*") if path not in (home, temporary)] == []

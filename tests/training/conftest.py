@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from patience import HANGS
+
 HERE = Path(__file__).parent
-PATIENCE = 100  # seconds after which a test gives up
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Server:
     def read(self) -> None:
         """Take in one answer."""
         assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], PATIENCE)[0], "no answer: a process hangs"
+        assert select.select([self.process.stdout], [], [], HANGS)[0], "no answer: a process hangs"
         answer = json.loads(self.process.stdout.readline())
         if "started" in answer:
             self.started.append(answer["started"])
@@ -96,7 +97,7 @@ class Server:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=PATIENCE)
+        self.process.wait(timeout=HANGS)
 
 
 @pytest.fixture(scope="session")

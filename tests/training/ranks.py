@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ import torch
 from tiny import GOAL, TinyRows, collate, settings
 from torch import nn
 
+from patience import HANGS
 from zoo.cli.command import with_status
 from zoo.data.batch import Part
 from zoo.models.create import create_model
@@ -32,17 +34,20 @@ from zoo.training.loop import train
 from zoo.training.processes import begin_run
 from zoo.training.stopping import Stopped
 from zoo.training.together import check_agreement, code, together
+from zoo.training.watchdog import Watchdog
 
 MODEL = {"vocab_size": 11, "max_length": 6, "dropout": 0.0, "d_model": 8, "n_heads": 2, "d_ff": 16}
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
+SILENT = ("hang", "stop", "cut")  # what nobody hears of
+SHORT = 2.0  # seconds, instead of the hour that a busy machine may take
 
 
 class Faulty:
     """Rows become micro-batches, but for what a request wants to go wrong at a step of one process."""
 
-    def __init__(self, fault: Mapping[str, Any], process: int) -> None:
+    def __init__(self, fault: Mapping[str, Any], process: int, begun: Path) -> None:
         self.mine = fault if fault.get("process") == process else {}
-        self.steps = 0
+        self.begun, self.steps = begun, 0
 
     def __call__(self, rows: Any, micro_batch: int) -> Part:
         part = collate(rows, micro_batch)
@@ -50,6 +55,8 @@ class Faulty:
         if self.steps != self.mine.get("step"):
             return part
         kind = self.mine["kind"]
+        if kind in SILENT:
+            self.begun.touch()
         if kind in SIGNALS:
             os.kill(os.getpid(), SIGNALS[kind])
         if kind == "raise":
@@ -57,10 +64,24 @@ class Faulty:
         if kind == "cut":
             subprocess.run(["ip", "link", "set", os.environ["GLOO_SOCKET_IFNAME"], "down"], check=True)
         if kind == "hang":
-            time.sleep(600)
+            time.sleep(HANGS)
         if kind == "nan":
             part.inputs["tokens"][:] = 0  # the token whose vector is spoiled
         return part
+
+
+def lose_patience(begun: Path, watchdog: Watchdog, hangs: bool) -> None:
+    """Wait no longer than a short time, once a fault has begun of which nobody hears.
+
+    Args:
+        hangs: whether it is this process that hangs.
+    """
+    while not begun.exists():
+        time.sleep(0.02)
+    if hangs:
+        watchdog.limit = SHORT
+    elif watchdog.heart is not None:
+        watchdog.heart.timeout = SHORT
 
 
 def build(seed: int = 0) -> nn.Module:
@@ -90,7 +111,8 @@ def judge(model: nn.Module, process: int, between: Callable[[], None], stop: boo
 def work(request: Mapping[str, Any]) -> None:
     """What one process does."""
     process, fault = int(os.environ["RANK"]), request.get("fault", {})
-    own = {"steps": 6, "save_every": 3, "evaluate_every": 4, "micro_batch": 2, **request.get("training", {})}
+    patient = {"peer_timeout": HANGS, "hang_timeout": HANGS}
+    own = {"steps": 6, "save_every": 3, "evaluate_every": 4, "micro_batch": 2, **patient, **request.get("training", {})}
     if request.get("other", {}).get("process") == process:
         own |= request["other"]["training"]
     training = settings(**own)
@@ -98,13 +120,16 @@ def work(request: Mapping[str, Any]) -> None:
     model = build()
     if fault.get("kind") == "nan":
         spoil(model)
+    begun = folder.with_name(f"{folder.name}.begun")
     with together(training, folder) as group:
+        given = begun, group.alive.__self__, fault == {**fault, "process": process, "kind": "hang"}  # type: ignore[attr-defined]
+        threading.Thread(target=lose_patience, args=given, daemon=True).start()
         check_agreement(group.accelerator, {"training": own})
         stop = fault == {"process": process, "kind": "validation"}
         validation = Validation(lambda model, between: judge(model, process, between, stop), "loss")
         watch = Watch(validation, alive=group.alive)
         with begin_run(group.accelerator, folder, RunFiles({}), request.get("resume", False)) as run:
-            train(model, Feed(TinyRows(), Faulty(fault, process)), GOAL, training, run, group.accelerator, watch)
+            train(model, Feed(TinyRows(), Faulty(fault, process, begun)), GOAL, training, run, group.accelerator, watch)
 
 
 def begin(environment: Mapping[str, str], log: str, request: Mapping[str, Any]) -> int:

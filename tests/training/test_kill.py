@@ -16,6 +16,7 @@ import torch
 from tiny import GOAL, Said, TinyModel, TinyRows, accelerator, begin, collate, settings
 from torch import Tensor
 
+from patience import HANGS
 from zoo.data.batch import Part
 from zoo.data.order import Row
 from zoo.runs.checkpoint import Checkpoint
@@ -184,5 +185,5 @@ def test_a_changed_file_is_noticed(crashed: Path, name: str):
 def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path):
     command = [sys.executable, str(PROGRAM), "--trials", "6", "--seed", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0 and "6 of 6 the same to the last bit" in done.stdout, done.stdout + done.stderr

@@ -58,7 +58,7 @@ def test_two_machines_train_as_one_process_does(machines: list[dict[str, str]], 
 
 def test_a_cut_cable_ends_both_machines(machines: list[dict[str, str]], server: Any, tmp_path: Path):
     fault = {"process": 1, "kind": "cut", "step": 8}
-    ranks = server.start(tmp_path / "run", 2, machines, training={"peer_timeout": 6.0}, fault=fault)
+    ranks = server.start(tmp_path / "run", 2, machines, fault=fault)
     assert ranks.wait() == [1, 1], ranks.said()
     for here, there in ((0, 1), (1, 0)):
         assert re.search(rf"process {there} \(pid \d+ on {NAMES[there]}\) was silent for \d+ s", ranks.said(here))

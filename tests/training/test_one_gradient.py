@@ -12,6 +12,7 @@ from every_objective import BATCH, Case, Step, cases, take_step
 from tiny import accelerator
 from torch import Tensor
 
+from patience import HANGS
 from zoo.objectives.mixture import objectives
 from zoo.objectives.objective import Term
 from zoo.training import loop
@@ -40,7 +41,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Step]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    subprocess.run([*launcher, str(program), str(folder), "8"], check=True, env=environment, timeout=300)
+    subprocess.run([*launcher, str(program), str(folder), "8"], check=True, env=environment, timeout=HANGS)
     for number in range(len(CASES)):
         one, other = (Step.read(folder / f"{number}-{process}") for process in range(2))
         assert all(torch.equal(one.gradients[name], other.gradients[name]) for name in one.gradients)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from tiny import TinyModel, settings, train_tiny
 
+from patience import HANGS
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
 from zoo.training.processes import check_processes, count_launched, forward_dtype, start_processes
@@ -28,7 +29,7 @@ def launch(folder: Path, steps: int, *more: str) -> None:
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     command = [*begin, str(HERE / "two_processes.py"), str(folder), str(steps), *more]
-    subprocess.run(command, check=True, env=environment, timeout=120)
+    subprocess.run(command, check=True, env=environment, timeout=HANGS)
 
 
 def test_two_processes_train_as_one_does_and_resume(tmp_path: Path):

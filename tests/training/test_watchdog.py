@@ -2,69 +2,89 @@
 
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from patience import HANGS
 from zoo.training import watchdog as module
 from zoo.training.heartbeat import Trouble, describe_self, life
 from zoo.training.judging import telling
 from zoo.training.watchdog import Watchdog
 
 
+class Watched(Watchdog):
+    """Looks only when it is asked to, and remembers what it would have ended the process for."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(limit)
+        self.stop()
+        self.hung: list[float] = []
+
+    def end_hanging(self, seconds: float) -> None:
+        self.hung.append(seconds)
+
+
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the watchdog said when it ended the process, which it does not here."""
-    said: list[str] = []
-
-    class Ended(Watchdog):
-        def end_hanging(self, seconds: float) -> None:
-            said.append("hangs")
-            self.over.set()
-
-    monkeypatch.setattr(module, "Watchdog", Ended)
-    return said
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which passes when a test says so."""
+    now = [1000.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
 
 
-def test_nothing_happens_before_the_first_sign_of_life(ended: list[str]):
-    watchdog = module.Watchdog(0.1)
-    time.sleep(0.4)
-    watchdog.stop()
-    assert not ended
+def test_nothing_happens_before_the_first_sign_of_life(clock: list[float]):
+    watchdog = Watched(0.1)
+    watchdog.look(1e9)
+    assert not watchdog.hung
 
 
-def test_silence_after_a_sign_of_life_is_a_hang(ended: list[str]):
-    watchdog = module.Watchdog(0.1)
+def test_silence_after_a_sign_of_life_is_a_hang(clock: list[float]):
+    watchdog = Watched(3.0)
     watchdog.alive()
-    watchdog.over.wait(60)
-    watchdog.stop()
-    assert ended == ["hangs"]
+    watchdog.look(1002.5)
+    clock[0] = 1002.0
+    watchdog.alive()
+    watchdog.look(1004.5)
+    assert not watchdog.hung
+    watchdog.look(1005.5)
+    assert watchdog.hung == [3.5]
 
 
-@pytest.mark.parametrize(("seconds", "joined", "said"), [(0.2, 0.0, ""), (5.0, 0.6, "waiting"), (0.2, 60.0, "not all")])
+def test_a_time_in_which_this_process_did_not_run_is_no_silence(clock: list[float]):
+    watchdog = Watched(3.0)
+    watchdog.alive()
+    watchdog.look(1060.0, asleep=59.0)
+    watchdog.look(1061.5)
+    assert not watchdog.hung
+
+
 def test_processes_have_some_minutes_to_find_each_other(
-    seconds: float, joined: float, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(module, "JOIN", seconds)
-    monkeypatch.setattr(module, "SOON", seconds / 20)
     left: list[int] = []
-    watchdog = module.Watchdog(0.2)  # looks every 0.05 s
-    monkeypatch.setattr(module, "leave_at_once", lambda status: (left.append(status), watchdog.over.set()))
+    monkeypatch.setattr(module, "leave_at_once", left.append)
     monkeypatch.setenv("WORLD_SIZE", "2")
+    watchdog = Watched(1.0)
     with watchdog.joining():
-        watchdog.over.wait(joined)
-    watchdog.over.wait(0.5)
-    watchdog.stop()
-    assert left == ([2] if said == "not all" else [])
-    assert said in caplog.text and ("WORLD_SIZE is 2, this is process" in caplog.text) == bool(said)
+        watchdog.look(1000 + 0.9 * module.SOON)
+        assert not caplog.text
+        watchdog.look(1000 + 1.1 * module.SOON)
+        assert "waiting for the other processes: WORLD_SIZE is 2, this is process" in caplog.text
+        watchdog.look(1000 + 0.9 * module.JOIN)
+        assert not left
+        watchdog.look(1000 + 1.1 * module.JOIN)
+        assert left == [2] and "not all of them came within 300 s" in caplog.text
+    watchdog.look(1000 + 9 * module.JOIN)
+    assert left == [2], "once they have found each other, nobody waits"
 
 
 def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():
-    code = "import time; from zoo.training.watchdog import Watchdog; Watchdog(0.2).alive(); time.sleep(100)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90)
+    code = "import time; from zoo.training.watchdog import Watchdog; Watchdog(0.2).alive(); time.sleep(3600)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert "nothing moved for" in done.stderr and "(training.hang_timeout)" in done.stderr
     assert 'File "<string>", line 1 in <module>' in done.stderr

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -72,6 +72,7 @@ class Heart:
         found = self.store.multi_get([f"who/{p}" for p in range(self.count)])
         self.who: list[dict[str, str]] = [json.loads(text) for text in found]
         self.beats = [b""] * self.count
+        self.gone: list[int] = []
         self.answered = time.monotonic()
         self.heard = [self.answered] * self.count
         self.failure: Trouble | None = None
@@ -80,19 +81,34 @@ class Heart:
         self.thread.start()
 
     def beat(self) -> None:
-        """Say that this process lives, and hear who else does."""
+        """Beat until this process leaves."""
         number = 0
         while not self.over.wait(self.every):
             number += 1
-            with suppress(RuntimeError):  # a store that does not answer any more is noticed by that
-                self.store.set(f"beat/{self.process}", str(number))
-                beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
-                if self.failure is None and self.store.check(["failed"]):
-                    self.failure = Trouble(**json.loads(self.store.get("failed")))
-                self.answered = time.monotonic()
-                for process, (old, new) in enumerate(zip(self.beats, beats, strict=True)):
-                    self.heard[process] = self.heard[process] if old == new else self.answered
-                self.beats = beats
+            self.exchange(number)
+
+    def exchange(self, number: int) -> None:
+        """Say that this process lives, and hear who else does.
+
+        Args:
+            number: the how many-th beat this is.
+        """
+        gone = self.find_gone()  # before the store is asked: who ends because of another says so there first
+        with suppress(RuntimeError):  # a store that does not answer any more is noticed by that
+            self.store.set(f"beat/{self.process}", str(number))
+            beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
+            if self.failure is None and self.store.check(["failed"]):
+                self.failure = Trouble(**json.loads(self.store.get("failed")))
+            self.answered = time.monotonic()
+            for process, (old, new) in enumerate(zip(self.beats, beats, strict=True)):
+                self.heard[process] = self.heard[process] if old == new else self.answered
+            self.beats = beats
+        self.gone = [process for process in gone if self.beats[process] != LEFT.encode()]
+
+    def find_gone(self) -> list[int]:
+        """The other processes of this machine that have ended."""
+        others = [process for process in range(self.count) if process != self.process and self.is_near(process)]
+        return [process for process in others if life(self.who[process]["pid"]) in (None, "Z", "X")]
 
     def trouble(self, silence: float) -> Trouble | None:
         """What is wrong with another process, if anything is.
@@ -100,23 +116,23 @@ class Heart:
         Args:
             silence: seconds without a beat that are too many.
         """
-        if self.failure is not None:
-            return None if self.failure.process == self.process else self.failure
+        if self.failure is not None and self.failure.process != self.process:
+            return self.failure
+        if self.gone:
+            return Trouble(self.gone[0], f"{self.name(self.gone[0])} was killed")
         for process in range(self.count):
-            if process != self.process and self.beats[process] != LEFT.encode():
-                state = life(self.who[process]["pid"]) if self.is_near(process) else ""
-                if state in (None, "Z", "X"):
-                    return Trouble(process, f"{self.name(process)} was killed")
-                quiet = self.answered - self.heard[process]
-                if quiet > silence:
-                    stopped = ": it is stopped" if state == "T" else ""
-                    return Trouble(process, f"{self.name(process)} was silent for {quiet:.0f} s{stopped}")
+            quiet = self.answered - self.heard[process]
+            if process != self.process and self.beats[process] != LEFT.encode() and quiet > silence:
+                return Trouble(process, f"{self.name(process)} was silent for {quiet:.0f} s{self.why(process)}")
         quiet = time.monotonic() - self.answered
         if quiet <= silence:
             return None
         keeper = "the launcher" if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else self.name(0)
-        stopped = ": it is stopped" if self.is_near(0) and life(self.who[0]["pid"]) == "T" else ""
-        return Trouble(0, f"{keeper} was silent for {quiet:.0f} s{stopped}")
+        return Trouble(0, f"{keeper} was silent for {quiet:.0f} s{self.why(0)}")
+
+    def why(self, process: int) -> str:
+        """Why a process is silent, where this one can see it."""
+        return ": it is stopped" if self.is_near(process) and life(self.who[process]["pid"]) == "T" else ""
 
     def is_near(self, process: int) -> bool:
         """Whether this process can look at another one: the same machine, the same numbers of processes."""
@@ -128,10 +144,12 @@ class Heart:
         return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
 
     def tell(self, message: str, signal: int | None = None) -> None:
-        """Tell the others that this process fails, and why; the first one to say so counts."""
-        what = f"{self.name(self.process)} failed: {message}"
-        failure = {"process": self.process, "what": what, "raised": True, "signal": signal}
-        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(failure)))
+        """Tell the others that this process fails, and why."""
+        self.report(Trouble(self.process, f"{self.name(self.process)} failed: {message}", True, signal))
+
+    def report(self, trouble: Trouble) -> None:
+        """Tell the others what all of them end because of; the first one to say so counts."""
+        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(trouble))))
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do something with the store, but do not wait for one that does not answer."""

@@ -93,7 +93,11 @@ def fail(heart: Heart, error: BaseException) -> None:
     trouble = await_trouble(heart) if isinstance(error, RuntimeError) else None
     if trouble is None:
         heart.tell(str(error) or type(error).__name__, signal_of(error))
+    else:
+        heart.report(trouble)
+    if trouble is None or heart.count > 2:
         time.sleep(2 * heart.every)  # the store ends with the process that keeps it, and the others are to hear this
+    if trouble is None:
         return
     heart.bury(trouble)
     if heart.speaks(trouble) and heart.process != 0:  # the command line reports for process 0

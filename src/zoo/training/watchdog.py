@@ -60,22 +60,29 @@ class Watchdog:
         before = time.monotonic()
         while not self.over.wait(self.every):
             now = time.monotonic()
-            asleep = now - before - self.every
+            self.look(now, asleep=now - before - self.every)
             before = now
-            if asleep > max(GRACE, self.every):
-                self.last += asleep
-                self.join_by += asleep
-                self.forgive(asleep)
-            elif now > self.say_by:
-                self.say_by = math.inf
-                logger.warning("waiting for the other processes: %s", meeting(os.environ))
-            elif now > self.join_by:
-                logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(os.environ), JOIN, WAYS)
-                leave_at_once(WRONG)
-            elif now - self.last > self.limit:
-                self.end_hanging(now - self.last)
-            elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
-                self.end_alone(self.heart, trouble)
+
+    def look(self, now: float, asleep: float = 0.0) -> None:
+        """See whether anything is wrong at a time.
+
+        Args:
+            asleep: seconds since the last look in which this process did not run.
+        """
+        if asleep > max(GRACE, self.every):
+            self.last += asleep
+            self.join_by += asleep
+            self.forgive(asleep)
+        elif now > self.say_by:
+            self.say_by = math.inf
+            logger.warning("waiting for the other processes: %s", meeting(os.environ))
+        elif now > self.join_by:
+            logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(os.environ), JOIN, WAYS)
+            leave_at_once(WRONG)
+        elif now - self.last > self.limit:
+            self.end_hanging(now - self.last)
+        elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
+            self.end_alone(self.heart, trouble)
 
     def forgive(self, seconds: float) -> None:
         """Do not count a time in which this process did not run as silence of the others."""
@@ -95,6 +102,7 @@ class Watchdog:
 
     def end_alone(self, heart: Heart, trouble: Trouble) -> None:
         """End this process because of another one, unless the main thread does so by itself."""
+        heart.report(trouble)
         if self.over.wait(GRACE):
             return
         if heart.speaks(trouble):
