@@ -1,0 +1,185 @@
+"""Whether a captioner looks at what it names, measured where that can be seen from pixels: at words for colours.
+
+    python benchmarks/pointing.py runs/captioner --split test
+
+The run reads every caption of a split as if it had written it, beside its picture. At `red`, `snow` and the other words
+of COLOURS, the attention weights (the mean over layers and heads) are laid over the picture. Printed, by word: the
+share of them that lies on pixels of that colour; the same share at the other words of the same captions, and the
+colour's share of the picture: what weights would give that look at the same places whatever the word, and those that
+look everywhere alike. Beside it the pointing game, how often the place with the most weight has the colour, and how
+often any place has it. Pictures count that have the colour on 2 to 60 % of their pixels. The last line says how much
+of all weight the rim of the grid gets, beside its share of the places, and over how many places a word spreads.
+
+Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the limits of the colours are ours.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from zoo.data.sources import load_rows
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.inference.loaded import Loaded
+
+LEAST, MOST = 0.02, 0.6  # of the pixels have the colour
+Floats = NDArray[np.float64]
+
+
+class Colour(NamedTuple):
+    """Pixels whose hue, saturation and value lie between two limits each; hues may go round 360 degrees."""
+
+    hue: tuple[float, float] = (0, 360)
+    saturation: tuple[float, float] = (0, 1)
+    value: tuple[float, float] = (0, 1)
+
+    def share(self, picture: NDArray[np.uint8], grid: tuple[int, int]) -> Floats:
+        """For each place of a grid, the share of its pixels that have the colour."""
+        hsv = np.asarray(Image.fromarray(picture.transpose(1, 2, 0)).convert("HSV")) / 255
+        hue, (low, high) = hsv[..., 0] * 360, self.hue
+        has = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
+        for channel, (least, most) in enumerate([self.saturation, self.value], 1):
+            has &= (least <= hsv[..., channel]) & (hsv[..., channel] <= most)
+        shares = Image.fromarray(has.astype(np.float32)).resize(grid[::-1], Image.Resampling.BOX)
+        return np.asarray(shares, dtype=np.float64)
+
+
+PALE = Colour(saturation=(0, 0.2), value=(0.75, 1))
+PLANTS = Colour((60, 165), (0.25, 1), (0.2, 1))
+COLOURS = {
+    "red": Colour((345, 15), (0.5, 1), (0.3, 1)),
+    "orange": Colour((15, 40), (0.6, 1), (0.5, 1)),
+    "yellow": Colour((42, 66), (0.5, 1), (0.5, 1)),
+    "green": Colour((70, 165), (0.25, 1), (0.2, 1)),
+    "blue": Colour((190, 255), (0.35, 1), (0.25, 1)),
+    "pink": Colour((290, 350), (0.25, 1), (0.5, 1)),
+    "white": PALE,
+    "black": Colour(value=(0, 0.2)),
+    "grass": PLANTS,
+    "grassy": PLANTS,
+    "snow": PALE,
+    "snowy": PALE,
+}
+
+
+class Pointed(NamedTuple):
+    """At one word: the weight on its colour, that at the other words, the colour's share, and the game's two sides."""
+
+    weight: float
+    elsewhere: float
+    area: float
+    hit: float
+    chance: float
+
+
+class Seen(NamedTuple):
+    """A picture and one of its captions: its ids, and where the model looked for each (words, rows, columns)."""
+
+    picture: NDArray[np.uint8]
+    ids: list[int]
+    maps: Floats
+
+
+def single_tokens(loaded: Loaded) -> dict[int, str]:
+    """The words for colours that are one token inside a text."""
+    start, *texts = loaded.tokenizer.encode(["a", *(f"a {word}" for word in COLOURS)])
+    both = zip(COLOURS, texts, strict=True)
+    return {int(ids[-1]): word for word, ids in both if len(ids) == len(start) + 1}
+
+
+@torch.no_grad()
+def look(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterator[Seen]:
+    """The maps of a picture's captions.
+
+    Raises:
+        ValueError: the model does not attend to its grid.
+    """
+    tokenizer, encoder = loaded.tokenizer, loaded.model.encoder
+    assert encoder is not None
+    written = [ids.tolist() for ids in tokenizer.encode(texts)]
+    tokens = torch.full((len(written), 1 + max(map(len, written))), tokenizer.roles.pad or 0)
+    documents = torch.zeros_like(tokens)
+    for row, ids in enumerate(written):
+        tokens[row, : len(ids) + 1] = torch.tensor([tokenizer.roles.id("start"), *ids])
+        documents[row, : len(ids) + 1] = 1
+    pictures = torch.from_numpy(picture.copy()).expand(len(written), -1, -1, -1)
+    said = loaded.model(tokens, pictures, documents, torch.ones(len(written), 1, dtype=torch.long), weights=True)
+    layers = [weights.mean(1) for weights in said.weights["decoder.cross"] if weights is not None]
+    if not layers:
+        raise ValueError("this run does not attend to its pictures; train one with attention")
+    maps = torch.stack(layers).mean(0).double().numpy()
+    for row, ids in enumerate(written):
+        yield Seen(picture, ids, maps[row, : len(ids)].reshape(-1, *encoder.grids[-1]))
+
+
+def point(seen: Seen, words: dict[int, str]) -> Iterator[tuple[str, Pointed]]:
+    """How each word for a colour points."""
+    for at, token in enumerate(seen.ids):
+        if token not in words:
+            continue
+        has = COLOURS[words[token]].share(seen.picture, seen.maps.shape[1:])
+        others = [i for i, other in enumerate(seen.ids) if other != token]
+        if others and LEAST <= has.mean() <= MOST:
+            here, there = seen.maps[at], seen.maps[others].mean(0)
+            hit = float(has.flat[here.argmax()] >= 0.5)
+            yield (
+                words[token],
+                Pointed((here * has).sum(), (there * has).sum(), has.mean(), hit, (has >= 0.5).mean()),
+            )
+
+
+def rim(maps: Floats) -> Floats:
+    """By word, its weight on the rim of the grid, and exp(entropy): over how many places it spreads."""
+    inside = maps[:, 1:-1, 1:-1].sum((1, 2))
+    spread = np.exp(-(maps * np.log(np.maximum(maps, 1e-12))).sum((1, 2)))
+    return np.stack([maps.sum((1, 2)) - inside, spread], axis=1)
+
+
+def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list[Pointed]], Floats, tuple[int, ...]]:
+    """By word how it points, by word of any kind its `rim`, and the grid."""
+    rows = load_rows(loaded.task, options.data, [options.split])[options.split]
+    assert loaded.stream.image_size is not None
+    found: dict[str, list[Pointed]] = {word: [] for word in COLOURS}
+    rims, words, grid = [], single_tokens(loaded), ()
+    for number, given in enumerate(rows.data["text"][: options.limit]):
+        texts = [given] if isinstance(given, str) else list(given)
+        for seen in look(loaded, rows.pictures.read(number, loaded.stream.image_size), texts):
+            grid = seen.maps.shape[1:]
+            rims.append(rim(seen.maps))
+            for word, pointed in point(seen, words):
+                found[word].append(pointed)
+    return found, np.concatenate(rims), grid
+
+
+def show(found: dict[str, list[Pointed]], rims: Floats, grid: tuple[int, ...]) -> None:
+    """Print the figures."""
+    table = Table("word", "times", "weight on it", "at other words", "of the picture", "points at it", "by chance")
+    everything = [one for each in found.values() for one in each]
+    for word, each in [*((word, each) for word, each in found.items() if each), ("all", everything)]:
+        table.add_row(word, f"{len(each)}", *(f"{100 * mean:.1f} %" for mean in np.mean(each, axis=0)))
+    Console(width=110).print(table)
+    weight, spread = rims.mean(0)
+    share = 1 - max(0, grid[0] - 2) * max(0, grid[1] - 2) / (grid[0] * grid[1])
+    print(f"rim: {100 * weight:.1f} % of the weight, {100 * share:.1f} % of the places")
+    print(f"a word spreads over {spread:.0f} of {grid[0] * grid[1]} places; {len(rims)} words")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="a captioner with attention")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--limit", type=int, help="so many pictures; default: all")
+    parser.add_argument("--data", type=Path, help="folder of the data; default: $ZOO_DATA")
+    options = parser.parse_args()
+    show(*measure(load_checkpoint(options.run), options))
+
+
+if __name__ == "__main__":
+    main()
