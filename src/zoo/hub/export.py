@@ -44,12 +44,13 @@ class ExportReport:
         """The report as a terminal shows it."""
         differences = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.differences.items())
         losses = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in self.check.losses.items())
+        same = [f"{self.check.same} are the same"] * bool(self.check.same)
         sides = "either side" if self.check.left else "the right"
-        same = f"{self.check.same} are the same; " * bool(self.check.same)
+        same += [f"rows were padded on {sides}"] * bool(self.check.generated or not self.check.pictures)
         return [
             f"{self.folder}: {self.class_name} ({', '.join(self.files)})",
             f"reloaded by transformers: largest difference of logits {differences}, of the loss {losses}",
-            f"{same}rows were padded on {sides}",
+            "; ".join(same),
             *(f"left out, since {self.class_name} has no such head: {head}" for head in self.left_out),
         ]
 

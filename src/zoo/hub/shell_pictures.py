@@ -37,9 +37,24 @@ class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
     def preprocess(self, images: Any, *_: Any, return_tensors: str | None = None, **__: Any) -> BatchFeature:
         """One picture or several: Pillow's, or arrays of bytes (height, width, channels), which may be stacked."""
         several = images if isinstance(images, Sequence) or np.ndim(images) == STACKED else [images]
-        found = [x if isinstance(x, Image.Image) else Image.fromarray(np.asarray(x)) for x in several]
-        pixels = [square(picture, self.image_size) for picture in found]
+        pixels = [square(opened(picture), self.image_size) for picture in several]
         return BatchFeature({"pixel_values": np.stack(pixels)}, tensor_type=return_tensors)
+
+
+def opened(picture: Any) -> Image.Image:
+    """A picture of Pillow's.
+
+    Raises:
+        ValueError: it is none, and no array that is one.
+    """
+    if isinstance(picture, Image.Image):
+        return picture
+    array = np.asarray(picture)
+    try:
+        return Image.fromarray(array)
+    except TypeError:
+        known = "a picture of Pillow's or bytes (height, width, 3)"
+        raise ValueError(f"images: expected {known}, got {array.dtype} {array.shape}") from None
 
 
 class ZooForImageClassification(Shell):

@@ -39,8 +39,10 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
             raise ValueError(f"export: this model is not '{name}': {in_the_way[name]}; targets that fit: {fitting}")
         return targets[name]
     if len(in_the_way) == len(targets):
-        reasons = "; ".join(f"{target}: {reason}" for target, reason in in_the_way.items())
-        raise ValueError(f"export: no class of transformers is this model. {reasons}. {way_out(settings)}")
+        near = [target for target in targets if targets[target].sides == tuple(settings.parts)]
+        reasons = [f"{target}: {in_the_way[target]}" for target in near]
+        reasons += [f"{', '.join(target for target in targets if target not in near)}: made of other parts"]
+        raise ValueError(f"export: no class of transformers is this model. {'; '.join(reasons)}. {way_out(settings)}")
     return targets[fits(settings)[0]]
 
 
