@@ -17,7 +17,6 @@ from zoo.objectives.form import PICTURE
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them starts another program
 MOST_PIXELS = 2**28
-GREY = 128  # what the model reads as 0
 WHITE = (255, 255, 255, 255)
 
 
@@ -27,7 +26,8 @@ class Augment:
 
     Args:
         flip: mirror every second one, drawn at random.
-        shift: move each by up to this share of its side, grey coming in behind it.
+        shift: move each by up to this share of its side, its mirror image coming in behind it; a plain colour would
+            show the model where the rim is, in training alone.
     """
 
     flip: bool = False
@@ -45,7 +45,7 @@ class Augment:
         margin = round(self.shift * picture.shape[1])
         if margin:
             down, right = generator.integers(0, 2 * margin + 1, size=2)
-            wide = np.pad(picture, ((0, 0), (margin, margin), (margin, margin)), constant_values=GREY)
+            wide = np.pad(picture, ((0, 0), (margin, margin), (margin, margin)), mode="reflect")
             picture = wide[:, down : down + picture.shape[1], right : right + picture.shape[2]]
         return np.ascontiguousarray(picture)
 
