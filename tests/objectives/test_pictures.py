@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
+from zoo.objectives.captioning import unevenness
 from zoo.objectives.example import NO_ROLES, Lengths, Piece, Roles
 from zoo.objectives.form import Limits, Stream
 from zoo.objectives.forms import forms
@@ -48,6 +50,46 @@ def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     assert (plan.length, plan.source_length) == (len(tokens), 1)
     assert plan.truncated == (0 if longest == 5 else 2)  # a token and the end
     assert example.picture is not None and example.source is None
+
+
+def test_reading_some_places_more_than_others_costs_what_the_published_penalty_does_but_for_its_least():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, 1, 5, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    written = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]]) > 0
+    weights = scores.softmax(-1)
+    published = sum(
+        (1 - sum(weights[row, 0, word, place] for word in range(5) if written[row, word])) ** 2
+        for row in range(3)
+        for place in range(4)
+    )
+    gradients = [
+        torch.autograd.grad(cost, scores, retain_graph=True)[0] for cost in (published, unevenness(weights, written))
+    ]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-12)
+    assert unevenness(torch.full((2, 2, 5, 4), 0.25), torch.ones(2, 5, dtype=torch.bool)) == 0
+    everywhere_in_turn = torch.eye(4)[None, None]
+    assert unevenness(everywhere_in_turn, torch.ones(1, 4, dtype=torch.bool)) == 0
+    assert unevenness(everywhere_in_turn[:, :, [0, 0, 0, 0]], torch.ones(1, 4, dtype=torch.bool)) == 9 + 3
+
+
+def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
+    logits, targets = torch.randn(2, 3, 7), torch.tensor([[1, 2, 3], [4, -1, -1]])
+    layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]
+    plain, costly = Mixture.parse("captioning"), Mixture.parse({"captioning": {"coverage": 0.5}})
+    assert (plain.asks, costly.asks) == ({}, {"weights": True})
+    heads, named = {"language": logits}, {"captioning": targets}
+    one, other = (mixture.terms(heads, named, {"decoder.cross": layers})["captioning"] for mixture in (plain, costly))
+    uneven = [unevenness(layer, targets >= 0) for layer in layers if layer is not None]
+    torch.testing.assert_close(other.sum - one.sum, 0.5 * sum(uneven) / 2)
+    assert other.count == one.count == 4
+    assert costly.terms(heads, named, {"decoder.cross": [None]})["captioning"].sum == one.sum
+
+
+def test_a_coverage_below_nothing_is_refused():
+    with pytest.raises(
+        ValueError, match="objective captioning: coverage must be a finite number of at least 0, got -1"
+    ):
+        Mixture.parse({"captioning": {"coverage": -1.0}})
 
 
 def test_the_columns_say_what_is_classified():

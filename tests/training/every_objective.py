@@ -38,6 +38,7 @@ Objectives = dict[str, dict[str, Any]]
 MIXTURES: list[Objectives] = [
     {"masked_lm": {}, "next_sentence": {}},  # BERT
     {"classification": {}, "causal_lm": {"weight": 0.5}},  # GPT-1's L3
+    {"captioning": {"coverage": 2.0}},  # Xu et al.'s
 ]
 DTYPES = [torch.float64, torch.float32]
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
@@ -54,7 +55,8 @@ class Case:
     dtype: torch.dtype
 
     def __str__(self) -> str:
-        return f"{'+'.join(self.objective)} {self.model} {self.dtype}".replace("torch.", "")
+        asked = [" ".join([name, *(f"{k} {v}" for k, v in own.items())]) for name, own in self.objective.items()]
+        return f"{'+'.join(asked)} {self.model} {self.dtype}".replace("torch.", "")
 
     def build(self) -> Model:
         wanted = Mixture.parse(self.objective).heads

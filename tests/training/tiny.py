@@ -31,6 +31,7 @@ GOAL = Mixture.parse("causal_lm")
 @dataclass
 class Said:
     heads: dict[str, Tensor]
+    weights: None = None
 
 
 class TinyModel(nn.Module):

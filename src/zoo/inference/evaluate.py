@@ -116,8 +116,8 @@ class Evaluation:
     def score(self, loaded: Loaded, part: Part, by_class: Collection[str]) -> Sums:
         mixture = loaded.mixture
         with self.autocast():
-            heads = loaded.model(**part.inputs).heads
-        terms = mixture.terms(heads, part.targets)
+            said = loaded.model(**part.inputs, **mixture.asks)
+        heads, terms = said.heads, mixture.terms(said.heads, part.targets, said.weights)
         measured = mixture.measure(heads, part.targets)
         return Sums(
             loss={name: term.sum.item() for name, term in terms.items()},

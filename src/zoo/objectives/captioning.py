@@ -1,22 +1,26 @@
 """Predict each token of a text about a picture from those before it and the picture."""
 
+import math
 from typing import ClassVar
 
 import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from zoo.objectives.example import Example, Plan, Roles
-from zoo.objectives.objective import Objective, check_smoothing, objectives
+from zoo.objectives.objective import Objective, Term, Weights, check_smoothing, objectives
 
 
 @objectives.register("captioning")
 class Captioning(Objective):
     """sum_i log p(y_i | y_1 … y_{i-1}, picture), taught with the true y and smoothed labels.
 
-    Source: Xu et al. 2015, arXiv:1502.03044, without its doubly stochastic penalty; label smoothing: Vaswani et al.
-    2017, arXiv:1706.03762, section 5.4.
+    Source: Xu et al. 2015, arXiv:1502.03044; label smoothing: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        coverage: how much it costs to read some places of a picture in all words and others in none, see `unevenness`.
     """
 
     head: ClassVar[str] = "language"
@@ -30,9 +34,12 @@ class Captioning(Objective):
         "perplexity": False,
     }
 
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
         super().__init__(weight)
         self.label_smoothing = check_smoothing("captioning", label_smoothing)
+        if not 0 <= coverage < math.inf:
+            raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
+        self.coverage, self.reads_weights = coverage, coverage > 0
 
     def scored(self, plan: Plan) -> int:
         return plan.length
@@ -42,3 +49,26 @@ class Captioning(Objective):
 
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         example.targets[self.head] = example.following
+
+    def term(
+        self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None
+    ) -> Term:
+        term = super().term(logits, targets)
+        layers = [layer for layer in (weights or {}).get("decoder.cross", ()) if layer is not None]
+        if not self.coverage or not layers:
+            return term
+        uneven = sum(unevenness(layer, targets >= 0) for layer in layers)
+        return term._replace(sum=term.sum + self.coverage / len(layers) * uneven)
+
+
+def unevenness(
+    weights: Float[Tensor, "batch heads words places"], written: Bool[Tensor, "batch words"]
+) -> Float[Tensor, ""]:
+    """sum_i (c_i - mean c)^2 over the places of each picture, c_i = sum_t a_ti: what all its words read there.
+
+    Its gradient is that of sum_i (1 - c_i)^2, Xu et al. 2015, arXiv:1502.03044, equation 14, since the words' weights
+    have one sum however they lie; but it is 0 where every place is read alike. Heads are averaged.
+    """
+    exact = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    read = (exact.mean(1) * written[..., None]).sum(1)
+    return (read - read.mean(1, keepdim=True)).square().sum()

@@ -14,7 +14,7 @@ from zoo.objectives.form import PICTURE, Form, Stream
 from zoo.objectives.forms import forms
 from zoo.objectives.masked_lm import MaskedLM
 from zoo.objectives.next_sentence import NextSentence
-from zoo.objectives.objective import Objective, Term, objectives
+from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.objectives.translation import Translation
 from zoo.registry import PerLayer
 
@@ -149,9 +149,16 @@ class Mixture:
         for member in self.members.values():
             member.annotate(example, generator, roles)
 
-    def terms(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Term]:
+    @property
+    def asks(self) -> dict[str, bool]:
+        """What a model is asked for beside its scores, as keyword arguments."""
+        return {"weights": True} if any(member.reads_weights for member in self.members.values()) else {}
+
+    def terms(
+        self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor], weights: Weights | None = None
+    ) -> dict[str, Term]:
         """By objective, its loss summed and counted."""
-        return self.each(lambda member, name: member.term(heads[member.head], targets[name]))
+        return self.each(lambda member, name: member.term(heads[member.head], targets[name], weights))
 
     def likelihoods(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, the summed -log p(target) without smoothing."""

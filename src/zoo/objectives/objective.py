@@ -1,6 +1,7 @@
 """The contract of objectives: every loss is a sum and a count."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from zoo.objectives.example import Example, Plan, Roles
 from zoo.registry import Slot
 
 Measured = dict[str, tuple[Tensor, Tensor]]  # by metric, a sum and a count
+Weights = Mapping[str, Sequence[Tensor | None]]  # attention weights as a model's output has them
 
 
 class Term(NamedTuple):
@@ -33,6 +35,9 @@ class Objective(ABC):
         why: the reason for `causal`, as a message says it.
         roles: roles that it needs beside those of the template.
         metrics: the metrics that it offers beside its loss -> whether more is better.
+
+    Attributes:
+        reads_weights: whether its loss depends on the attention weights, so that the model must be asked for them.
     """
 
     head: ClassVar[str]
@@ -43,6 +48,7 @@ class Objective(ABC):
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[dict[str, bool]] = {}
     label_smoothing: float = 0.0
+    reads_weights: bool = False
 
     def __init__(self, weight: float) -> None:
         if not 0 <= weight < float("inf"):
@@ -61,8 +67,14 @@ class Objective(ABC):
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
 
-    def term(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Term:
-        """The loss over the places whose target is not -1, summed in float32."""
+    def term(
+        self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None
+    ) -> Term:
+        """The loss over the places whose target is not -1, summed in float32.
+
+        Args:
+            weights: of the model's attention; given to an objective that reads them.
+        """
         return Term(cross_entropy(logits, targets, self.label_smoothing), self.count(targets), self.weight)
 
     def likelihood(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from zoo.objectives.objective import Term
+from zoo.objectives.objective import Term, Weights
 from zoo.runs.run import Run
 from zoo.training.feed import Feed, Steps
 from zoo.training.judging import NOBODY, Watch, judge
@@ -27,11 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class Goal(Protocol):
-    """What is asked of a model: losses as sums and counts, by term."""
+    """What is asked of a model: losses as sums and counts, by term; `asks`: keyword arguments beside the inputs."""
+
+    @property
+    def asks(self) -> dict[str, bool]: ...
 
     def counts(self, targets: Named) -> dict[str, Tensor]: ...
 
-    def terms(self, heads: Named, targets: Named) -> dict[str, Term]: ...
+    def terms(self, heads: Named, targets: Named, weights: Weights | None) -> dict[str, Term]: ...
 
     def measure(self, heads: Named, targets: Named) -> dict[str, tuple[Tensor, Tensor]]: ...
 
@@ -71,11 +74,11 @@ def train(
             for part in (part.to(accelerator.device) for part in parts):
                 with hold_gradients(accelerator, learner.wrapped, len(tally.parts) + 1 < len(parts)):
                     with learner.autocast():
-                        heads = learner.wrapped(**part.inputs).heads
-                        terms = goal.terms(heads, part.targets)
+                        said = learner.wrapped(**part.inputs, **goal.asks)
+                        terms = goal.terms(said.heads, part.targets, said.weights)
                     learner.backward(weigh(terms, tally.counts))
                     with torch.no_grad():
-                        tally.add(part, terms, goal.measure(heads, part.targets))
+                        tally.add(part, terms, goal.measure(said.heads, part.targets))
             tally.agree(accelerator, learner.clip(), signals.flags())
             rate = learner.update(state.step, finite=not tally.bad)
             state.step += 1

@@ -47,7 +47,8 @@ def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
     try:
         moments = [torch.empty_like(parameter) for parameter in trained(learner.model) for _ in range(2)]
         with learner.autocast():
-            terms = goal.terms(learner.model(**part.inputs).heads, part.targets)
+            said = learner.model(**part.inputs, **goal.asks)
+            terms = goal.terms(said.heads, part.targets, said.weights)
         torch.autograd.backward([term.sum for term in terms.values()])
         del moments
         return True
