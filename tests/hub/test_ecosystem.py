@@ -106,13 +106,19 @@ def test_lora_trains_a_few_weights_of_an_export(
     )
 
 
-def test_accelerate_fills_an_empty_model_from_an_export(classifier: Path):
-    kind = transformers.AutoModelForSequenceClassification
+MODELS = [("bert-nano", {"heads": ["masked_lm"]}), ("gpt-modern-nano", GROUPED), ("transformer-nano", {})]
+
+
+@pytest.mark.parametrize(("name", "sets"), MODELS)
+def test_accelerate_fills_an_empty_model_from_an_export(build: Any, export: Export, name: str, sets: dict[str, Any]):
+    report = export(build(name, sets))
+    kind = getattr(transformers, report.auto)
     with init_empty_weights():
-        empty = kind.from_config(transformers.AutoConfig.from_pretrained(classifier))
+        empty = kind.from_config(transformers.AutoConfig.from_pretrained(report.folder))
     assert all(parameter.is_meta for parameter in empty.parameters())
     empty.tie_weights()
-    filled = load_checkpoint_and_dispatch(empty, str(classifier / "model.safetensors"), device_map={"": "cpu"}).eval()
-    plain = kind.from_pretrained(classifier).eval()
+    whole = str(report.folder / "model.safetensors")
+    filled = load_checkpoint_and_dispatch(empty, whole, device_map={"": "cpu"}).eval()
+    plain = kind.from_pretrained(report.folder).eval()
     tokens = torch.tensor([[9, 10, 11]])
-    assert torch.equal(filled(tokens).logits, plain(tokens).logits)
+    assert torch.equal(filled(tokens, labels=tokens).logits, plain(tokens, labels=tokens).logits)

@@ -16,6 +16,7 @@ from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.export import export_model
 from zoo.hub.importing import import_folder
 from zoo.hub.reloading import reload
+from zoo.hub.targets import targets
 from zoo.hub.trained import exportable
 
 SMALL_GPT2 = {**GPT2, "n_positions": 40, "pad_token_id": 0, "eos_token_id": 2}
@@ -39,7 +40,8 @@ def test_it_is_exported_again_with_the_same_tensors_and_special_tokens(
     assert exported.class_name == name and exported.check.texts == 0
     assert not [file for file in exported.files if file.startswith("tokenizer")]
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "out"))
-    assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
+    assert before.keys() == after.keys() - targets[report.target].tables.keys()  # their classes compute those
+    assert all(torch.equal(before[key], after[key]) for key in before)
     configs = [json.loads((tmp_path / folder / "config.json").read_text()) for folder in ("theirs", "out")]
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if configs[1].get(key) is not None:

@@ -56,11 +56,12 @@ def test_beams_write_the_same_texts(build: Any, export: Any):
     assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
 
 
-def test_the_table_of_sinusoids_is_what_their_class_computes(build: Any, export: Any, tmp_path: Path):
-    report = export(build("transformer-nano", PRE_NORM | ODD))
+@pytest.mark.parametrize("sets", [PRE_NORM, {}], ids=["pegasus", "marian"])
+def test_the_table_of_sinusoids_is_what_their_class_computes(build: Any, export: Any, sets: dict[str, Any]):
+    report = export(build("transformer-nano", sets | ODD))
     written = load_file(report.folder / "model.safetensors")["model.decoder.embed_positions.weight"]
     config = transformers.AutoConfig.from_pretrained(report.folder)
-    theirs = transformers.PegasusForConditionalGeneration(config).model.decoder.embed_positions.weight
+    theirs = transformers.AutoModelForSeq2SeqLM.from_config(config).model.decoder.embed_positions.weight
     assert written.shape == (50, 21)
     torch.testing.assert_close(written, theirs.detach(), atol=1e-7, rtol=0)
 
@@ -71,11 +72,8 @@ def test_another_table_is_refused(
     build: Any, export: Any, tmp_path: Path, sets: dict[str, Any], shift: float, refused: bool
 ):
     folder = export(build("transformer-nano", sets)).folder
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)  # Marian's own files may hold it, and rule then
     tensors = load_file(folder / "model.safetensors")
-    name = "model.encoder.embed_positions.weight"
-    tensors[name] = model.get_parameter(name).detach().clone()
-    tensors[name][3, 1] += shift
+    tensors["model.encoder.embed_positions.weight"][3, 1] += shift
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ValueError, match=r"embed_positions\.weight is not the table") if refused else nullcontext():
         import_checkpoint(folder, tmp_path / "run")

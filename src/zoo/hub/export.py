@@ -135,5 +135,5 @@ def native_tensors(given: Exportable, target: Target, chosen: NativeClass) -> Te
     table, facts = (*target.renames, *chosen.renames), facts_of(given.settings)
     forgotten = [name for name in unnamed(ours, table, facts) if name.split(".")[0] in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {', '.join(forgotten[:SHOWN])}"
-    tables = {name: make(facts).float() for name, make in target.tables.items() if target.writes_tables}
+    tables = {name: make(facts).float() for name, make in target.tables.items()}
     return rename(ours, table, facts) | tables

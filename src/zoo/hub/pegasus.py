@@ -1,7 +1,6 @@
 """Native target `pegasus`: pre-norm encoder-decoders with sinusoids that are transformers' PegasusFor… class.
 
-Its layers are those of `marian`, with norms in other places; its class calls the table of sinusoids missing where the
-file does not hold it.
+Its layers are those of `marian`, with norms in other places.
 
 Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
 """
@@ -36,7 +35,6 @@ target = Target(
         *stream_norm("decoder.stack.norm", "model.decoder.layer_norm"),
     ),
     tables=TABLES,
-    writes_tables=True,
     classes=(
         NativeClass(
             name="PegasusForConditionalGeneration",

@@ -194,8 +194,8 @@ class Target:
         keys: config.json <- settings. constants: config.json <- always the same.
         roles: config.json <- the token of a role.
         renames: the tensors that all its classes have.
-        tables: their tensors that follow from settings alone; importing refuses others.
-        writes_tables: whether export writes them, since their class calls them missing otherwise.
+        tables: their tensors that follow from settings alone, written for loaders that fill an empty model from the
+            file; importing refuses others.
         classes: in the order in which they are tried; a model's first head decides.
         longest: path of the longest text that its tokenizer lets through (tokens).
         prefix: of the names of tensors, which files of their headless class leave out.
@@ -220,7 +220,6 @@ class Target:
     longest: str
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
-    writes_tables: bool = False
     prefix: str = ""
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
