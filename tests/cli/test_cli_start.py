@@ -67,3 +67,8 @@ def test_a_signal_that_an_imported_library_swallows_ends_the_command_after_its_i
     assert call("list") == status
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"error: stopped by {name}\n")
+
+
+def test_python_does_not_collect_garbage_once_more_at_its_end():
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); import zoo.__main__"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
