@@ -2,17 +2,21 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import lines, losses
+from tiny import lines, losses, settings
 from torch import nn
 
 from zoo.runs.saved import open_run
+from zoo.training import together as module
 from zoo.training.session import fingerprint
+from zoo.training.stopping import stop_at_once
 from zoo.training.together import code, flatten
+from zoo.training.watchdog import Watchdog
 
 # process, kind, processes, and what the process that reports says
 FAULTS = {
@@ -101,6 +105,16 @@ def test_a_signal_to_one_process_in_a_validation_ends_it_in_all(server: Any, tmp
     assert one == other and one[3] is not None and losses(tmp_path / "whole") == losses(tmp_path / "run")
     states = [open_run(tmp_path / name).checkpoint.state for name in ("whole", "run")]
     assert states[0] == states[1]
+
+
+def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def leave(watchdog: Watchdog, *rest: Any) -> None:
+        watchdog.stop()
+        signal.raise_signal(signal.SIGTERM)  # as launchers do once one process has ended
+
+    monkeypatch.setattr(module, "leave", leave)
+    with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), module.together(settings(), tmp_path):
+        raise OSError("the disk is gone")
 
 
 def test_only_one_process_writes(ended: dict[str, Any]):

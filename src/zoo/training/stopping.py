@@ -135,6 +135,17 @@ def catch_signals() -> Iterator[Signals]:
         Stopped: on a second signal, or one that came before.
     """
     border()
+    with noting() as signals:
+        yield signals
+
+
+@contextmanager
+def noting() -> Iterator[Signals]:
+    """Note signals, also while a process ends for another reason: a launcher sends them once one process has ended.
+
+    Raises:
+        Stopped: on a second signal.
+    """
     signals = Signals(launched())
 
     def note(number: int) -> None:

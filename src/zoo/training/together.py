@@ -18,7 +18,7 @@ from accelerate.utils import gather_object
 from zoo.training.heartbeat import Heart, Trouble
 from zoo.training.processes import describe_processes, start_processes, stop_processes
 from zoo.training.settings import Training
-from zoo.training.stopping import Stopped
+from zoo.training.stopping import Stopped, noting
 from zoo.training.strategy import choose_strategy
 from zoo.training.watchdog import GRACE, Watchdog
 
@@ -61,7 +61,8 @@ def together(settings: Training, folder: Path) -> Iterator[Group]:
             leave(watchdog, accelerator)
         except BaseException as error:
             saved = isinstance(error, Stopped) and error.saved
-            leave(watchdog, accelerator, None if saved else error)
+            with noting():  # why this process ends is to be heard, also where its launcher is quicker
+                leave(watchdog, accelerator, None if saved else error)
             raise
     finally:
         watchdog.stop()
