@@ -111,7 +111,11 @@ def measured(record: Record, address: str) -> list[str]:
     place = address if address == ADDRESS else f"hub:{address}"
     command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
     rows = [(name, f"{value:.4f}") for name, value in record.measured.items()]
-    return ["## Evaluation", "", "On the validation split:", "", *table(("metric", "value"), rows), *block(command)]
+    known = record.training.get("precision")
+    rounded = known is not None and known != "float32"
+    how = f", measured with `precision: {known}` as in training; the command computes in float32" * rounded
+    said = f"On the validation split{how}:"
+    return ["## Evaluation", "", said, "", *table(("metric", "value"), rows), *block(command)]
 
 
 def environment(record: Record) -> list[str]:
