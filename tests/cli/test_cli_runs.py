@@ -110,6 +110,17 @@ def test_vectors_report_the_share_of_words_found_and_stay_frozen(zoo: Zoo, data:
     assert (table == 0.5).all(1).sum() == 1
 
 
+def test_a_run_goes_on_without_the_vectors_that_it_started_from(zoo: Zoo, data: Path, tmp_path: Path):
+    path = tmp_path / "some.vec"
+    path.write_text(f"cat {' '.join(['0.5'] * 32)}\n")
+    wanted = ["pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data]
+    wanted += ["--set", f"embeddings.vectors={path}", "--set"]
+    assert zoo(*wanted, "training.steps=1").status == 0
+    path.unlink()
+    said = zoo(*wanted, "training.steps=2", "--resume")
+    assert said.status == 0 and "resumed after step 1" in said.log
+
+
 def test_a_finished_run_is_complete_when_it_is_resumed(zoo: Zoo, data: Path, run_of: RunOf):
     before = (run_of("classify") / "metrics.jsonl").read_bytes()
     said = zoo("pretrain", "bert-nano", data / "classify.yaml", "-o", run_of("classify"), "--data", data, "--resume")

@@ -10,20 +10,31 @@ from torch import Tensor
 from zoo.models.model import Model
 
 
+def refuse_missing(path: Path) -> None:
+    """Check that a file of vectors is there.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not path.is_file():
+        raise ValueError(f"embeddings.vectors: {path}: no such file")
+
+
 def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
     """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps a line `words width` first.
 
     Raises:
         ValueError: no such file, a line that is no vector, or vectors of another width than the model's.
     """
-    if not path.is_file():
-        raise ValueError(f"embeddings.vectors: {path}: no such file")
+    refuse_missing(path)
     found: dict[str, Tensor] = {}
     for number, word, values in lines(path):
         if len(values) > width and not all(map(is_number, values[:-width])):  # some files have words with spaces
             word, values = " ".join([word, *values[:-width]]), values[-width:]
         if len(values) != width:
             problem = f"vectors are {len(values)} wide, the model {width}: --set d_model={len(values)}"
+            if not values or not is_number(values[-1]):
+                problem = "expected a word and its numbers, separated by spaces"
             raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
         if word in wanted and word not in found:
             if not all(map(is_number, values)):

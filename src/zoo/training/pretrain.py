@@ -13,10 +13,11 @@ from zoo.models.cost import on_meta
 from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, Sets, dump_settings, load_settings, parse_settings, with_heads
-from zoo.models.vectors import start_from_vectors
+from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.objectives.mixture import Mixture
 from zoo.registry import refuse_unknown
-from zoo.runs.layout import TOKENIZER
+from zoo.runs.checkpoint import latest
+from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.saved import open_run
 from zoo.training.plan import Plan, Request, make_plan, names_key, split_heads
 from zoo.training.session import Start, Watcher, run_session
@@ -42,6 +43,7 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
     has_text = stream.has_text
     if has_text:
         check_tokenizer(plan.task)
+    vectors = vectors_to_start_from(first, request)
 
     def make_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer | None:
         if not has_text:
@@ -55,12 +57,24 @@ def pretrain(model: str, request: Request, watcher: Watcher) -> State:
         return settle_model(model, request, plan, tokenizer, labels)
 
     def fill(built: Model, plan: Plan, tokenizer: Tokenizer | None) -> None:
-        path = built.settings.embeddings.vectors
-        if path is not None and tokenizer is not None:
-            found, size = start_from_vectors(built, Path(path), tokenizer.words())
-            logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, path)
+        if vectors is not None and tokenizer is not None:
+            found, size = start_from_vectors(built, vectors, tokenizer.words())
+            logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, vectors)
 
     return run_session(request, plan, Start(first, make_tokenizer, settle, fill), watcher)
+
+
+def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | None:
+    """The file that token vectors start from; None where there is none, or a checkpoint has gone on from them.
+
+    Raises:
+        ValueError: no such file.
+    """
+    if settings.embeddings.vectors is None or (request.resume and latest(request.folder / CHECKPOINTS) is not None):
+        return None
+    path = Path(settings.embeddings.vectors)
+    refuse_missing(path)
+    return path
 
 
 def check_tokenizer(task: Task) -> None:
