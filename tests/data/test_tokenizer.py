@@ -1,6 +1,7 @@
 """Tokenizer: roles, ordinary text against typed roles, files, imported backends."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,10 @@ def test_an_absurd_id_is_refused():
     spec["model"]["vocab"]["e"] = 4_000_000_000
     with pytest.raises(ValueError, match=r"tokenizer\.json: token id 4000000000 is out of range"):
         Tokenizer.from_files({**files, "tokenizer.json": json.dumps(spec).encode()})
+
+
+@pytest.mark.parametrize("reads", [lambda t, x: t.encode(["a", x]), Tokenizer.encode_with_roles, Tokenizer.begin])
+def test_a_text_that_was_not_utf8_is_refused(reads: Callable[[Tokenizer, str], object]):
+    typed = b"the \xff dog".decode("utf-8", "surrogateescape")  # as Python reads a command line
+    with pytest.raises(ValueError, match=r"text 'the \\udcff dog': character 5 is half of one, .*; expected .* UTF-8"):
+        reads(train("wordpiece"), typed)

@@ -131,13 +131,17 @@ class Tokenizer:
         return marks
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        """The ids of each text, without special tokens; a role's spelling inside a text is ordinary text."""
-        encodings = self.ordinary.encode_batch_fast(list(texts), add_special_tokens=False)
+        """The ids of each text, without special tokens; a role's spelling inside a text is ordinary text.
+
+        Raises:
+            ValueError: a text is not made of whole characters.
+        """
+        encodings = self.ordinary.encode_batch_fast(list(map(whole, texts)), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
 
     def encode_with_roles(self, text: str) -> Ids:
         """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
-        return np.array(self.backend.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+        return np.array(self.backend.encode(whole(text), add_special_tokens=False).ids, dtype=np.int64)
 
     def begin(self, text: str) -> list[int]:
         """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.
@@ -147,7 +151,7 @@ class Tokenizer:
         """
         if self.backend.post_processor is None:
             return [self.roles.id("start"), *self.encode([text])[0].tolist()]
-        encoding = self.ordinary.encode(text, add_special_tokens=True)
+        encoding = self.ordinary.encode(whole(text), add_special_tokens=True)
         written = [i for i, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not special]
         ahead = encoding.special_tokens_mask.index(0) if written else len(encoding.ids)
         return [*encoding.ids[:ahead], *written] or [self.roles.id("start")]
@@ -192,6 +196,20 @@ class Tokenizer:
         self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
         for derived in ("vocabulary", "roles"):
             self.__dict__.pop(derived, None)
+
+
+def whole(text: str) -> str:
+    """A text of whole characters, as it is. Python keeps bytes that are not UTF-8 as halves of characters.
+
+    Raises:
+        ValueError: the text has such a half.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"character {error.start + 1} is half of one, as bytes that are not UTF-8 become"
+        raise ValueError(f"text {text[:40]!r}: {problem}; expected text in UTF-8") from None
+    return text
 
 
 def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "tokenizer") -> Roles:
