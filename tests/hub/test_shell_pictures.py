@@ -116,6 +116,15 @@ def test_a_step_of_training_and_a_new_head(classifier: ExportReport):
         model.get_input_embeddings()
 
 
+def test_lora_trains_a_few_weights_of_a_model_without_token_vectors(classifier: ExportReport):
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(load(classifier), peft.LoraConfig(r=2, target_modules="all-linear"))
+    few, all_of_them = adapted.get_nb_trainable_parameters()
+    assert 0 < few < all_of_them / 3
+    adapted(torch.zeros(2, 3, 16, 16, dtype=torch.uint8), labels=torch.tensor([0, 1])).loss.backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in adapted.parameters() if p.requires_grad)
+
+
 def test_pixels_that_differ_are_not_left_behind(tmp_path: Path):
     def reloaded(folder: Path, request: dict[str, Any]) -> Any:
         report, tensors = reload(folder, request)

@@ -55,7 +55,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         for part in self.parts:
             # `generate` asks it of whatever is called `encoder`
             setattr(part, "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
-        self._tied_weights_keys = ties(model)
+        self._tied_weights_keys = ties(model) or None  # `peft` asks a model with ties for its token vectors
         self._no_split_modules = {type(part).__name__ for part in self.parts}
         self.post_init()
 
