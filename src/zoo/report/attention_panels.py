@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.inference.attend import Map, Places
+from zoo.report.fonts import letters
 
 MOST_PANELS = 24  # of layers x heads; beyond: the mean of each layer, and each head of the last one
 COLUMNS, THUMBS = 4, 8  # side by side, where heads do not decide
@@ -124,7 +125,7 @@ def every(count: int, side: float) -> int:
 
 def space(labels: Sequence[str], side: float) -> float:
     """Inches that the longest of the labels takes."""
-    longest = max(len(shortened(label)) for label in labels)
+    longest = max(letters(shortened(label)) for label in labels)
     return 0.15 + LETTER * longest * points(len(labels), side) / INCH
 
 

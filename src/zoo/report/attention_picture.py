@@ -1,6 +1,7 @@
 """Attention maps as one PNG picture: a labelled heatmap for each head, or the words over the picture they look at."""
 
 import io
+import warnings
 from textwrap import wrap
 from typing import Any
 
@@ -12,8 +13,10 @@ from zoo.inference.attend import Attended
 from zoo.objectives.example import Picture
 from zoo.report.attention_page import names
 from zoo.report.attention_panels import INCH, Group, Panel, every, group, points, shortened
+from zoo.report.fonts import families, letters
 
 try:
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 except ImportError:  # the extra `plots` is not installed: then there is no picture
     Figure = None  # type: ignore[assignment, misc]
@@ -50,21 +53,35 @@ def draw_picture(attended: Attended, title: str) -> bytes:
     """
     refuse_without_matplotlib()
     groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
-    width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
     said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
-    lines = [line for text in said for line in wrap(text, int(LETTERS * width), max_lines=MOST_LINES, placeholder=" …")]
+    labels = [label for one in groups for places in (one.queries, one.keys) for label in places.labels]
+    with rc_context({"font.family": families([*said, *labels])}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `families` says it once
+        return draw_groups(groups, said, attended.picture)
+
+
+def draw_groups(groups: list[Group], said: list[str], picture: Picture | None) -> bytes:
+    """Texts above maps, as large as they need to be."""
+    width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
+    lines = [line for text in said for line in wrapped(text, LETTERS * width)]
     top = EDGE + 0.2 * len(lines)
     height = top + sum(map(tall, groups)) + EDGE
     figure = Figure(figsize=(width, height), dpi=DPI)
     for number, line in enumerate(lines):
         write(figure, line, EDGE, EDGE + 0.2 * number, bold=number == 0)
     for one in groups:
-        draw_group(figure, one, top, attended.picture)
+        draw_group(figure, one, top, picture)
         top += tall(one)
     written = io.BytesIO()
     figure.savefig(written, format="png", metadata={"Software": None})  # the same maps give the same bytes
     return written.getvalue()
+
+
+def wrapped(text: str, most: float) -> list[str]:
+    """A text in lines of so many letters."""
+    signs = int(most * len(text) / max(1, letters(text)))
+    return wrap(text, max(1, signs), max_lines=MOST_LINES, placeholder=" …")
 
 
 def tall(one: Group) -> float:
