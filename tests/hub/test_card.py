@@ -135,7 +135,7 @@ def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that
 def test_the_picture_lies_beside_the_card_that_shows_it(classifier: Exportable):
     pytest.importorskip("matplotlib")
     text = write(classifier)
-    assert "![loss and metrics by step](curves.png)" in text
+    assert "![loss and metrics by step](curves.png)\n\nThe dotted line is at the step of these weights." in text
     bare = dataclasses.replace(classifier, record=record(lines=[]))
     assert "curves.png" not in write(bare) and "## Evaluation" not in write(bare)
 

@@ -98,7 +98,8 @@ def training(record: Record, picture: bool) -> list[str]:
     said = [f"objective: {', '.join(record.objectives)}", f"steps of training: {record.step:,}"]
     if record.base:
         said.insert(0, f"fine-tuned from: {plain(without_folders(record.base))}")
-    shown = ["![loss and metrics by step](curves.png)", ""] if picture else []
+    curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
+    shown = curves if picture else []
     settings = folded("Every setting", block(without_folders(to_yaml(chosen)), "yaml")) if chosen else []
     return ["## Training", "", *(f"- {line}" for line in said), "", *shown, *settings]
 
