@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import transformers
 from commands import Said
 
 Zoo = Callable[..., Said]
@@ -125,6 +126,13 @@ def test_finetuning_keeps_the_architecture(
 def test_finetuning_keeps_the_tokenizer(zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]):
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
     assert_refused(zoo(*words, "--set", "task.tokenizer.vocab_size=99"), "finetune keeps the checkpoint's tokenizer")
+
+
+def test_fine_tuning_a_folder_without_a_tokenizer_says_what_is_missing(zoo: Zoo, data: Path, tmp_path: Path):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    transformers.BertModel(transformers.BertConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path / "bert")
+    words = ("finetune", tmp_path / "bert", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    assert_refused(zoo(*words), "this checkpoint has no tokenizer, so it reads token ids only")
 
 
 PREDICTIONS = {

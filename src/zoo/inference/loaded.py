@@ -17,6 +17,10 @@ from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import load_tensors, named_tensors, refuse, wrong_shapes
 
 SMALL = 2**20  # parameters that cost next to no memory
+NO_TOKENIZER = (
+    "this checkpoint has no tokenizer, so it reads token ids only (in Python, zoo.load gives the model); "
+    "put a tokenizer.json beside its config.json and import it again"
+)
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,7 @@ class Loaded:
                 "this checkpoint reads pictures and writes no text, so it has no tokenizer, and needs none"
             )
         if self.given_tokenizer is None:
-            raise ValueError(
-                "this checkpoint has no tokenizer, so it reads token ids only (in Python, zoo.load gives the model); "
-                "put a tokenizer.json beside its config.json and import it again"
-            )
+            raise ValueError(NO_TOKENIZER)
         return self.given_tokenizer
 
     @property

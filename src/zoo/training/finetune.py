@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from zoo.data.rows import Rows
-from zoo.data.tokenizer import Tokenizer
-from zoo.inference.loaded import check_sizes, stream_of
+from zoo.data.tokenizer import BACKEND_FILE, Tokenizer
+from zoo.inference.loaded import NO_TOKENIZER, check_sizes, stream_of
 from zoo.models.cost import on_meta
 from zoo.models.heads import heads
 from zoo.models.model import Model
@@ -43,6 +43,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     def keep_tokenizer(plan: Plan, rows: Mapping[str, Rows]) -> Tokenizer | None:
         if not stream_of(on_meta(first)).has_text:
             return None
+        if BACKEND_FILE not in saved.tokenizer:
+            raise ValueError(NO_TOKENIZER)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
         columns = rows["train"].data.column_names
         form = plan.mixture.form(columns, stream_of(on_meta(first)))
