@@ -57,4 +57,5 @@ def test_a_word_points_where_its_weight_lies_beside_the_others_and_chance(pointi
 def test_the_rim_and_the_spread_of_weights_that_look_everywhere_and_at_one_place(pointing: ModuleType):
     even, one = np.full((4, 4), 1 / 16), np.zeros((4, 4))
     one[1, 2] = 1
-    np.testing.assert_allclose(pointing.rim(np.stack([even, one])), [[12 / 16, 16], [0, 1]], atol=1e-6)
+    expected = np.array([[12 / 16, 16], [0, 1]])
+    np.testing.assert_allclose(pointing.rim(np.stack([even, one])), expected, atol=1e-6)
