@@ -61,9 +61,14 @@ function heatmap(canvas, map, layer, head) {
   canvas.width = columns;
   canvas.height = rows;
   const pen = canvas.getContext("2d"), image = pen.createImageData(columns, rows);
-  const [red, green, blue] = colours.heat.split(",").map(Number);
-  const most = Math.sqrt(strongest(all, columns, HEATMAP));
-  all.forEach((weight, i) => image.data.set([red, green, blue, (255 * Math.sqrt(weight)) / most], 4 * i));
+  const [red, green, blue] = colours.heat.split(",").map(Number), { data: pixels } = image;
+  const most = 255 / Math.sqrt(strongest(all, columns, HEATMAP));
+  for (let i = 0; i < all.length; i++) {
+    pixels[4 * i] = red;
+    pixels[4 * i + 1] = green;
+    pixels[4 * i + 2] = blue;
+    pixels[4 * i + 3] = most * Math.sqrt(all[i]);
+  }
   pen.putImageData(image, 0, 0);
 }
 /* The picture, dark where nothing is read. */
