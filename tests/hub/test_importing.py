@@ -1,6 +1,7 @@
 """A folder that transformers wrote becomes a run that gives its logits, and goes back unchanged."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from strangers import Stranger
 from test_tokenizer_reading import publish
 
 import zoo
+from zoo.data.task import load_task
 from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
 from zoo.hub.export import export_model
 from zoo.hub.exportable import Exportable
 from zoo.hub.reloading import reload
+from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.search import GenerateSettings
 from zoo.registry import REQUIRED
@@ -218,7 +221,7 @@ def test_what_zoo_exports_comes_back_as_the_same_run(build: Any, tmp_path: Path,
     assert set(loaded.tokenizer.role_tokens.items()) <= set(given.tokenizer.role_tokens.items())
 
 
-def test_a_decoder_that_classifies_is_predicted_with_and_exported_without_roles_that_it_lacks(tmp_path: Path):
+def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_lacks(tmp_path: Path):
     folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", vocab_size=400, pad_token_id=0)
     publish(folder, "gpt2", only_vocabulary=True)
     loaded = load_checkpoint(folder)
@@ -228,5 +231,13 @@ def test_a_decoder_that_classifies_is_predicted_with_and_exported_without_roles_
     with torch.no_grad():
         wanted = theirs(ids).logits[0].softmax(-1).tolist()
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-5)
+    (tmp_path / "rows.tsv").write_text("text\tlabel\nadd it\t0\n")
+    (tmp_path / "task.yaml").write_text(
+        "# a task\nobjective: classification\nlabels: ['0', '1']\nlength: 12\ncolumns: {text: text, label: label}\n"
+        f"source: {{files: {{validation: {tmp_path}/rows.tsv}}}}\n"
+    )
+    asked = on_task(loaded, load_task(str(tmp_path / "task.yaml")))
+    measured = measure(asked, "validation", None, GenerateSettings())
+    assert measured["loss"] == pytest.approx(-math.log(wanted[0]), abs=1e-5)
     given = Exportable(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
     assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"

@@ -49,7 +49,7 @@ class Examples:
         augment: how pictures are varied; None: not at all.
 
     Raises:
-        ValueError: the tokenizer lacks a role, or the shape leaves no room for text.
+        ValueError: the shape leaves no room for text.
     """
 
     form: Form
@@ -63,8 +63,6 @@ class Examples:
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
-        for role in self.mixture.roles(self.form):
-            self.roles.id(role)
 
     @property
     def windows(self) -> int:

@@ -72,9 +72,12 @@ def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | s
         check_patterns(spec, place)
         check_charsmaps(spec, place)
         try:
-            return Backend.from_str(content.decode())
+            backend = Backend.from_str(content.decode())
         except Exception as error:  # the library raises plain Exception for any malformed file
             raise ValueError(f"{place}: not a tokenizer: {error}") from None
+        backend.no_padding()  # which may be to any length
+        backend.no_truncation()
+        return backend
     recipe = target.recipe
     wanted = f"no {BACKEND_FILE}" + (f" and no {' and '.join(recipe.files)}" if recipe else "")
     if recipe is None or not all(foreign.has(name) for name in recipe.files):

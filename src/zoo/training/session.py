@@ -144,6 +144,8 @@ class Data:
         with accelerator.main_process_first():
             splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
         shape, roles = row_shape(plan.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
+        for role in plan.mixture.roles(form):
+            roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
         seeds = {name: plan.training.seed if name == "train" else 0 for name in splits}
         made = {
             name: Examples(
