@@ -1,4 +1,6 @@
-"""Patterns that could take forever are told from those that published tokenizers have."""
+"""What could take forever, or swell a text, is told from what published tokenizers have."""
+
+from typing import Any
 
 import pytest
 
@@ -31,3 +33,29 @@ def test_patterns_that_may_take_forever_are_refused(pattern: object):
 
 def test_words_of_the_vocabulary_are_no_patterns():
     check_patterns({"model": {"vocab": {"Regex": "(a+)+"}}, "pattern": {"String": "(a+)+"}}, "x")
+
+
+def replaced(by: str, **pattern: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": pattern, "content": by}
+
+
+START = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+SWELLING: list[dict[str, Any]] = [
+    {"normalizer": {"type": "Sequence", "normalizers": [replaced("aaaaaaaaaa", String="a")] * 9}},
+    {"decoder": {"type": "Sequence", "decoders": [replaced("bbbbb", Regex=".")] * 9}},
+    {"normalizer": {"type": "Prepend", "prepend": "x" * 3000}},
+    {"post_processor": {"type": "TemplateProcessing", "single": [START] * 3000}},
+    {"post_processor": {"single": [START] * 40, "special_tokens": {"<s>": {"id": "<s>", "ids": [1] * 40}}}},
+]
+
+
+@pytest.mark.parametrize("steps", SWELLING)
+def test_steps_that_swell_a_text_are_refused(steps: dict[str, Any]):
+    with pytest.raises(ValueError, match="times as long"):
+        check_patterns(steps, "tokenizer.json")
+
+
+def test_steps_of_published_tokenizers_are_taken():
+    spaces = [{"type": "Prepend", "prepend": "\u2581"}, replaced("\u2581", String=" "), replaced(" ", Regex=" {2,}")]
+    template = {"type": "TemplateProcessing", "single": [START], "special_tokens": {"<s>": {"id": "<s>", "ids": [1]}}}
+    check_patterns({"normalizer": {"normalizers": spaces * 5}, "post_processor": template}, "tokenizer.json")

@@ -39,11 +39,14 @@ def colour(number: int) -> tuple[int, int, int]:
     return (10 * number, 255 - number, 128)
 
 
-def write_table(folder: Path, split: str, count: int, **columns: list[object]) -> None:
-    """A parquet table of pictures, each of one colour that tells its number, as paths of files beside it."""
+def write_table(folder: Path, split: str, count: int, *, halved: bool = False, **columns: list[object]) -> None:
+    """A parquet table of pictures, each of one colour that tells its number, or half of it black."""
     names = [f"{split}-{number}.png" for number in range(count)]
     for number, name in enumerate(names):
-        Image.new("RGB", (8, 8), colour(number)).save(folder / name)
+        picture = Image.new("RGB", (8, 8), colour(number))
+        if halved:
+            picture.paste((0, 0, 0), (4, 0, 8, 8))
+        picture.save(folder / name)
     stored = [{"bytes": (folder / name).read_bytes(), "path": name} for name in names]
     Dataset.from_dict({"image": stored, **columns}).to_parquet(folder / f"{split}.parquet")
 
@@ -87,8 +90,10 @@ def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, Rows]):
     assert split.bytes.tolist() == [2, 3, 1]
 
 
-def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(captioned: dict[str, Rows]):
-    varied = examples(captioned["train"], Augment(shift=0.5))
+def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(tmp_path: Path):
+    write_table(tmp_path, "train", 2, halved=True, text=["ab", "d"])
+    task = {"objective": "captioning", "source": {"files": {"train": FILES["train"]}}}
+    varied = examples(load_rows(read_task(task, "task"), tmp_path)["train"], Augment(shift=0.5))
 
     def seen(epoch: int) -> list[bytes]:
         built = [varied.build(row._replace(epoch=epoch))[0] for row in varied.once()]
