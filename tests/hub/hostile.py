@@ -34,6 +34,7 @@ CODE = f"{TOUCH}\n"
 DEEP = "[" * 100_000
 # a trie of one unit, which leads beyond it at the first letter of any text
 CHARSMAP = base64.b64encode(struct.pack("<II", 4, 5000 << 10) + b"x\0").decode()
+SWELL = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
 INERT: dict[str, Change] = {
     "auto_map": after(config(auto_map={"AutoModel": "modeling.Bad"}), put("modeling.py", CODE)),
     "auto_map_elsewhere": config(auto_map={"AutoConfig": "evil/repository--configuration.Bad"}),
@@ -150,6 +151,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "tokenizer_evil_normalizer": (
         tokenizer(lambda t: t.update(normalizer={"type": "Replace", "pattern": {"Regex": "(x+)+y"}, "content": ""})),
         "may take forever",
+    ),
+    "tokenizer_swells": (
+        tokenizer(lambda t: t.update(normalizer={"type": "Sequence", "normalizers": [SWELL] * 9})),
+        "may make a text .* times as long",
     ),
     "tokenizer_evil_charsmap": (
         tokenizer(lambda t: t.update(normalizer={"type": "Precompiled", "precompiled_charsmap": CHARSMAP})),

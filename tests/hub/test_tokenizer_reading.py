@@ -143,6 +143,9 @@ def test_a_decoder_classifies_texts_as_its_tokenizer_writes_them(tmp_path: Path)
     made.post_processor = processors.TemplateProcessing(single=f"{ENDING} $A", special_tokens=[(ENDING, 0)])
     (tmp_path / "tokenizer.json").write_text(made.to_str())
     assert read(tmp_path, "gpt2", number=1).role_tokens["start"] == ENDING
+    made.enable_padding(length=9, pad_id=1, pad_token="!")
+    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    assert "extract" not in read(tmp_path, "gpt2", number=1).role_tokens
 
 
 def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path: Path):
