@@ -41,6 +41,13 @@ def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCa
     assert "the best checkpoint is skipped for the last one, 3" in caplog.text
 
 
+def test_a_link_to_itself_is_a_broken_file_like_any_other(folder: Path):
+    state = folder / "checkpoints" / "2" / "state.json"
+    state.unlink()
+    state.symlink_to(state.name)
+    assert open_run(folder).step == 3
+
+
 def test_a_run_that_never_validated_means_its_last_checkpoint(tmp_path: Path):
     with create_run(tmp_path, RunFiles({})) as run:
         run.save(0, {"weights": {"w": torch.zeros(1)}}, {})

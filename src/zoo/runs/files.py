@@ -180,5 +180,6 @@ def refuse_outside(folder: Path) -> None:
     """
     root = folder.resolve()
     for path in (path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern)):
-        if path.is_symlink() and not path.resolve().is_relative_to(root):
+        # `resolve` raises an error of its own at a link to itself, which is a damaged file like any other
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
             raise ValueError(f"{path}: leads out of the run, and nothing outside of it is read or written")
