@@ -49,7 +49,7 @@ class Examples:
         augment: how pictures are varied; None: not at all.
 
     Raises:
-        ValueError: the shape leaves no room for text.
+        ValueError: the tokenizer lacks an objective's own role, or the shape leaves no room for text.
     """
 
     form: Form
@@ -63,6 +63,8 @@ class Examples:
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
+        for role in (role for member in self.mixture.members.values() for role in member.roles):
+            self.roles.id(role)
 
     @property
     def windows(self) -> int:
