@@ -136,3 +136,12 @@ def test_scaled_positions_are_refused_by_name(changed: dict[str, Any], words: st
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     with pytest.raises(ValueError, match=f"config.json: {words}.*zoo imports transformers' Llama with"):
         import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
+@pytest.mark.parametrize("given", [[300.0], "default", 300.0])
+def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tmp_path: Path):
+    saved("LlamaForCausalLM", BASE, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": given}))
+    with pytest.raises(ValueError, match="config.json: rope_parameters must be a map, got "):
+        import_folder(tmp_path / "theirs", tmp_path / "run")

@@ -34,9 +34,19 @@ class ConfigReader:
         return self.find(key) is not REQUIRED
 
     def find(self, key: str) -> Any:
+        """A key's value, or REQUIRED where there is none.
+
+        Raises:
+            ValueError: what the key leads through is no map.
+        """
         found: Any = self.tree
-        for name in key.split("."):
-            if not isinstance(found, Mapping) or name not in found:
+        names = key.split(".")
+        for depth, name in enumerate(names):
+            if found is None:
+                return REQUIRED
+            if not isinstance(found, Mapping):
+                raise ValueError(f"{self.place}: {'.'.join(names[:depth])} must be a map, got {found!r:.80}")
+            if name not in found:
                 return REQUIRED
             found = found[name]
         return found
