@@ -1,7 +1,6 @@
 """BLEU by the length of the source: how examples are grouped and joined, and what is measured of each group."""
 
 import argparse
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 
 import pytest
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "bleu_by_length.py"
+from programs import load_program
+
 SENTENCES = [
     "the red cat sleeps",
     "a blue dog runs home",
@@ -22,12 +22,7 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def by_length() -> Any:
     pytest.importorskip("matplotlib", reason="the benchmark draws with matplotlib")
-    spec = importlib.util.spec_from_file_location("bleu_by_length", FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/bleu_by_length.py")
 
 
 def examples(by_length: Any) -> list[Any]:

@@ -1,6 +1,5 @@
 """What the README and the guides say is true: commands, options, names, keys, links and the table of variants."""
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from programs import load_program
 from zoo.cli.options import read_sets, split_sets
 from zoo.cli.table import COMMANDS, load
 from zoo.data.task import load_task
@@ -25,16 +25,6 @@ YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:.*-m )?zoo (.+)")
 SYNOPSIS = re.compile(r"[…\[]")
-
-
-def program(name: str) -> Any:
-    """A program of docs/, imported by its file."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def commands() -> list[str]:
@@ -101,7 +91,8 @@ def test_make_has_what_the_readme_names() -> None:
 
 
 def test_the_table_of_variants_is_current() -> None:
-    assert (ROOT / "docs" / "variants.md").read_text("utf-8") == program("variants").page(), "run: make variants"
+    page = load_program("docs/variants.py").page()
+    assert (ROOT / "docs" / "variants.md").read_text("utf-8") == page, "run: make variants"
 
 
 def test_the_error_in_the_readme_is_what_zoo_says() -> None:
@@ -117,7 +108,7 @@ def test_the_settings_of_training_are_all_in_the_guide() -> None:
 
 
 def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
-    models = program("quickstart").MODELS
+    models = load_program("docs/quickstart.py").MODELS
     for model in models:
         load_task(model.task)
         if model.command == "pretrain":
@@ -126,7 +117,7 @@ def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
 
 
 def test_quickstart_deletes_only_what_it_made(tmp_path: Path) -> None:
-    quickstart = program("quickstart")
+    quickstart = load_program("docs/quickstart.py")
     quickstart.prepare(tmp_path / "new")
     for name in ("runs", "mine"):
         (tmp_path / "new" / name / "deep").mkdir(parents=True)
@@ -139,9 +130,9 @@ def test_quickstart_deletes_only_what_it_made(tmp_path: Path) -> None:
 def test_quickstart_refuses_a_folder_of_others(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(ValueError, match="holds something that quickstart did not make; name a new or empty folder"):
-        program("quickstart").prepare(tmp_path)
+        load_program("docs/quickstart.py").prepare(tmp_path)
     with pytest.raises(ValueError, match="is a file; name a folder"):
-        program("quickstart").prepare(tmp_path / "mine")
+        load_program("docs/quickstart.py").prepare(tmp_path / "mine")
 
 
 def test_the_process_that_loads_exports_cannot_import_zoo(tmp_path: Path) -> None:

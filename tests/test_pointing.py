@@ -1,14 +1,12 @@
 """Claims about the benchmark of where a captioner looks: its colours, its figures, and what it says of a run."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "pointing.py"
+from programs import load_program
+
 RGB = {
     "red": (220, 20, 20),
     "orange": (250, 140, 20),
@@ -23,11 +21,7 @@ RGB = {
 
 @pytest.fixture(scope="module")
 def pointing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pointing", FILE)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["pointing"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/pointing.py")
 
 
 def plain(*colours: tuple[int, int, int]) -> np.ndarray:

@@ -1,23 +1,17 @@
 """What the comparison of the three mixers measures: the same parameters, how paths grow, and what is kept."""
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "three_ways.py"
+from programs import load_program
 
 
 @pytest.fixture(scope="module")
 def three_ways() -> Any:
     pytest.importorskip("matplotlib", reason="the benchmark draws with matplotlib")
-    spec = importlib.util.spec_from_file_location("three_ways", FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/three_ways.py")
 
 
 def test_the_three_have_as_many_parameters_to_within_a_percent(three_ways: Any):

@@ -1,6 +1,5 @@
 """Word vectors from the words that stand near: counts, information, and neighbours that mean the same."""
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -8,18 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from programs import load_program
 from zoo.models.vectors import read_vectors
-
-FILE = Path(__file__).parents[1] / "benchmarks" / "word_vectors.py"
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("word_vectors", FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/word_vectors.py")
 
 
 def test_neighbours_are_counted_inside_texts_up_to_the_window(benchmark: Any):

@@ -51,7 +51,7 @@ def after(*changes: Change) -> Change:
     return change
 
 
-def appended(name: str, old: str, new: str) -> Change:
+def replaced(name: str, old: str, new: str) -> Change:
     """A text in a file replaced."""
 
     def change(folder: Path, outside: Path) -> None:

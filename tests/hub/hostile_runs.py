@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from hostile import DEEP
-from hostile_changes import Change, Payload, put, splitting
+from hostile_changes import Change, Payload, put, replaced, splitting
 
 from zoo.runs.files import digest, to_json
 
@@ -29,15 +29,6 @@ def sealed(change: Change, also: dict[str, object] | None = None) -> Change:
         (checkpoint / "manifest.json").write_bytes(to_json(whole))
 
     return both
-
-
-def replaced(name: str, old: str, new: str) -> Change:
-    def change(folder: Path, outside: Path) -> None:
-        text = (folder / name).read_text()
-        assert old in text
-        (folder / name).write_text(text.replace(old, new, 1))
-
-    return change
 
 
 def begins(name: str, text: str) -> Change:

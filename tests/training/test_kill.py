@@ -1,6 +1,5 @@
 """Claims about killed runs: they go on to the same bits, and the program that says so would notice anything else."""
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from tiny import GOAL, Said, TinyModel, TinyRows, accelerator, begin, collate, s
 from torch import Tensor
 
 from patience import HANGS
+from programs import load_program
 from zoo.data.batch import Part
 from zoo.data.order import Row
 from zoo.runs.checkpoint import Checkpoint
@@ -30,10 +30,7 @@ from zoo.training.state import State
 from zoo.training.stopping import Stopped
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "kill.py"
-SPECIFICATION = importlib.util.spec_from_file_location("kill", PROGRAM)
-assert SPECIFICATION is not None and SPECIFICATION.loader is not None
-kill = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(kill)
+kill = load_program("benchmarks/kill.py")
 
 SETTINGS = {"steps": 8, "save_every": 2, "evaluate_every": 1, "keep": 20, "ema": 0.9, "micro_batch": "auto"}
 SPOILED = range(20, 30)  # the rows of steps 5 and 6
