@@ -33,17 +33,17 @@ from transformers import (
     TrainingArguments,
 )
 
-from zoo.data.batch import Part
-from zoo.data.order import Position, Row
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import Cursor, PackedRow
+from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
-from zoo.objectives.example import Plan
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles
 from zoo.training import loop
-from zoo.training.feed import Feed
 from zoo.training.learner import Learner
-from zoo.training.processes import begin_run
 from zoo.training.settings import fix_training, resolve_training
+from zoo.training.supervision.processes import begin_run
 
 BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3
 Gradients = dict[str, Tensor]
@@ -128,18 +128,18 @@ def draw(number: int) -> dict[str, Any]:
 class Rows:
     """Row n is example n."""
 
-    position = Position()
+    position = Cursor()
 
-    def take(self, n: int) -> list[Row]:
+    def take(self, n: int) -> list[PackedRow]:
         first = self.position.row
-        self.position = Position(0, 0, first + n)
-        return [Row(0, (Plan(number, 0, LENGTH),)) for number in range(first, first + n)]
+        self.position = Cursor(0, 0, first + n)
+        return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(first, first + n)]
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: Cursor) -> None:
         self.position = position
 
 
-def collate(subject: Subject, rows: list[Row], micro_batch: int) -> Part:
+def collate(subject: Subject, rows: list[PackedRow], micro_batch: int) -> MicroBatch:
     """The rows' examples as our models read them."""
     assert len(rows) == micro_batch
     drawn = [draw(row.plans[0].document) for row in rows]
@@ -160,7 +160,9 @@ def collate(subject: Subject, rows: list[Row], micro_batch: int) -> Part:
         inputs |= {"source": stacked["tokens"], "source_documents": stacked["there"]}
     used = int(stacked["there"].sum())
     named = [(0, row.plans[0].document, 0) for row in rows]
-    return Part(inputs, {name: targets[name] for name in members.values()}, named, used, used / (micro_batch * LENGTH))
+    return MicroBatch(
+        inputs, {name: targets[name] for name in members.values()}, named, used, used / (micro_batch * LENGTH)
+    )
 
 
 def ours(subject: Subject, micro_batch: int) -> Gradients:

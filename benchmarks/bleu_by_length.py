@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import matplotlib
 from sacrebleu.metrics import BLEU
 
-from zoo.data.sources import load_rows
-from zoo.hub.checkpoint import load_checkpoint
+from zoo.data.sources.find import load_rows
+from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.models.cost import parameters
-from zoo.models.search import parse_generate
+from zoo.models.generation.search import parse_generate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

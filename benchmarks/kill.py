@@ -28,15 +28,15 @@ from typing import Any
 
 import torch
 
+from zoo.experiments.finetune import finetune
+from zoo.experiments.pretrain import pretrain
+from zoo.experiments.request import Request
+from zoo.experiments.session import Watcher
 from zoo.runs.checkpoint import steps, verify
 from zoo.runs.files import ASIDE, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, MANIFEST, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.saved import open_run
-from zoo.training.finetune import finetune
-from zoo.training.plan import Request
-from zoo.training.pretrain import pretrain
-from zoo.training.session import Watcher
-from zoo.training.stopping import Stopped
+from zoo.training.supervision.stopping import Stopped
 
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]
 STOPPED = 128 + signal.SIGTERM

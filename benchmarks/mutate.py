@@ -28,26 +28,15 @@ from typing import Any
 import torch
 
 from zoo.config import dump, read_yaml
+from zoo.experiments.request import Request, make_plan
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 from zoo.runs.checkpoint import read_manifest, verify
 from zoo.runs.environment import read_environment
-from zoo.runs.layout import (
-    CHECKPOINTS,
-    CONFIG,
-    DATA,
-    ENVIRONMENT,
-    MANIFEST,
-    METRICS,
-    STATE,
-    TASK,
-    TOKENIZER,
-    TRAINING,
-)
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, MANIFEST, METRICS, STATE, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import read_metrics
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.runs.tensors import read_tensors
-from zoo.training.plan import Request, make_plan
 from zoo.training.settings import fix_training, resolve_training
 
 SECONDS, BYTES, SHOWN = 10, 1 << 30, 5

@@ -12,19 +12,19 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.data.cache import open_cache
-from zoo.data.order import Examples, Row
-from zoo.data.packing import Shape
-from zoo.data.rows import Rows
-from zoo.data.sources import load_rows
+from zoo.batches.order import Examples, PackedRow
+from zoo.batches.packing import RowShape
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.store import open_cache
 from zoo.data.task import Task, load_task
-from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import Form
+from zoo.experiments.pretrain import train_tokenizer
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
-from zoo.objectives.form import Form
 from zoo.objectives.mixture import Mixture, form_of
 from zoo.runs.saved import open_run
-from zoo.training.pretrain import train_tokenizer
 
 
 def form_for_some_model(mixture: Mixture, columns: Iterable[str]) -> Form:
@@ -38,22 +38,22 @@ def form_for_some_model(mixture: Mixture, columns: Iterable[str]) -> Form:
     raise refusal or ValueError("no small model is there")
 
 
-def read_examples(task: Task, rows: Rows, tokenizer: Tokenizer) -> Examples:
+def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:
     """The examples of the train split in the task's rows."""
     mixture, columns = Mixture.parse(task.objective), rows.data.column_names
     form = form_for_some_model(mixture, columns)
     split = open_cache({"train": rows}, form_of(mixture.members, columns), tokenizer)["train"]
     row, longest = task.row_length, task.example_length
-    shape = Shape(row.target, longest=longest.target, pack=task.pack)
+    shape = RowShape(row.target, longest=longest.target, pack=task.pack)
     if form.source:
-        shape = Shape(row.target, row.source, longest.target, longest.source, task.pack)
+        shape = RowShape(row.target, row.source, longest.target, longest.source, task.pack)
     return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, shape)
 
 
 def report(name: str, examples: Examples) -> str:
     """One line for a task."""
     began = time.perf_counter()
-    rows: list[Row] = [row for window in range(examples.windows) for row in examples.rows(0, window)]
+    rows: list[PackedRow] = [row for window in range(examples.windows) for row in examples.rows(0, window)]
     seconds = time.perf_counter() - began
     plans = [plan for row in rows for plan in row.plans]
     target, source = sum(p.length for p in plans), sum(p.source_length for p in plans)

@@ -27,14 +27,14 @@ from pathlib import Path
 
 import torch
 
-import zoo.cli.train
+import zoo.cli.commands.train
 from zoo.cli.main import main as zoo_main
 from zoo.runs.checkpoint import steps
 from zoo.runs.files import ASIDE, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from zoo.runs.saved import open_run
 
-assert zoo.cli.train  # imported here, so that no forked process has to
+assert zoo.cli.commands.train  # imported here, so that no forked process has to
 WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 STEPS, EVALUATE, SAVE = 40, 10, 4
 TASK = f"""# gpt.yaml: made by signals.py

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForPreTraining
 
-from zoo.blocks.backends import backends
+from zoo.batches.collate import lay_rows
+from zoo.blocks.backends.backend import backends
 from zoo.blocks.documents import positions_of
-from zoo.data.batch import lay_rows
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.objectives.cross_entropy import cross_entropy
-from zoo.training.attending import check_backend, use_backend
+from zoo.training.attention_backend import check_backend, use_backend
 from zoo.training.memory import keep_large_blocks
 from zoo.training.settings import resolve_training
 

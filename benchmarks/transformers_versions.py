@@ -19,14 +19,14 @@ from typing import Any
 
 import torch
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
-from zoo.hub.export import write_files
-from zoo.hub.exportable import Exportable
-from zoo.hub.samples import TEXTS
-from zoo.hub.target import NativeClass, Target
-from zoo.hub.targets import targets
-from zoo.hub.verify import reload_apart, verify
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.export import write_files
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.samples import TEXTS
+from zoo.hub.exporting.verify import reload_apart, verify
+from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 

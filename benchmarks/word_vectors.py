@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.extmath import randomized_svd
 
-from zoo.cli.train import pretrain
-from zoo.data.sources import load_rows
+from zoo.cli.commands.train import pretrain
+from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
 from zoo.models.settings import load_settings
 

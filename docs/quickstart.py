@@ -1,6 +1,6 @@
 """Pretrain, fine-tune and export three small models with the true commands, and show what came out of each.
 
-    python docs/quickstart.py [FOLDER]        (FOLDER: quickstart-runs unless given)
+python docs/quickstart.py [FOLDER]        (FOLDER: quickstart-runs unless given)
 """
 
 import json
@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import zoo
-from zoo.data.sources import load_rows
+from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
 
 MARK = ".quickstart"  # lies in a folder that this program made

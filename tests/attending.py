@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import flex_attention
 
-from zoo.blocks import varlen
+from zoo.blocks.backends import varlen
 
 
 def varlen_formula(

@@ -148,11 +148,11 @@ def test_predicting_loads_no_metric():
 
 BAD = [
     ("import zoo.models.model", "zoo.blocks.norm", "blocks stands before models"),
-    ("from zoo import training", "zoo.data.cache", "data stands before training"),
-    ("from zoo import create_model", "zoo.hub.card", "hub stands before create_model"),
+    ("from zoo import training", "zoo.data.store.store", "data stands before training"),
+    ("from zoo import create_model", "zoo.hub.exporting.card.card", "hub stands before create_model"),
     ("import zoo", "zoo.cli.main", "cli stands before zoo itself"),
     ("from .norm import RMSNorm", "zoo.blocks.block", "imports are absolute"),
-    ("from transformers import AutoModel", "zoo.data.cache", "transformers is imported only in hub"),
+    ("from transformers import AutoModel", "zoo.data.store.store", "transformers is imported only in hub"),
     ("import datasets.features", "zoo.models.model", "datasets is imported only in data"),
     ("import numpy as np", "zoo.blocks.norm", "blocks imports only jaxtyping, torch"),
     ("import yaml", "zoo.registry", "registry imports only the standard library"),

@@ -11,10 +11,10 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import Backend, Eager, Flex, Varlen, backends
+from zoo.blocks.backends.backend import Backend, Eager, backends, in_one_dtype
+from zoo.blocks.backends.flex import Flex, blocks_of
+from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.documents import View, positions_of
-from zoo.blocks.flex import blocks_of
-from zoo.blocks.kernels import in_one_dtype
 from zoo.blocks.position import Position, positions
 
 UNORDERED = torch.tensor([[3, 3, 1, 1, 1, 0], [0, 0, 2, 2, 7, 0]])

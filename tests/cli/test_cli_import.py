@@ -8,11 +8,11 @@ import pytest
 from commands import Said
 
 from zoo.cli.visible import visible
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
-from zoo.hub.export import write_files
-from zoo.hub.exportable import Exportable
-from zoo.hub.targets import targets
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.export import write_files
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.targets.choose import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from zoo.blocks.documents import View
 from zoo.models.create import create_model, list_models
-from zoo.models.kinds import PARTS
 from zoo.models.model import Model
-from zoo.models.parts import Part
+from zoo.models.parts import PARTS, Part
 from zoo.objectives.cross_entropy import cross_entropy
 
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.data.batch import Part, collate
-from zoo.data.order import Examples, Row, RowStream
-from zoo.data.packing import Shape
-from zoo.objectives.example import Lengths, Roles
-from zoo.objectives.form import Stream
+from zoo.batches.collate import MicroBatch, collate
+from zoo.batches.order import Examples, PackedRow, RowStream
+from zoo.batches.packing import RowShape
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.form import Stream
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=99, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
 
 
-def examples(objective: Any, stream: Stream, shape: Shape, **fields: list[int]) -> Examples:
+def examples(objective: Any, stream: Stream, shape: RowShape, **fields: list[int]) -> Examples:
     """Documents of the given lengths; every token is 10 + its place in its field."""
     sentences = np.arange(len(fields["text"]) + 1) if "next_sentence" in objective else None
     labels = np.arange(len(next(iter(fields.values())))) % 3
@@ -25,13 +25,13 @@ def examples(objective: Any, stream: Stream, shape: Shape, **fields: list[int]) 
     return Examples(form, mixture, lengths, lambda p: np.arange(p.start, p.stop, dtype=np.int64) + 10, ROLES, shape)
 
 
-def first_part(given: Examples, micro_batch: int, rows: int | None = None) -> tuple[list[Row], Part]:
+def first_part(given: Examples, micro_batch: int, rows: int | None = None) -> tuple[list[PackedRow], MicroBatch]:
     taken = list(given.once())[: rows or micro_batch]
     return taken, collate(taken, given, micro_batch)
 
 
 def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
-    given = examples("causal_lm", DECODER, Shape(8), text=[2, 3])
+    given = examples("causal_lm", DECODER, RowShape(8), text=[2, 3])
     _, part = first_part(given, 1)
     assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 14, 0]]
     assert part.inputs["documents"].tolist() == [[1, 1, 1, 2, 2, 2, 2, 0]]
@@ -42,7 +42,7 @@ def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
 
 
 def test_a_source_and_its_target_have_the_same_document_number():
-    given = examples("translation", Stream(True, source=True), Shape(8, 7), source=[1, 2], target=[2, 2])
+    given = examples("translation", Stream(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     _, part = first_part(given, 1)
     assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 0, 0]]
     assert part.inputs["source"].tolist() == [[10, 3, 11, 12, 3, 0, 0]]
@@ -52,14 +52,14 @@ def test_a_source_and_its_target_have_the_same_document_number():
 
 @pytest.mark.parametrize(("stream", "at"), [(Stream(causal=False), [0, 4]), (DECODER, [3, 8])])
 def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_decoder(stream: Stream, at: list[int]):
-    given = examples("classification", stream, Shape(16), text=[2, 3])
+    given = examples("classification", stream, RowShape(16), text=[2, 3])
     _, part = first_part(given, 2, rows=1)
     assert part.inputs["places"]["classification"].tolist() == [*at, -1, -1]
     assert part.targets["classification"].tolist() == [0, 1, -1, -1]
 
 
 def test_masked_places_point_at_the_masked_tokens_of_their_row():
-    given = examples("masked_lm", ENCODER, Shape(32, longest=16), text=[9, 12, 14, 11])
+    given = examples("masked_lm", ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11])
     _, part = first_part(given, 3)
     places, targets = part.inputs["places"]["masked_lm"], part.targets["masked_lm"]
     assert places.shape == targets.shape == (3 * 6,)
@@ -74,7 +74,7 @@ def test_masked_places_point_at_the_masked_tokens_of_their_row():
 
 
 def test_next_sentence_and_masked_lm_are_scored_side_by_side():
-    given = examples({"masked_lm": {}, "next_sentence": {}}, ENCODER, Shape(32, longest=16), text=[9, 12, 14, 11])
+    given = examples({"masked_lm": {}, "next_sentence": {}}, ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11])
     rows, part = first_part(given, 2)
     labels = [plan.label for row in rows for plan in row.plans]
     scored = part.targets["next_sentence"]
@@ -85,7 +85,9 @@ def test_next_sentence_and_masked_lm_are_scored_side_by_side():
 
 
 def test_shapes_never_change_and_missing_rows_are_empty():
-    given = examples({"masked_lm": {}, "next_sentence": {}}, ENCODER, Shape(32, longest=16), text=[9, 12, 14, 11] * 9)
+    given = examples(
+        {"masked_lm": {}, "next_sentence": {}}, ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11] * 9
+    )
     parts = [collate(RowStream(given).take(rows), given, 4) for rows in (4, 2)] + [collate([], given, 4)]
     for part in parts:
         assert {k: v.shape for k, v in part.targets.items()} == {k: v.shape for k, v in parts[0].targets.items()}
@@ -99,12 +101,12 @@ def test_shapes_never_change_and_missing_rows_are_empty():
 
 
 def test_segments_are_left_out_where_the_model_has_none():
-    given = examples("classification", Stream(causal=False), Shape(16), text=[2], pair=[3])
+    given = examples("classification", Stream(causal=False), RowShape(16), text=[2], pair=[3])
     assert "segments" not in first_part(given, 1)[1].inputs
 
 
 def test_an_unlabelled_document_has_a_place_but_no_target():
-    given = examples("classification", Stream(causal=False), Shape(16), text=[2, 3])
+    given = examples("classification", Stream(causal=False), RowShape(16), text=[2, 3])
     given = Examples(given.form, given.mixture, given.lengths._replace(labels=None), given.read, ROLES, given.shape)
     _, part = first_part(given, 1)
     assert part.inputs["places"]["classification"].tolist() == [0, 4]
@@ -112,7 +114,7 @@ def test_an_unlabelled_document_has_a_place_but_no_target():
 
 
 def test_a_part_moves_to_a_device_with_everything_in_it():
-    _, part = first_part(examples("masked_lm", ENCODER, Shape(16), text=[9]), 1)
+    _, part = first_part(examples("masked_lm", ENCODER, RowShape(16), text=[9]), 1)
     moved = part.to("meta")
     assert moved.inputs["tokens"].device.type == moved.inputs["places"]["masked_lm"].device.type == "meta"
     assert moved.targets["masked_lm"].device.type == "meta" and moved.examples == part.examples

@@ -11,11 +11,11 @@ import pytest
 from datasets import Dataset
 from numpy.typing import NDArray
 
-from zoo.data import cache
-from zoo.data.cache import open_cache
-from zoo.data.rows import Rows
-from zoo.data.split import INDEX, Split
-from zoo.objectives.example import Piece
+from zoo.data.ids import Piece
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store import store as cache
+from zoo.data.store.split import INDEX, Split
+from zoo.data.store.store import open_cache
 
 
 class Letters:
@@ -37,8 +37,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def rows(fingerprint: str = "f", **columns: list[Any]) -> dict[str, Rows]:
-    return {"train": Rows(fingerprint, lambda: Dataset.from_dict(columns))}
+def rows(fingerprint: str = "f", **columns: list[Any]) -> dict[str, SplitRows]:
+    return {"train": SplitRows(fingerprint, lambda: Dataset.from_dict(columns))}
 
 
 def opened(form: str = "text", tokenizer: Letters | None = None, **columns: list[Any]) -> Split:
@@ -126,7 +126,7 @@ def test_the_first_of_several_references_is_tokenised_and_all_are_kept() -> None
 
 def test_the_second_time_nothing_is_read() -> None:
     opened(text=["ab", "cd"])
-    unread = {"train": Rows("f", lambda: pytest.fail("read again"))}
+    unread = {"train": SplitRows("f", lambda: pytest.fail("read again"))}
     tokenizer = Letters()
     assert ids(open_cache(unread, "text", tokenizer)["train"]) == ["ab", "cd"] and tokenizer.seen == []
 
@@ -166,7 +166,7 @@ def test_two_who_make_the_same_cache_get_the_same(home: Path) -> None:
         others.append(opened(text=["ab", "cd"]))
         return Dataset.from_dict({"text": ["ab", "cd"]})
 
-    mine = open_cache({"train": Rows("f", overtaken)}, "text", Letters())["train"]
+    mine = open_cache({"train": SplitRows("f", overtaken)}, "text", Letters())["train"]
     assert ids(mine) == ids(others[0]) == ["ab", "cd"]
     assert len(list(home.iterdir())) == 1
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tokenizers import normalizers
 
-from zoo.data.charsmap import check_charsmaps
+from zoo.data.tokenizers.charsmap import check_charsmaps
 
 
 def charsmap(units: dict[int, int], texts: bytes, size: int = 512) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.data.labels import Labels, distinct
+from zoo.data.sources.labels import Labels, distinct
 
 
 def test_a_label_is_a_name_or_its_index() -> None:

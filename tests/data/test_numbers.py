@@ -2,8 +2,8 @@
 
 import pytest
 
-from zoo.data.columns import Columns
-from zoo.data.numbers import Numbers, spell
+from zoo.data.builtin.numbers import Numbers, spell
+from zoo.data.sources.columns import Columns
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoo.data import order as module
-from zoo.data.order import Examples, Position, Row, RowStream, share
-from zoo.data.packing import Shape
-from zoo.objectives.example import Lengths, Roles
-from zoo.objectives.form import Stream
+from zoo.batches import order as module
+from zoo.batches.order import Cursor, Examples, PackedRow, RowStream, share
+from zoo.batches.packing import RowShape
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.form import Stream
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
@@ -19,7 +19,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WINDOW", 8)
 
 
-def examples(objective: object = "masked_lm", seed: int = 0, shape: Shape | None = None) -> Examples:
+def examples(objective: object = "masked_lm", seed: int = 0, shape: RowShape | None = None) -> Examples:
     """30 documents of random lengths: whole texts, or sentences where the objective needs them."""
     generator, documents = np.random.default_rng(5), 30
     if objective == "masked_lm":
@@ -31,11 +31,11 @@ def examples(objective: object = "masked_lm", seed: int = 0, shape: Shape | None
     ids = generator.integers(7, 50, size=sizes.sum())
     mixture = Mixture.parse(objective)
     form = mixture.form(["text"], Stream(causal=False, segments=True))
-    shape = shape or Shape(48, longest=24)
+    shape = shape or RowShape(48, longest=24)
     return Examples(form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, shape, seed)
 
 
-def named(rows: list[Row]) -> list[tuple[int, int, int]]:
+def named(rows: list[PackedRow]) -> list[tuple[int, int, int]]:
     return [(row.epoch, plan.document, plan.number) for row in rows for plan in row.plans]
 
 
@@ -60,7 +60,7 @@ def test_the_stream_goes_on_identically_from_any_position(objective: object):
         stopped = RowStream(examples(objective))
         stopped.take(taken)
         written = json.loads(json.dumps(stopped.position._asdict()))
-        resumed = RowStream(examples(objective), Position(**written))
+        resumed = RowStream(examples(objective), Cursor(**written))
         assert resumed.take(40 - taken) == rows[taken:]
         assert resumed.position == whole.position
 
@@ -75,7 +75,7 @@ def test_seeking_plans_one_window(monkeypatch: pytest.MonkeyPatch):
         return plan(self, epoch, documents)  # type: ignore[return-value]
 
     monkeypatch.setattr(Examples, "plan", watch)
-    RowStream(given, Position(3, 2, 1))
+    RowStream(given, Cursor(3, 2, 1))
     assert asked == [8]
 
 
@@ -99,13 +99,13 @@ def test_every_process_has_equally_many_parts():
     assert [[len(part) for part in mine] for mine in parts] == [[2, 1], [2, 0], [2, 0]]
 
 
-def contents(given: Examples, rows: list[Row]) -> dict[tuple[int, int, int], list[int]]:
+def contents(given: Examples, rows: list[PackedRow]) -> dict[tuple[int, int, int], list[int]]:
     built = [example.tokens.tolist() for row in rows for example in given.build(row)]
     return dict(zip(named(rows), built, strict=True))
 
 
 def test_masking_does_not_depend_on_packing():
-    packed, alone = examples(), examples(shape=Shape(24, pack=False))
+    packed, alone = examples(), examples(shape=RowShape(24, pack=False))
     theirs = [contents(g, RowStream(g).take(RowStream(g).rows_of_epoch(0))) for g in (packed, alone)]
     assert theirs[0] == theirs[1]
 
@@ -113,26 +113,26 @@ def test_masking_does_not_depend_on_packing():
 def test_masking_changes_with_the_epoch_and_the_seed():
     given = examples()
     rows = RowStream(given).take(5)
-    later = [Row(1, row.plans) for row in rows]
+    later = [PackedRow(1, row.plans) for row in rows]
     found = [contents(given, rows), contents(given, later), contents(replace(given, seed=1), rows)]
     assert len({str(list(tokens.values())) for tokens in found}) == 3
 
 
 def test_evaluation_gives_every_example_once_in_the_order_of_the_data():
-    given = examples(shape=Shape(24, pack=False))
+    given = examples(shape=RowShape(24, pack=False))
     names = named(list(given.once()))
     assert names == sorted(names) and {d for _, d, _ in names} == set(range(30))
 
 
 def test_packed_evaluation_gives_the_same_examples():
-    assert sorted(named(list(examples().once()))) == named(list(examples(shape=Shape(24, pack=False)).once()))
+    assert sorted(named(list(examples().once()))) == named(list(examples(shape=RowShape(24, pack=False)).once()))
 
 
 def test_truncated_examples_are_counted_with_their_tokens():
     lengths = Lengths({"text": np.array([0, 5, 25, 28])})
     mixture = Mixture.parse("classification")
     form = mixture.form(["text"], Stream(causal=False))
-    given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, Shape(10))
+    given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
     assert given.truncated() == (1, 12)
 
 
@@ -140,16 +140,16 @@ def test_data_without_any_example_is_refused():
     lengths = Lengths({"text": np.array([0, 1, 2])}, sentences=np.array([0, 1, 2]))
     mixture = Mixture.parse("next_sentence")
     form = mixture.form(["text"], Stream(causal=False))
-    given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, Shape(10))
+    given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
     with pytest.raises(ValueError, match="data: no document is long enough for an example"):
         RowStream(given).take(1)
 
 
 def test_a_position_of_other_data_is_refused():
     with pytest.raises(ValueError, match="the data has 4 windows"):
-        RowStream(examples(), Position(0, 4, 0))
+        RowStream(examples(), Cursor(0, 4, 0))
     with pytest.raises(ValueError, match="that window has .* rows"):
-        RowStream(examples(), Position(0, 0, 99))
+        RowStream(examples(), Cursor(0, 0, 99))
 
 
 def test_a_tokenizer_without_a_needed_role_is_refused():
@@ -159,4 +159,4 @@ def test_a_tokenizer_without_a_needed_role_is_refused():
 
 def test_an_example_too_short_for_text_is_refused():
     with pytest.raises(ValueError, match="longest: 2 is too short"):
-        examples(shape=Shape(24, longest=2))
+        examples(shape=RowShape(24, longest=2))

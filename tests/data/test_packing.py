@@ -3,17 +3,20 @@ import time
 import numpy as np
 import pytest
 
-from zoo.data.packing import Shape, fill, pack
-from zoo.objectives.example import Lengths, Piece, Plan
-from zoo.objectives.form import Stream
+from zoo.batches.packing import RowShape, fill, pack
+from zoo.data.ids import Lengths, Piece
+from zoo.examples.example import ExamplePlan
+from zoo.examples.form import Stream
 from zoo.objectives.mixture import Mixture
 
 LANGUAGE = Mixture.parse("causal_lm")
 
 
-def plans_of(lengths: list[int], sources: list[int] | None = None) -> list[Plan]:
+def plans_of(lengths: list[int], sources: list[int] | None = None) -> list[ExamplePlan]:
     sources = sources or [0] * len(lengths)
-    return [Plan(i, 0, n, s, (Piece("text", 0, n),)) for i, (n, s) in enumerate(zip(lengths, sources, strict=True))]
+    return [
+        ExamplePlan(i, 0, n, s, (Piece("text", 0, n),)) for i, (n, s) in enumerate(zip(lengths, sources, strict=True))
+    ]
 
 
 def draw(mean: float, spread: float, count: int, most: int, seed: int) -> list[int]:
@@ -23,7 +26,7 @@ def draw(mean: float, spread: float, count: int, most: int, seed: int) -> list[i
 
 def test_every_plan_is_in_one_row_and_no_row_is_over_full():
     plans = plans_of(draw(3.0, 0.6, 500, 60, 0))
-    rows = pack(plans, Shape(64), LANGUAGE)
+    rows = pack(plans, RowShape(64), LANGUAGE)
     assert sorted(plan.document for row in rows for plan in row) == list(range(500))
     assert all(sum(plan.length for plan in row) <= 64 for row in rows)
 
@@ -34,14 +37,14 @@ def test_the_longest_that_fits_comes_next():
 
 def test_packing_depends_on_lengths_alone():
     lengths = draw(3.0, 0.6, 100, 60, 0)
-    assert pack(plans_of(lengths), Shape(64), LANGUAGE) == pack(plans_of(lengths), Shape(64), LANGUAGE)
+    assert pack(plans_of(lengths), RowShape(64), LANGUAGE) == pack(plans_of(lengths), RowShape(64), LANGUAGE)
 
 
 def test_examples_of_at_most_128_fill_rows_of_512_to_97_percent_in_well_under_two_seconds():
     generator = np.random.default_rng(0)
     lengths = [int(n) for n in np.clip(generator.normal(108, 25, 28_000), 10, 128)]  # pairs of wikipedia sentences
     began = time.process_time()
-    rows = pack(plans_of(lengths), Shape(512, longest=128), LANGUAGE)
+    rows = pack(plans_of(lengths), RowShape(512, longest=128), LANGUAGE)
     assert time.process_time() - began < 2
     assert sum(lengths) / (512 * len(rows)) >= 0.97
 
@@ -51,7 +54,7 @@ def test_sentence_pairs_are_as_long_as_a_row_and_fill_it_to_97_percent():
     counts = generator.integers(20, 200, 60)  # articles of sentences, as in Wikipedia
     units = np.cumsum([0, *np.clip(generator.lognormal(3.3, 0.6, counts.sum()), 2, 200).astype(int)])
     lengths = Lengths({"text": units}, np.cumsum([0, *counts]))
-    mixture, shape = Mixture.parse({"masked_lm": {}, "next_sentence": {}}), Shape(128)
+    mixture, shape = Mixture.parse({"masked_lm": {}, "next_sentence": {}}), RowShape(128)
     form = mixture.form(["text"], Stream(causal=False, segments=True))
     plans = [plan for d in range(60) for plan in form.plan(lengths, d, 0, 0, shape.limits)]
     rows = pack(plans, shape, mixture)
@@ -63,29 +66,29 @@ def test_translation_pairs_fill_both_sides_to_95_percent():
     generator = np.random.default_rng(0)
     source = np.clip(generator.normal(15, 5, 1024), 4, 50).astype(int)
     target = np.clip(source + generator.normal(0, 2.5, 1024), 4, 50).astype(int)
-    rows = pack(plans_of(target.tolist(), source.tolist()), Shape(128, 128), Mixture.parse("translation"))
+    rows = pack(plans_of(target.tolist(), source.tolist()), RowShape(128, 128), Mixture.parse("translation"))
     assert target.sum() / (128 * len(rows)) >= 0.95
     assert source.sum() / (128 * len(rows)) >= 0.95
     assert all(sum(plan.source_length for plan in row) <= 128 for row in rows)
 
 
 def test_a_row_closes_at_the_most_documents_that_a_head_scores():
-    rows = pack(plans_of([3] * 20), Shape(32), Mixture.parse("classification"))
+    rows = pack(plans_of([3] * 20), RowShape(32), Mixture.parse("classification"))
     assert [len(row) for row in rows] == [4, 4, 4, 4, 4]
 
 
 def test_a_row_closes_at_the_most_places_that_a_head_scores():
     mixture = Mixture.parse("masked_lm")  # a document of 3 places has one scored; 32 places hold 6
-    rows = pack([Plan(i, 0, 3, 0, (Piece("text", i, i + 1),)) for i in range(12)], Shape(32), mixture)
+    rows = pack([ExamplePlan(i, 0, 3, 0, (Piece("text", i, i + 1),)) for i in range(12)], RowShape(32), mixture)
     assert [len(row) for row in rows] == [6, 6]
 
 
 def test_without_packing_an_example_has_a_row_of_its_own():
-    assert [len(row) for row in pack(plans_of([3, 4, 5]), Shape(32, pack=False), LANGUAGE)] == [1, 1, 1]
+    assert [len(row) for row in pack(plans_of([3, 4, 5]), RowShape(32, pack=False), LANGUAGE)] == [1, 1, 1]
 
 
 def test_no_plans_are_no_rows():
-    assert pack([], Shape(32), LANGUAGE) == []
+    assert pack([], RowShape(32), LANGUAGE) == []
 
 
 @pytest.mark.parametrize(
@@ -98,4 +101,4 @@ def test_no_plans_are_no_rows():
 )
 def test_impossible_shapes_are_refused(arguments: dict[str, int], message: str):
     with pytest.raises(ValueError, match=message):
-        Shape(**arguments)  # type: ignore[arg-type]
+        RowShape(**arguments)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from zoo.data.patterns import check_patterns
+from zoo.data.tokenizers.patterns import check_patterns
 
 PUBLISHED = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

@@ -7,16 +7,16 @@ import pytest
 from datasets import Dataset
 from PIL import Image
 
-from zoo.data.batch import collate
-from zoo.data.cache import open_cache
-from zoo.data.images import Augment
-from zoo.data.order import Examples
-from zoo.data.packing import Shape
-from zoo.data.rows import Rows
-from zoo.data.sources import load_rows
+from zoo.batches.collate import collate
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
+from zoo.data.ids import NO_ROLES, Roles
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.pictures import Augment
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
-from zoo.objectives.example import NO_ROLES, Roles
-from zoo.objectives.form import Stream
+from zoo.examples.form import Stream
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=300, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
@@ -52,7 +52,7 @@ def write_table(folder: Path, split: str, count: int, *, halved: bool = False, *
 
 
 @pytest.fixture
-def captioned(tmp_path: Path) -> dict[str, Rows]:
+def captioned(tmp_path: Path) -> dict[str, SplitRows]:
     """Two training pictures with two and one captions, and one to validate on with two."""
     write_table(tmp_path, "train", 2, captions=[["ab", "abc"], ["d"]])
     write_table(tmp_path, "validation", 1, captions=[["ef", "efg"]])
@@ -60,15 +60,15 @@ def captioned(tmp_path: Path) -> dict[str, Rows]:
     return load_rows(read_task(task, "task"), tmp_path)
 
 
-def examples(rows: Rows, augment: Augment | None = None) -> Examples:
+def examples(rows: SplitRows, augment: Augment | None = None) -> Examples:
     split = open_cache({"train": rows}, "image_text", Letters())["train"]
     mixture = Mixture.parse("captioning")
     form = mixture.form(["image", "text"], CAPTIONER)
-    shape = Shape(6, 1, pack=False)
+    shape = RowShape(6, 1, pack=False)
     return Examples(form, mixture, split.lengths, split.reader(SIZE), ROLES, shape, augment=augment)
 
 
-def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[str, Rows]):
+def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[str, SplitRows]):
     made = examples(captioned["train"])
     part = collate(list(made.once()), made, 4)
     assert part.inputs["source"].shape == (4, 3, SIZE, SIZE)
@@ -79,12 +79,12 @@ def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[s
     assert part.targets["captioning"][1].tolist() == [*map(ord, "abc"), 3, -1, -1]
 
 
-def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned: dict[str, Rows]):
+def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned: dict[str, SplitRows]):
     assert captioned["validation"].data["text"][0] == ["ef", "efg"]
     assert len(list(examples(captioned["validation"]).once())) == 1
 
 
-def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, Rows]):
+def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, SplitRows]):
     split = open_cache({"train": captioned["train"]}, "image_text", Letters())["train"]
     assert split.ids["image"].tolist() == [0, 0, 1]
     assert split.bytes.tolist() == [2, 3, 1]
@@ -112,7 +112,7 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     split = open_cache(rows, "image", None)["validation"]
     mixture = Mixture.parse("classification")
     form = mixture.form(["image", "label"], CLASSIFIER)
-    made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, Shape(1, pack=False))
+    made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, RowShape(1, pack=False))
     part = collate(list(made.once())[:2], made, 3)
     first = min(numbers[1])
     assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(colour(first))

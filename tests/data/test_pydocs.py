@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.columns import Columns
-from zoo.data.docstrings import AREAS, Module, docstrings_of, library, read_modules, source_files, split_modules
-from zoo.data.pydocs import Pydocs, PydocsTopic, mask, unwrap
+from zoo.data.builtin.docstrings import AREAS, Module, docstrings_of, library, read_modules, source_files, split_modules
+from zoo.data.builtin.pydocs import Pydocs, PydocsTopic, mask, unwrap
+from zoo.data.sources.columns import Columns
 
 LONG = "A docstring of more than twenty characters"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from zoo.data import readers
-from zoo.data.columns import Columns
-from zoo.data.readers import Reading, read_table
+from zoo.data.formats import readers
+from zoo.data.formats.readers import ReadOptions, read_table
+from zoo.data.sources.columns import Columns
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -23,7 +23,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
     columns = Columns(options.pop("columns", {}))
-    return list(read_table(path, Reading(**options), columns))
+    return list(read_table(path, ReadOptions(**options), columns))
 
 
 def refusal(path: Path, **options: Any) -> str:
@@ -91,7 +91,7 @@ def test_a_nul_byte_is_refused_by_line(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.data.lines.LONGEST_LINE", 5)
+    monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 5)
     assert "line 2: longer than 5 bytes" in refusal(write(tmp_path, "a.txt", "one\nlonger\n"))
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from zoo.data.columns import Columns
-from zoo.data.origin import Origin
-from zoo.data.rows import Reader, hold_out
+from zoo.data.sources.columns import Columns
+from zoo.data.sources.origin import Origin
+from zoo.data.sources.rows import SplitReader, hold_out
 
 
 class Given(Origin):
@@ -31,8 +31,8 @@ class Given(Origin):
         return columns.pick(Dataset.from_dict(self.tables[split]), self.place(split))
 
 
-def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -> Reader:
-    return Reader(origin, {}, share, names)
+def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -> SplitReader:
+    return SplitReader(origin, {}, share, names)
 
 
 WORDS = {"text": [f"text {i}" for i in range(200)]}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoo.data.sources import load_rows
+from zoo.data.sources.find import load_rows
 from zoo.data.task import Task, read_task
 
 

@@ -1,6 +1,6 @@
 """Where sentences end."""
 
-from zoo.data.sentences import split_sentences
+from zoo.data.store.sentences import split_sentences
 
 
 def test_a_sentence_ends_before_a_space_and_a_capital() -> None:

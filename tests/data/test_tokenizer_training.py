@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from patience import HANGS
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import ANGLED, BRACKETED, ROLES, choose_letters, tokenizers
+from zoo.data.tokenizers.recipes import ANGLED, BRACKETED, ROLES, choose_letters, tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "The man's dog ran fast; the women ran faster, and the dogs ran the fastest.",
@@ -144,8 +144,8 @@ def test_common_characters_may_fill_the_vocabulary():
 @pytest.mark.parametrize("name", tokenizers.names())
 def test_two_processes_train_the_same_tokenizer(name: str):
     script = (
-        "from zoo.data.tokenizer import Tokenizer\n"
-        "from zoo.data.tokenizer_training import tokenizers\n"
+        "from zoo.data.tokenizers.tokenizer import Tokenizer\n"
+        "from zoo.data.tokenizers.recipes import tokenizers\n"
         "from test_tokenizer_training import SIZES, TEXTS\n"
         f"texts = TEXTS + [word[::-1] for text in TEXTS for word in text.split()]\n"
         f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], 'min_frequency': 1}})\n"

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
-from zoo.hub import samples, verify
-from zoo.hub.export import ExportReport, export_model
-from zoo.hub.exportable import Exportable
-from zoo.hub.reloading import reload
-from zoo.hub.samples import TEXTS
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting import samples, verify
+from zoo.hub.exporting.export import ExportReport, export_model
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.exporting.samples import TEXTS
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 

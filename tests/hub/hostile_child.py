@@ -26,19 +26,19 @@ import torch
 
 import zoo
 from zoo.data.task import load_task
-from zoo.hub import samples
-from zoo.hub.checkpoint import import_checkpoint, load_checkpoint, resolve
-from zoo.hub.export import export_model
-from zoo.hub.published import published_files
-from zoo.hub.reloading import reload
-from zoo.hub.trained import exportable
+from zoo.experiments.finetune import finetune
+from zoo.experiments.request import Request
+from zoo.experiments.session import Watcher
+from zoo.hub.exporting import samples
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.exporting.trained import exportable
+from zoo.hub.publishing.published import published_files
+from zoo.hub.sources.checkpoint import import_checkpoint, load_checkpoint, resolve
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
-from zoo.models.search import GenerateSettings
+from zoo.models.generation.search import GenerateSettings
 from zoo.runs.run import RunFiles, create_run
-from zoo.training.finetune import finetune
-from zoo.training.plan import Request
-from zoo.training.session import Watcher
 
 GIB = 2**30
 MEMORY = GIB // 2  # more than the benign folder needs

@@ -5,8 +5,8 @@ from typing import Any
 
 import transformers
 
-import zoo.hub.shell  # noqa: F401
-from zoo.hub.export import ExportReport
+import zoo.hub.modeling.shell  # noqa: F401
+from zoo.hub.exporting.export import ExportReport
 
 PLAIN = {"decoder.n_heads": 3, "decoder.d_ff": 14}
 ALIBI = {**PLAIN, "position": "alibi", "norm": "rmsnorm", "block": "parallel"}

@@ -15,14 +15,14 @@ from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from zoo.data.task import read_task
-from zoo.hub.card import card_files
-from zoo.hub.export import ExportReport
-from zoo.hub.exportable import Exportable
-from zoo.hub.prose import block, plain, without_folders
-from zoo.hub.record import Record
-from zoo.hub.snippets import PIPELINES, snippets
-from zoo.hub.targets import choose_target, targets
-from zoo.hub.verify import Check
+from zoo.hub.exporting.card.card import card_files
+from zoo.hub.exporting.card.prose import block, plain, without_folders
+from zoo.hub.exporting.card.snippets import PIPELINES, snippets
+from zoo.hub.exporting.export import ExportReport
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.record import RunRecord
+from zoo.hub.exporting.verify import Check
+from zoo.hub.targets.choose import choose_target, targets
 
 NASTY = "a|b<script>alert(1)</script>\n---\ntags: [x]\n# big [c](javascript:d) ![e](f) `g` *h* ~~\x1b]0;i\u202e"
 TASK = {
@@ -57,11 +57,11 @@ LINES = [
 ]
 
 
-def record(**known: Any) -> Record:
+def record(**known: Any) -> RunRecord:
     environment = {"command": COMMAND, "versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
     task = read_task(TASK, "task.yaml")
     told = {"training": {"steps": 10, "seed": 0}, "data": {"train": "ab12"}, "environment": environment, "lines": LINES}
-    return Record(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
+    return RunRecord(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from zoo.hub.config_files import config_file, generation_file
-from zoo.hub.targets import choose_target
+from zoo.hub.exporting.config_files import config_file, generation_file
+from zoo.hub.targets.choose import choose_target
 
 
 def files_of(given: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,8 +11,8 @@ from test_importing import saved
 from test_push import hub
 
 import zoo
-from zoo.hub.checkpoint import resolve
-from zoo.hub.download import download, within
+from zoo.hub.sources.checkpoint import resolve
+from zoo.hub.sources.download import download, within
 
 __all__ = ["hub"]
 

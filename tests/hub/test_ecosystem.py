@@ -9,7 +9,7 @@ import torch
 import transformers
 from accelerate import init_empty_weights, load_checkpoint_and_dispatch
 
-from zoo.hub.export import ExportReport
+from zoo.hub.exporting.export import ExportReport
 
 TEXTS = ["A small boy kicks a ball.", "Yes."]
 Export = Callable[..., ExportReport]

@@ -1,6 +1,6 @@
 """Settings as a flat table."""
 
-from zoo.hub.facts import by_layer, facts_of
+from zoo.hub.targets.declare.facts import by_layer, facts_of
 from zoo.models.settings import load_settings
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from zoo.hub.config_files import generation_file
-from zoo.hub.exportable import Exportable
-from zoo.hub.foreign import Foreign
-from zoo.hub.generation_reading import Generation, read_generation
-from zoo.hub.targets import targets
+from zoo.hub.exporting.config_files import generation_file
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.importing.generation import Generation, read_generation
+from zoo.hub.sources.foreign import Foreign
+from zoo.hub.targets.choose import targets
 
 READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("t5", {"num_beams": 4, "length_penalty": 2.0, "max_length": 200}, {"beams": 4, "length_penalty": 2.0}),

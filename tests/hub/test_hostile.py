@@ -11,9 +11,9 @@ import hostile
 import hostile_runs
 import pytest
 
-from zoo.hub.checkpoint import import_checkpoint
-from zoo.hub.export import write_files
-from zoo.hub.targets import targets
+from zoo.hub.exporting.export import write_files
+from zoo.hub.sources.checkpoint import import_checkpoint
+from zoo.hub.targets.choose import targets
 
 ROOT = Path(__file__).parents[2]
 REFUSED = {**hostile.REFUSED, **hostile_runs.REFUSED}

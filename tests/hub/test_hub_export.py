@@ -11,12 +11,12 @@ import transformers
 from safetensors import safe_open
 from torch import Tensor
 
-from zoo.hub.export import ExportReport, export_model
-from zoo.hub.exportable import Exportable
-from zoo.hub.reloading import reload
-from zoo.hub.targets import targets
-from zoo.models.generate import generate
-from zoo.models.search import parse_generate
+from zoo.hub.exporting.export import ExportReport, export_model
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.targets.choose import targets
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import parse_generate
 
 HEADS = [
     ("bert-nano", {"heads": ["masked_lm", "next_sentence"]}, "wordpiece", "BertForPreTraining"),

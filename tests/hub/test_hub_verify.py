@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.hub import reloading
-from zoo.hub.comparing import compare_logits
-from zoo.hub.samples import Row
-from zoo.hub.verify import reload_apart
+from zoo.hub.exporting import reloading
+from zoo.hub.exporting.comparing import compare_logits
+from zoo.hub.exporting.samples import SampleRow
+from zoo.hub.exporting.verify import reload_apart
 
 
 def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(tmp_path: Path):
@@ -24,14 +24,14 @@ def test_the_program_imports_nothing_of_zoo():
 
 
 def test_asking_what_fits_needs_no_transformers():
-    code = "import sys, zoo.hub.targets, zoo.hub.export; print('transformers' in sys.modules)"
+    code = "import sys, zoo.hub.targets.choose, zoo.hub.exporting.export; print('transformers' in sys.modules)"
     source = Path(reloading.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
     assert done.stdout.strip() == "False"
 
 
 def test_what_is_at_padding_is_not_compared():
-    rows = [Row([1, 2], [], []), Row([1], [], [])]
+    rows = [SampleRow([1, 2], [], []), SampleRow([1], [], [])]
     ours, theirs = torch.zeros(2, 2, 3), torch.zeros(2, 2, 3)
     ours[1, 1], theirs[1, 1] = torch.nan, torch.inf
     assert compare_logits("float32", {"language": ours}, {"right/language": theirs}, rows) == 0

@@ -14,13 +14,13 @@ from test_tokenizer_reading import publish
 
 import zoo
 from zoo.data.task import load_task
-from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
-from zoo.hub.export import export_model
-from zoo.hub.exportable import Exportable
-from zoo.hub.reloading import reload
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.sources.checkpoint import import_checkpoint, load_checkpoint
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
-from zoo.models.search import GenerateSettings
+from zoo.models.generation.search import GenerateSettings
 from zoo.registry import REQUIRED
 
 BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}

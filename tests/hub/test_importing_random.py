@@ -14,15 +14,15 @@ from safetensors.torch import load_file
 from strangers import DTYPES, STRANGERS, Stranger
 
 import zoo
-from zoo.data.tokenizer import Tokenizer
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.config_files import config_file
-from zoo.hub.export import native_tensors
-from zoo.hub.exportable import Exportable
-from zoo.hub.facts import facts_of
-from zoo.hub.reloading import Unrounded
-from zoo.hub.target import Key
-from zoo.hub.targets import targets
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.config_files import config_file
+from zoo.hub.exporting.export import native_tensors
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.target import Key
 from zoo.registry import REQUIRED
 
 ROUNDS = settings(max_examples=8, derandomize=True, deadline=None, phases=[Phase.generate])

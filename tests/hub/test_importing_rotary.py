@@ -9,14 +9,14 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.export import native_tensors
-from zoo.hub.exportable import Exportable
-from zoo.hub.importing import import_folder
-from zoo.hub.reloading import Unrounded
-from zoo.hub.target import Target
-from zoo.hub.targets import targets
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.export import native_tensors
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import Loaded
 
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": 37, "max_position_embeddings": 19}

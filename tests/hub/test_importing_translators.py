@@ -7,9 +7,9 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.importing import import_folder
-from zoo.hub.reloading import Unrounded
+from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.sources.checkpoint import load_checkpoint
 
 TOKENS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "vocab_size": 37}
 T5 = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}

@@ -6,9 +6,9 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.facts import facts_of
-from zoo.hub.renaming import rename, rename_back
-from zoo.hub.targets import obstacles, targets
+from zoo.hub.targets.choose import obstacles, targets
+from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.renaming import rename, rename_back
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rotary_models import draw_decoder
 
-from zoo.hub.targets import obstacles, targets
+from zoo.hub.targets.choose import obstacles, targets
 from zoo.models.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -9,12 +9,12 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from zoo.hub.checkpoint import import_checkpoint
-from zoo.hub.facts import facts_of
-from zoo.hub.renaming import rename, rename_back
-from zoo.hub.targets import obstacles, targets
-from zoo.models.generate import generate
-from zoo.models.search import parse_generate
+from zoo.hub.sources.checkpoint import import_checkpoint
+from zoo.hub.targets.choose import obstacles, targets
+from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.renaming import rename, rename_back
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import parse_generate
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 

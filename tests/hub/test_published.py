@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from zoo.hub.export import ExportReport
-from zoo.hub.published import published_files
+from zoo.hub.exporting.export import ExportReport
+from zoo.hub.publishing.published import published_files
 
 MODEL = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
 MODEL |= {"tokenizer_config.json"}

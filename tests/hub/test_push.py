@@ -12,9 +12,9 @@ from huggingface_hub.utils import _http
 from local_hub import LOST, RESET, STALL, LocalHub, local_hub
 from local_repo import Repo
 
-from zoo.hub.push import PushReport, push
-from zoo.hub.repository import Repository
-from zoo.hub.trouble import Patience, Trouble, clean
+from zoo.hub.publishing.push import PushReport, push
+from zoo.hub.publishing.repository import Repository
+from zoo.hub.sources.trouble import HubFailure, Patience, clean
 
 NAME = "org/name"
 QUICK = Patience(retries=1, first_wait=0, longest_wait=0, timeout=30)
@@ -49,7 +49,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
-    monkeypatch.setattr("zoo.hub.push.published_files", lambda *_: sorted(folder.iterdir()))
+    monkeypatch.setattr("zoo.hub.publishing.push.published_files", lambda *_: sorted(folder.iterdir()))
     return folder
 
 
@@ -228,13 +228,13 @@ def test_every_failure_says_what_it_means(hub: LocalHub, files: Path, fault: int
 
 def test_the_wait_that_the_hub_asks_for_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
     waited: list[float] = []
-    monkeypatch.setattr("zoo.hub.trouble.time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr("zoo.hub.sources.trouble.time", SimpleNamespace(sleep=waited.append))
     asked = iter([0, 7, 900])
 
     def fail() -> None:
-        raise Trouble("busy", passing=True, wait=next(asked, 0))
+        raise HubFailure("busy", passing=True, wait=next(asked, 0))
 
-    with pytest.raises(Trouble, match="busy"):
+    with pytest.raises(HubFailure, match="busy"):
         Patience(retries=4, first_wait=1, longest_wait=60).persist(fail)
     assert waited == [1, 7, 60, 8]
 

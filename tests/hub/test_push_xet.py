@@ -17,8 +17,8 @@ from local_hub import STALL, LocalHub, local_hub
 from local_repo import Blob
 from test_push import FAULTS, NAME
 
-from zoo.hub.push import push
-from zoo.hub.trouble import Patience
+from zoo.hub.publishing.push import push
+from zoo.hub.sources.trouble import Patience
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("hf_xet") is None, reason="hf_xet is not installed")
 QUICK = Patience(retries=0, timeout=30)
@@ -51,7 +51,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
-    monkeypatch.setattr("zoo.hub.push.published_files", lambda *_: sorted(folder.iterdir()))
+    monkeypatch.setattr("zoo.hub.publishing.push.published_files", lambda *_: sorted(folder.iterdir()))
     return folder
 
 

@@ -6,9 +6,20 @@ import pytest
 import torch
 
 from zoo.blocks.position import sinusoids
-from zoo.hub.facts import facts_of
-from zoo.hub.renaming import ROW, TRANSPOSED, Rename, affine, halves, rename, rename_back, same, split_halves, unnamed
-from zoo.hub.targets import targets
+from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.renaming import (
+    ROW,
+    TRANSPOSED,
+    Rename,
+    affine,
+    halves,
+    rename,
+    rename_back,
+    same,
+    split_halves,
+    unnamed,
+)
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors

@@ -12,17 +12,17 @@ from test_importing_translators import T5, TOKENS
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.hub.checkpoint import resolve
-from zoo.hub.export import export_model
-from zoo.hub.foreign import Foreign
-from zoo.hub.importing import import_folder
-from zoo.hub.reloading import reload
-from zoo.hub.samples import ODD, TEXTS
-from zoo.hub.sentencepiece import CONTROL, USER_DEFINED, read_pieces
-from zoo.hub.targets import targets
-from zoo.hub.tokenizer_reading import read_tokenizer
-from zoo.hub.trained import exportable
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.exporting.samples import ODD, TEXTS
+from zoo.hub.exporting.trained import exportable
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.sources.checkpoint import resolve
+from zoo.hub.sources.foreign import Foreign
+from zoo.hub.sources.sentencepiece import CONTROL, USER_DEFINED, read_pieces
+from zoo.hub.targets.choose import targets
 
 LINES = [*TEXTS, " ".join(ODD), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
 Piece = tuple[str, float, int]

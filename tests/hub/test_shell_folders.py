@@ -12,11 +12,11 @@ from accelerate import init_empty_weights, load_checkpoint_and_dispatch
 from shell_choices import ALIBI, BOTH, CLASSES, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.export import ExportReport, export_model
-from zoo.hub.importing import import_folder
-from zoo.hub.reloading import reload
-from zoo.hub.targets import choose_target
+from zoo.hub.exporting.export import ExportReport, export_model
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.targets.choose import choose_target
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.tensors import unique_tensors
 
@@ -147,7 +147,7 @@ def test_a_head_whose_classes_have_no_names_is_refused(shelled: Shelled, tmp_pat
 
 def test_the_card_shows_the_import(shelled: Shelled):
     card = (shelled("transformer-nano", BOTH).folder / "README.md").read_text()
-    first = card.index("import zoo.hub.shell  # transformers knows these classes from here on")
+    first = card.index("import zoo.hub.modeling.shell  # transformers knows these classes from here on")
     assert first < card.index("AutoModelForSeq2SeqLM.from_pretrained") and "plain `transformers`" not in card
 
 

@@ -11,13 +11,13 @@ import transformers
 from PIL import Image
 from shell_choices import Shelled, load
 
-from zoo.data.images import decode
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.export import ExportReport, export_model
-from zoo.hub.exportable import Exportable
-from zoo.hub.importing import import_folder
-from zoo.hub.published import published_files
-from zoo.hub.reloading import reload
+from zoo.data.sources.pictures import decode
+from zoo.hub.exporting.export import ExportReport, export_model
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import reload
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.publishing.published import published_files
+from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.models.create import create_model
 
 CAPTIONERS = ["captioner-rnn-nano", "captioner-transformer-nano"]

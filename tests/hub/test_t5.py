@@ -7,13 +7,13 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.exportable import Exportable
-from zoo.hub.facts import facts_of
-from zoo.hub.reloading import Unrounded
-from zoo.hub.renaming import rename, rename_back
-from zoo.hub.targets import fits, obstacles, targets
-from zoo.models.generate import generate
-from zoo.models.search import parse_generate
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.targets.choose import fits, obstacles, targets
+from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.renaming import rename, rename_back
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import parse_generate
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from zoo import config
-from zoo.hub.facts import facts_of
-from zoo.hub.targets import choose_target, fits, obstacles, targets
+from zoo.hub.targets.choose import choose_target, fits, obstacles, targets
+from zoo.hub.targets.declare.facts import facts_of
 from zoo.models.heads import heads
 from zoo.models.settings import load_settings
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.hub.samples import TEXTS, lay_out
-from zoo.hub.target import NativeClass
-from zoo.hub.targets import targets
-from zoo.hub.tokenizer_files import tokenizer_files
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.samples import TEXTS, lay_out
+from zoo.hub.exporting.tokenizer_files import tokenizer_files
+from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.target import NativeClass
 
 KINDS = ("wordpiece", "bpe", "byte_bpe", "characters")
 CLASSES = [(target.name, native) for target in targets.values() for native in target.classes]

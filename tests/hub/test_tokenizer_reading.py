@@ -10,10 +10,10 @@ import transformers
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.hub.foreign import Foreign
-from zoo.hub.targets import targets
-from zoo.hub.tokenizer_reading import read_tokenizer
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.sources.foreign import Foreign
+from zoo.hub.targets.choose import targets
 
 ODD = [
     "",

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from zoo.data.task import read_task
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
 from zoo.models.model import Model
 from zoo.models.settings import load_settings

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.data.cache import open_cache
-from zoo.data.order import Examples
-from zoo.data.sources import load_rows
+from zoo.batches.order import Examples
+from zoo.data.sources.find import load_rows
+from zoo.data.store.store import open_cache
 from zoo.data.task import Task, read_task
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import on_task, row_shape
 from zoo.models.create import create_model
-from zoo.models.search import GenerateSettings
+from zoo.models.generation.search import GenerateSettings
 from zoo.objectives.mixture import Mixture
 
 TREE = {

@@ -3,9 +3,9 @@
 import pytest
 from looking import TEXTS
 
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_training import tokenizers
-from zoo.inference.labels import readable
+from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.inference.readable import readable
 
 SIZES = {"wordpiece": 60, "bpe": 60, "byte_bpe": 290, "characters": 60}
 

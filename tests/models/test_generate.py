@@ -8,9 +8,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from zoo.models.create import create_model
-from zoo.models.generate import generate
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import GenerateSettings, Sampler, parse_generate
 from zoo.models.model import Model
-from zoo.models.search import GenerateSettings, Sampler, parse_generate
 
 VOCAB, END = 23, 2
 PROMPTS = [[5, 9, 4, 17], [8, 3]]

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
-from zoo.models.heads import Classification, Language, MaskedLM, Pooler, PoolerSettings, average
+from zoo.models.heads import ClassificationHead, LanguageHead, MaskedLMHead, Pooler, PoolerSettings, average
 from zoo.models.settings import load_settings, with_heads
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -26,25 +26,25 @@ def table() -> torch.Tensor:
 
 
 def test_a_tied_language_head_multiplies_by_the_token_vectors(states: torch.Tensor, table: torch.Tensor):
-    torch.testing.assert_close(Language(5, 7, False)(states, table), states @ table.T, **EXACT)
-    assert not list(Language(5, 7, False).parameters())
+    torch.testing.assert_close(LanguageHead(5, 7, False)(states, table), states @ table.T, **EXACT)
+    assert not list(LanguageHead(5, 7, False).parameters())
 
 
 def test_an_untied_language_head_has_a_matrix_of_its_own(states: torch.Tensor, table: torch.Tensor):
-    head = Language(5, 7, False, tied=False, bias=True).double()
+    head = LanguageHead(5, 7, False, tied=False, bias=True).double()
     torch.nn.init.ones_(head.bias)
     torch.testing.assert_close(head(states, table), states @ head.output.weight.T + 1, **EXACT)
 
 
 def test_a_scaled_language_head_divides_the_states_and_not_the_bias(states: torch.Tensor, table: torch.Tensor):
-    head = Language(5, 7, False, scale=True, bias=True).double()
+    head = LanguageHead(5, 7, False, scale=True, bias=True).double()
     torch.nn.init.ones_(head.bias)
     torch.testing.assert_close(head(states, table), states @ table.T / 5**0.5 + 1, **EXACT)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_masked_lm_is_berts_transform_and_bias(states: torch.Tensor, table: torch.Tensor, bias: bool):
-    head = MaskedLM(5, 7, True, bias=bias).double()
+    head = MaskedLMHead(5, 7, True, bias=bias).double()
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter)
     inner = F.gelu(F.linear(states, head.dense.weight, head.dense.bias))
@@ -77,12 +77,12 @@ def test_a_mean_is_over_the_document_of_each_place(states: torch.Tensor):
 
 @pytest.mark.parametrize("pooled", [True, False])
 def test_classification_has_a_bias_for_encoders_only(pooled: bool):
-    assert (Classification(5, 7, pooled, labels=3).output.bias is not None) == pooled
+    assert (ClassificationHead(5, 7, pooled, labels=3).output.bias is not None) == pooled
 
 
 def test_classification_refuses_a_single_label():
     with pytest.raises(ValueError, match="classification needs at least 2 labels, got 1"):
-        Classification(5, 7, True, labels=1)
+        ClassificationHead(5, 7, True, labels=1)
 
 
 def test_an_encoder_classifies_the_pooled_first_place_of_each_document():

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from zoo import create_model
-from zoo.models.generate import generate
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import GenerateSettings
 from zoo.models.model import Model
 from zoo.models.parts import Pass
-from zoo.models.search import GenerateSettings
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 TOKENS = torch.randint(0, 300, (2, 6), generator=torch.Generator().manual_seed(0))

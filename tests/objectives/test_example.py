@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from zoo.objectives.example import Lengths, Roles
-from zoo.objectives.randomness import Purpose, keyed
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.randomness import Purpose, keyed
 
 ROLES = Roles(vocab_size=10, pad=0, unk=1, start=2, end=3, separator=4, extract=None, mask=None)
 

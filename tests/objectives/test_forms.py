@@ -3,9 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo.objectives.example import Example, Lengths, Piece, Plan, Roles
-from zoo.objectives.form import Limits, Stream
-from zoo.objectives.forms import Form, Pair, SourceTarget, Text
+from zoo.data.ids import Lengths, Piece, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, Stream
+from zoo.examples.forms.pair import Pair
+from zoo.examples.forms.source_target import SourceTarget
+from zoo.examples.forms.text import Text
 
 ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
@@ -22,7 +25,7 @@ def read(piece: Piece) -> np.ndarray:
     return np.arange(piece.start, piece.stop, dtype=np.int64) + base
 
 
-def examples(form: Form, lengths: Lengths, limits: Limits, document: int = 0) -> list[tuple[Plan, Example]]:
+def examples(form: Form, lengths: Lengths, limits: Limits, document: int = 0) -> list[tuple[ExamplePlan, Example]]:
     plans = form.plan(lengths, document, 0, 0, limits)
     return [(plan, form.build(plan, read, ROLES)) for plan in plans]
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from zoo.objectives.example import Example, Plan, Roles
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.masked_lm import MaskedLM
 
 CONTINUES = np.zeros(1000, dtype=bool)
@@ -79,7 +80,7 @@ def test_a_document_whose_words_are_all_too_long_has_no_places():
 
 def test_an_example_never_scores_more_than_planned_and_a_row_holds_the_share():
     objective = MaskedLM()
-    assert objective.scored(Plan(0, 0, 22, pieces=())) == 0
+    assert objective.scored(ExamplePlan(0, 0, 22, pieces=())) == 0
     capacity = objective.capacity(128)
     assert capacity is not None and objective.chosen(126) <= capacity < 0.2 * 128
 

@@ -3,10 +3,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from zoo.objectives.example import Example, Plan, Roles
-from zoo.objectives.form import Stream
-from zoo.objectives.forms import Pair, Sentences, SourceTarget, Text
-from zoo.objectives.mixture import Mixture, form_of, objectives
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Stream
+from zoo.examples.forms.pair import Pair
+from zoo.examples.forms.sentences import Sentences
+from zoo.examples.forms.source_target import SourceTarget
+from zoo.examples.forms.text import Text
+from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.objective import objectives
 
 ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
 BOTH = Stream(causal=True, source=True)
@@ -129,6 +134,6 @@ def test_a_document_is_scored_at_its_summary_and_language_everywhere():
 def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
-    assert capacity is None or member.scored(Plan(0, 0, 64)) <= capacity <= 64
+    assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
     term = member.term(torch.randn(4, 7), torch.full((4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0

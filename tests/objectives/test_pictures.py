@@ -5,10 +5,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
+from zoo.examples.form import Limits, Stream, forms
 from zoo.objectives.captioning import unevenness
-from zoo.objectives.example import NO_ROLES, Lengths, Piece, Roles
-from zoo.objectives.form import Limits, Stream
-from zoo.objectives.forms import forms
 from zoo.objectives.mixture import Mixture, form_of
 
 ROLES = Roles(vocab_size=20, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)

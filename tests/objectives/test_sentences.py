@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from zoo.objectives.example import Lengths, Plan, Roles
-from zoo.objectives.form import Limits, Stream
-from zoo.objectives.sentences import IS_NEXT, IS_RANDOM, Sentences
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.example import ExamplePlan
+from zoo.examples.form import Limits, Stream
+from zoo.examples.forms.sentences import IS_NEXT, IS_RANDOM, Sentences
 
 LIMITS = Limits(32)
 FORM = Sentences(Stream(causal=False, segments=True), False)
@@ -21,7 +22,7 @@ def span(lengths: Lengths, document: int) -> tuple[int, int]:
     return int(borders[0]), int(borders[-1])
 
 
-def all_plans(lengths: Lengths, epochs: int = 20, limits: Limits = LIMITS) -> list[Plan]:
+def all_plans(lengths: Lengths, epochs: int = 20, limits: Limits = LIMITS) -> list[ExamplePlan]:
     return [p for e in range(epochs) for d in range(lengths.documents) for p in FORM.plan(lengths, d, e, 3, limits)]
 
 

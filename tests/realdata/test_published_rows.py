@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.rows import Rows
-from zoo.data.sources import load_rows
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
 from zoo.data.task import load_task
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
@@ -33,7 +33,7 @@ ROWS = {
 }
 
 
-def rows(name: str, *splits: str) -> Mapping[str, Rows]:
+def rows(name: str, *splits: str) -> Mapping[str, SplitRows]:
     return load_rows(load_task(name), DATA, splits or None)
 
 

@@ -17,22 +17,22 @@ from safetensors.torch import load_file, save_file
 from tiny import settings
 from torch import Tensor
 
-from zoo.data.order import Examples
-from zoo.data.packing import Shape
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
+from zoo.data.ids import PICTURE, Lengths, Piece, Roles
+from zoo.examples.form import Stream, forms
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
 from zoo.models.heads import heads
 from zoo.models.model import Model
 from zoo.models.parts import CHANNELS
-from zoo.objectives.example import Lengths, Piece, Roles
-from zoo.objectives.form import PICTURE, Stream
-from zoo.objectives.forms import forms
-from zoo.objectives.mixture import Mixture, form_of, objectives
+from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles
 from zoo.training import loop
-from zoo.training.feed import Feed
 from zoo.training.learner import Learner
-from zoo.training.processes import begin_run, start_processes, stop_processes
+from zoo.training.supervision.processes import begin_run, start_processes, stop_processes
 
 Objectives = dict[str, dict[str, Any]]
 MIXTURES: list[Objectives] = [
@@ -42,7 +42,7 @@ MIXTURES: list[Objectives] = [
 ]
 DTYPES = [torch.float64, torch.float32]
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
-SHAPE = Shape(32, 32, longest=20, longest_source=20)
+SHAPE = RowShape(32, 32, longest=20, longest_source=20)
 BATCH, LABELS, DOCUMENTS = 32, 3, 100
 
 
@@ -95,11 +95,11 @@ def columns_of(objective: Objectives, stream: Stream) -> tuple[str, ...]:
     return forms[form_of(objective, ["text"] if stream.has_text else [PICTURE])].fields
 
 
-def shape_of(stream: Stream) -> Shape:
+def shape_of(stream: Stream) -> RowShape:
     """Rows of one to five documents, or of one picture."""
     if stream.image_size is None:
         return SHAPE
-    return Shape(SHAPE.length, 1, SHAPE.longest, pack=False) if stream.has_text else Shape(1, pack=False)
+    return RowShape(SHAPE.length, 1, SHAPE.longest, pack=False) if stream.has_text else RowShape(1, pack=False)
 
 
 def fits(objective: Objectives, stream: Stream) -> bool:

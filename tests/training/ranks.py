@@ -24,17 +24,17 @@ from tiny import GOAL, TinyRows, collate, settings
 from torch import nn
 
 from patience import HANGS
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
 from zoo.cli.command import with_status
-from zoo.data.batch import Part
 from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
-from zoo.training.feed import Feed
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
-from zoo.training.processes import begin_run
-from zoo.training.stopping import Stopped
-from zoo.training.together import check_agreement, code, together
-from zoo.training.watchdog import Watchdog
+from zoo.training.supervision.processes import begin_run
+from zoo.training.supervision.stopping import Stopped
+from zoo.training.supervision.together import check_agreement, code, together
+from zoo.training.supervision.watchdog import Watchdog
 
 MODEL = {"vocab_size": 11, "max_length": 6, "dropout": 0.0, "d_model": 8, "n_heads": 2, "d_ff": 16}
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
@@ -49,7 +49,7 @@ class Faulty:
         self.mine = fault if fault.get("process") == process else {}
         self.begun, self.steps = begun, 0
 
-    def __call__(self, rows: Any, micro_batch: int) -> Part:
+    def __call__(self, rows: Any, micro_batch: int) -> MicroBatch:
         part = collate(rows, micro_batch)
         self.steps += 1
         if self.steps != self.mine.get("step"):

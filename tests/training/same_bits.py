@@ -14,12 +14,12 @@ import torch
 from every_objective import Case, Objectives
 from tiny import accelerator, lines, settings, tensors
 
+from zoo.batches.feed import Feed
 from zoo.models.create import create_model
 from zoo.runs.environment import instructions
 from zoo.runs.run import RunFiles
-from zoo.training.feed import Feed
 from zoo.training.loop import train
-from zoo.training.processes import begin_run
+from zoo.training.supervision.processes import begin_run
 
 FILE = Path(__file__).with_suffix(".json")
 THREADS = (1, 2)

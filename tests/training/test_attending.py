@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.blocks.backends import Eager, Sdpa, Varlen
+from zoo.blocks.backends.backend import Eager, Sdpa
+from zoo.blocks.backends.varlen import Varlen
 from zoo.cli.main import main
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.training.attending import attentions, check_backend, use_backend
+from zoo.training.attention_backend import attentions, check_backend, use_backend
 from zoo.training.settings import Training, resolve_training
 
 GPU = torch.device("cuda")

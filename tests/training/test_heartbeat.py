@@ -9,9 +9,9 @@ from dataclasses import asdict
 import pytest
 from torch.distributed import HashStore
 
-from zoo.training.heartbeat import LEFT, Heart, Trouble, describe_self
+from zoo.training.supervision.heartbeat import LEFT, Heart, PeerFailure, describe_self
 
-ENDED = Trouble(2, "process 2 was killed")
+ENDED = PeerFailure(2, "process 2 was killed")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def heart(gone: dict[str, str]) -> Heart:
     return heart
 
 
-def named(heart: Heart) -> Trouble | None:
+def named(heart: Heart) -> PeerFailure | None:
     return heart.trouble(heart.timeout)
 
 
@@ -63,14 +63,14 @@ def test_one_that_had_done_its_work_is_not_missed(heart: Heart):
 def test_the_first_trouble_that_is_reported_stands(heart: Heart, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(heart, "attempt", lambda work: work())  # without a time limit
     heart.report(ENDED)
-    heart.report(Trouble(1, "process 1 was killed"))
+    heart.report(PeerFailure(1, "process 1 was killed"))
     heart.tell("no more space")
     heart.exchange(1)
     assert named(heart) == ENDED
 
 
 def test_one_that_others_gave_up_still_looks_for_what_is_wrong(heart: Heart):
-    heart.store.set("failed", json.dumps(asdict(Trouble(0, "process 0 was silent for 61 s"))))
+    heart.store.set("failed", json.dumps(asdict(PeerFailure(0, "process 0 was silent for 61 s"))))
     heart.exchange(1)
     found = named(heart)
     assert found is not None and found.process == 1

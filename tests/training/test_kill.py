@@ -17,17 +17,17 @@ from torch import Tensor
 
 from patience import HANGS
 from programs import load_program
-from zoo.data.batch import Part
-from zoo.data.order import Row
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import PackedRow
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.metrics import MetricsLog
 from zoo.runs.saved import open_run
 from zoo.training import learner, loop
-from zoo.training.feed import Feed
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
-from zoo.training.stopping import Stopped
+from zoo.training.supervision.stopping import Stopped
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 kill = load_program("benchmarks/kill.py")
@@ -58,7 +58,7 @@ class Troubled(TinyModel):
         return Said({"language": said.heads["language"].masked_fill((documents == 2)[..., None], torch.nan)})
 
 
-def spoil(rows: Sequence[Row], micro_batch: int) -> Part:
+def spoil(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
     """The rows as ever, some of them of a second document."""
     part = collate(rows, micro_batch)
     for r, row in enumerate(rows):

@@ -9,10 +9,10 @@ import torch
 from tiny import GOAL, TinyModel, TinyRows, accelerator, begin, collate, lines, losses, settings, train_tiny
 from torch.nn import functional
 
+from zoo.batches.feed import Feed
 from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
 from zoo.training import loop
-from zoo.training.feed import Feed
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 

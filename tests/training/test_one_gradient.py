@@ -13,8 +13,7 @@ from tiny import accelerator
 from torch import Tensor
 
 from patience import HANGS
-from zoo.objectives.mixture import objectives
-from zoo.objectives.objective import Term
+from zoo.objectives.objective import Term, objectives
 from zoo.training import loop
 
 CASES = cases()

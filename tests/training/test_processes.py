@@ -15,7 +15,7 @@ from tiny import TinyModel, settings, train_tiny
 from patience import HANGS
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
-from zoo.training.processes import check_processes, count_launched, forward_dtype, start_processes
+from zoo.training.supervision.processes import check_processes, count_launched, forward_dtype, start_processes
 
 HERE = Path(__file__).parent
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo.runs.checkpoint import steps
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
-from zoo.training.stopping import Stopped
+from zoo.training.supervision.stopping import Stopped
 
 
 class Crash(Exception):

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from zoo.training.plan import Plan, Request, make_plan, split_heads
-from zoo.training.pretrain import check_tokenizer
+from zoo.experiments.pretrain import check_tokenizer
+from zoo.experiments.request import Plan, Request, make_plan, split_heads
 
 
 def plan(task: str, *sets: tuple[str, Any]) -> Plan:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from patience import HANGS
-from zoo.training.stopping import Signals, Stopped, border, catch_signals, first_of, stop_at_once
+from zoo.training.supervision.stopping import Signals, Stopped, border, catch_signals, first_of, stop_at_once
 
 
 def test_the_first_signal_is_noted_and_the_second_stops_at_once():

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tiny import losses, settings, tensors
 
-from zoo.training.processes import start_processes
 from zoo.training.strategy import choose_strategy
+from zoo.training.supervision.processes import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
 COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3}

@@ -11,12 +11,12 @@ import torch
 from tiny import lines, losses, settings
 from torch import nn
 
+from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
-from zoo.training import together as module
-from zoo.training.session import fingerprint
-from zoo.training.stopping import stop_at_once
-from zoo.training.together import code, flatten
-from zoo.training.watchdog import Watchdog
+from zoo.training.supervision import together as module
+from zoo.training.supervision.stopping import stop_at_once
+from zoo.training.supervision.together import code, flatten
+from zoo.training.supervision.watchdog import Watchdog
 
 # process, kind, processes, and what the process that reports says
 FAULTS = {

@@ -8,13 +8,13 @@ import pytest
 import torch
 from tiny import accelerator, begin, equal, lines, losses, settings, tensors
 
-from zoo.data.order import Examples
-from zoo.data.packing import Shape
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.form import Stream
 from zoo.models.create import create_model
-from zoo.objectives.example import Lengths, Roles
-from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
-from zoo.training.feed import Feed
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 
@@ -33,7 +33,9 @@ def examples(name: str) -> Examples:
     lengths = Lengths({"text": units}, sentences) if bert else Lengths({"text": units[sentences]})
     mixture = Mixture.parse(NANO[name])
     form = mixture.form(["text"], Stream(causal=not bert, segments=bert))
-    return Examples(form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, Shape(32, longest=20))
+    return Examples(
+        form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, RowShape(32, longest=20)
+    )
 
 
 def train_nano(

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from patience import HANGS
-from zoo.training import watchdog as module
-from zoo.training.heartbeat import Trouble, describe_self, life
 from zoo.training.judging import telling
-from zoo.training.watchdog import Watchdog
+from zoo.training.supervision import watchdog as module
+from zoo.training.supervision.heartbeat import PeerFailure, describe_self, life
+from zoo.training.supervision.watchdog import Watchdog
 
 
 class Watched(Watchdog):
@@ -83,7 +83,9 @@ def test_processes_have_some_minutes_to_find_each_other(
 
 
 def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():
-    code = "import time; from zoo.training.watchdog import Watchdog; Watchdog(0.2).alive(); time.sleep(3600)"
+    code = (
+        "import time; from zoo.training.supervision.watchdog import Watchdog; Watchdog(0.2).alive(); time.sleep(3600)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert "nothing moved for" in done.stderr and "(training.hang_timeout)" in done.stderr
@@ -112,7 +114,7 @@ def test_a_living_process_is_told_from_one_that_is_gone():
     assert life(describe_self()["pid"]) == "R"
     child.wait()
     assert life(str(child.pid)) is None
-    assert Trouble(1, "was killed") != Trouble(2, "was killed")
+    assert PeerFailure(1, "was killed") != PeerFailure(2, "was killed")
 
 
 def test_validation_gives_signs_of_life_in_whatever_way_a_model_is_called():

@@ -11,18 +11,18 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from zoo.data.batch import Part
-from zoo.data.order import Position, Row
-from zoo.objectives.example import Plan
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import Cursor, PackedRow
+from zoo.examples.example import ExamplePlan
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
-from zoo.training.feed import Feed
 from zoo.training.judging import Watch
 from zoo.training.loop import train
-from zoo.training.processes import begin_run
 from zoo.training.settings import Training, fix_training, resolve_training
 from zoo.training.state import State
+from zoo.training.supervision.processes import begin_run
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 GOAL = Mixture.parse("causal_lm")
@@ -55,18 +55,18 @@ class TinyRows:
     """Row n is example n, without end."""
 
     def __init__(self) -> None:
-        self.position = Position()
+        self.position = Cursor()
 
-    def take(self, n: int) -> list[Row]:
+    def take(self, n: int) -> list[PackedRow]:
         first = self.position.row
-        self.position = Position(0, 0, first + n)
-        return [Row(0, (Plan(i, 0, LENGTH),)) for i in range(first, first + n)]
+        self.position = Cursor(0, 0, first + n)
+        return [PackedRow(0, (ExamplePlan(i, 0, LENGTH),)) for i in range(first, first + n)]
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: Cursor) -> None:
         self.position = position
 
 
-def collate(rows: Sequence[Row], micro_batch: int) -> Part:
+def collate(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
     """Rows of 2 to 6 tokens, drawn by their number."""
     tokens = torch.zeros(micro_batch, LENGTH, dtype=torch.long)
     targets = torch.full((micro_batch, LENGTH), -1)
@@ -79,7 +79,7 @@ def collate(rows: Sequence[Row], micro_batch: int) -> Part:
     named = [(row.epoch, row.plans[0].document, 0) for row in rows]
     used = int(documents.sum())
     inputs: dict[str, Any] = {"tokens": tokens, "documents": documents}
-    return Part(inputs, {"causal_lm": targets}, named, used, used / documents.numel())
+    return MicroBatch(inputs, {"causal_lm": targets}, named, used, used / documents.numel())
 
 
 def settings(**values: Any) -> Training:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tiny import GOAL, TinyModel, TinyRows, begin, collate, settings
 
-from zoo.training.feed import Feed
+from zoo.batches.feed import Feed
 from zoo.training.loop import train
-from zoo.training.processes import start_processes, stop_processes
+from zoo.training.supervision.processes import start_processes, stop_processes
 
 
 def main(folder: Path, steps: int, resume: bool) -> None:

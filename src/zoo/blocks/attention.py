@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from zoo.blocks.backends.backend import Backend, Rule, Sdpa, eager
 from zoo.blocks.documents import View
-from zoo.blocks.kernels import Backend, Rule, Sdpa, eager
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position
 from zoo.blocks.residual import IntoScores, IntoStream
@@ -15,7 +15,7 @@ from zoo.blocks.score import ScoreOption, scores
 from zoo.registry import Slot
 
 
-class Reading(NamedTuple):
+class KeysValues(NamedTuple):
     """A memory as keys, turned as the score compares them, and values."""
 
     keys: Float[Tensor, "batch kv_heads memory width"]
@@ -119,7 +119,7 @@ class Attention(nn.Module):
         memory: Float[Tensor, "batch memory d_memory"],
         at: Int[Tensor, "batch memory"] | None,
         position: Position | None,
-    ) -> Reading:
+    ) -> KeysValues:
         """Keys and values of a memory; `at` are its positions."""
         keys = self.key(memory).unflatten(-1, (self.n_kv_heads, self.d_key)).transpose(1, 2)
         values = self.value(memory).unflatten(-1, (self.n_kv_heads, self.d_value)).transpose(1, 2)
@@ -127,12 +127,12 @@ class Attention(nn.Module):
             keys = self.key_norm(keys)
         if position is not None and at is not None:
             keys = position.rotate(keys, at)
-        return Reading(self.score.turn_keys(keys), values)
+        return KeysValues(self.score.turn_keys(keys), values)
 
     def forward(
         self,
         x: Float[Tensor, "batch queries d_model"],
-        reading: Reading,
+        reading: KeysValues,
         view: View,
         record: list[Tensor | None] | None = None,
     ) -> Float[Tensor, "batch queries width"]:

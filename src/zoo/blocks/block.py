@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.blocks.attention import Attention, Reading
+from zoo.blocks.attention import Attention, KeysValues
 from zoo.blocks.documents import View
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import Mixer
@@ -34,7 +34,7 @@ class BlockState:
     """What a block remembers between steps: its mixer's state and the memory's keys and values."""
 
     mixer: Any
-    memory: Reading | None = None
+    memory: KeysValues | None = None
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Block(nn.Module, ABC):
         """Continue with these rows of the batch (beams)."""
         self.mixer.reorder(state.mixer, rows)
         if state.memory is not None:
-            state.memory = Reading(state.memory.keys[rows], state.memory.values[rows])
+            state.memory = KeysValues(state.memory.keys[rows], state.memory.values[rows])
 
 
 blocks: Slot[Block] = Slot("block")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.blocks.attention import Attention, Reading
+from zoo.blocks.attention import Attention, KeysValues
 from zoo.blocks.convolution import Taps
 from zoo.blocks.documents import View
 from zoo.blocks.recurrence import CellOption, cells, hold
@@ -87,7 +87,7 @@ class AttentionMixer(Mixer):
         new = self.attention.read(x, view.positions, view.position)
         state.keys = new.keys if state.keys is None else torch.cat([state.keys, new.keys], dim=2)
         state.values = new.values if state.values is None else torch.cat([state.values, new.values], dim=2)
-        mixed: Tensor = self.attention(x, Reading(state.keys, state.values), view)
+        mixed: Tensor = self.attention(x, KeysValues(state.keys, state.values), view)
         return mixed
 
     def reorder(self, state: AttentionState, rows: Int[Tensor, " chosen"]) -> None:
@@ -96,7 +96,7 @@ class AttentionMixer(Mixer):
 
 
 @dataclass
-class RecurrentState:
+class RecurrentMixerState:
     """The cell's state."""
 
     vectors: Float[Tensor, "vectors batch d_state"] | None = None
@@ -139,11 +139,11 @@ class RecurrentMixer(Mixer):
         mixed: Tensor = self.output(self.cell(x, view))
         return mixed
 
-    def start_state(self, batch: int) -> RecurrentState:
-        return RecurrentState()
+    def start_state(self, batch: int) -> RecurrentMixerState:
+        return RecurrentMixerState()
 
     def step(
-        self, x: Float[Tensor, "batch new d_model"], view: View, state: RecurrentState
+        self, x: Float[Tensor, "batch new d_model"], view: View, state: RecurrentMixerState
     ) -> Float[Tensor, "batch new d_model"]:
         vectors = self.cell.start(x) if state.vectors is None else state.vectors
         seen = []
@@ -154,7 +154,7 @@ class RecurrentMixer(Mixer):
         mixed: Tensor = self.output(torch.stack(seen, dim=1))
         return mixed
 
-    def reorder(self, state: RecurrentState, rows: Int[Tensor, " chosen"]) -> None:
+    def reorder(self, state: RecurrentMixerState, rows: Int[Tensor, " chosen"]) -> None:
         if state.vectors is not None:
             state.vectors = state.vectors[:, rows]
 

@@ -91,7 +91,7 @@ class ConvolutionStage(Stage):
         return out
 
 
-class Shape(NamedTuple):
+class ResidualShape(NamedTuple):
     """What the blocks of a residual stage share."""
 
     width: int
@@ -107,7 +107,7 @@ class ResidualBlock(nn.Module):
     Source: He et al. 2016, arXiv:1603.05027, figure 4e (full pre-activation), with group norms.
     """
 
-    def __init__(self, d_input: int, shape: Shape, stride: int) -> None:
+    def __init__(self, d_input: int, shape: ResidualShape, stride: int) -> None:
         super().__init__()
         width, kernel, padding = shape.width, shape.kernel, shape.padding
         self.first_norm = group_norm(shape.groups, d_input)
@@ -156,7 +156,7 @@ class ResidualStage(Stage):
         super().__init__()
         check_sizes("residual", width=width, n_blocks=n_blocks, stride=stride, kernel=kernel)
         self.d_output, self.stride = width, stride
-        shape = Shape(width, kernel, groups, activation, padding)
+        shape = ResidualShape(width, kernel, groups, activation, padding)
         first = ResidualBlock(d_input, shape, stride)
         others = [ResidualBlock(width, shape, 1) for _ in range(n_blocks - 1)]
         self.blocks = nn.ModuleList([first, *others])

@@ -13,7 +13,7 @@ from rich.console import Console
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
 from zoo.cli.visible import visible
-from zoo.training.stopping import border
+from zoo.training.supervision.stopping import border
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 

@@ -5,7 +5,7 @@ import sys
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION, load
 from zoo.registry import nearest
-from zoo.training.stopping import Stopped, stop_at_once
+from zoo.training.supervision.stopping import Stopped, stop_at_once
 
 DONE, FAILED, WRONG = 0, 1, 2
 HELP = """Usage: zoo COMMAND …, and zoo COMMAND --help for what it takes

@@ -7,8 +7,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from zoo.cli.command import errors
 from zoo.cli.main import is_main_process
+from zoo.experiments.session import Watcher
 from zoo.training.meter import Line
-from zoo.training.session import Watcher
 
 
 @contextmanager

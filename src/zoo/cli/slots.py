@@ -14,7 +14,7 @@ from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
 from zoo.models.heads import heads
 from zoo.models.initialize import initializers
-from zoo.objectives.mixture import objectives
+from zoo.objectives.objective import objectives
 from zoo.registry import Slot
 
 EVERY: tuple[Slot[Any], ...] = (

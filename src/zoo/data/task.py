@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from zoo import config
-from zoo.data.columns import INPUTS
-from zoo.data.embedded import EMBEDDED
-from zoo.data.images import Augment
-from zoo.data.origin import SPLITS
-from zoo.data.readers import Reading
+from zoo.data.builtin.embedded import EMBEDDED
+from zoo.data.formats.readers import ReadOptions
+from zoo.data.sources.columns import INPUTS
+from zoo.data.sources.origin import SPLITS
+from zoo.data.sources.pictures import Augment
 from zoo.registry import check, refuse_unknown
 
 SIDES = ("source", "target")
@@ -24,7 +24,7 @@ class Sides(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceSettings:
     """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
 
     Args:
@@ -47,10 +47,10 @@ class Source:
     hub: str | None = None
     builtin: str | None = None
 
-    def reading(self, split: str) -> Reading:
+    def reading(self, split: str) -> ReadOptions:
         """How the files of a split are read."""
         header = self.header.get(split) if isinstance(self.header, dict) else self.header
-        return Reading(self.format, self.quoting, tuple(header) if header else None, self.documents)
+        return ReadOptions(self.format, self.quoting, tuple(header) if header else None, self.documents)
 
     def verify(self, place: str) -> None:
         """Raise a ValueError where the settings contradict each other."""
@@ -98,7 +98,7 @@ class Task:
     """
 
     objective: dict[str, dict[str, Any]]
-    source: Source
+    source: SourceSettings
     columns: dict[str, str] = field(default_factory=dict)
     labels: list[str] | None = None
     tokenizer: dict[str, Any] | None = None
@@ -123,7 +123,7 @@ class Task:
 
     def plain(self) -> dict[str, Any]:
         """The map that `read_task` reads back, without what is left at its default."""
-        default = config.dump(Task({}, Source()))
+        default = config.dump(Task({}, SourceSettings()))
         tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
         for part in ("source", "card", "augment"):
             if part in tree:

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoo.data.images import decode, read_file
-from zoo.inference.labels import readable
+from zoo.data.ids import Ids, Picture
+from zoo.data.sources.pictures import decode, read_file
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predictors, write
+from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, source_inputs, typed_examples
-from zoo.models.search import GenerateSettings
-from zoo.objectives.example import Ids, Picture
+from zoo.models.generation.search import GenerateSettings
 
 SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one
 

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.data.batch import Part, collate, lay_sources
-from zoo.data.order import Examples, Row
-from zoo.data.split import Split
+from zoo.batches.collate import MicroBatch, collate, lay_sources
+from zoo.batches.order import Examples, PackedRow
+from zoo.data.store.split import Split
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import write
 from zoo.inference.typed import CHUNK
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.compute import compute
 from zoo.metrics.metric import metrics
-from zoo.models.search import GenerateSettings
+from zoo.models.generation.search import GenerateSettings
 
 Gather = Callable[[Any], list[Any]]
 
@@ -113,7 +113,7 @@ class Evaluation:
                 sums.add(self.score(loaded, part, by_class))
         return sums
 
-    def score(self, loaded: Loaded, part: Part, by_class: Collection[str]) -> Sums:
+    def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
         mixture = loaded.mixture
         with self.autocast():
             said = loaded.model(**part.inputs, **mixture.asks)
@@ -159,7 +159,7 @@ class Evaluation:
     def sources(self, documents: Sequence[int]) -> tuple[Tensor, Tensor]:
         """What the encoder reads of some documents, in rows as long as the longest, and the rows' documents."""
         examples = self.examples
-        built = [examples.build(Row(0, (plan,))) for plan in examples.plan(0, documents)]
+        built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
         source, laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
         return torch.from_numpy(source), torch.from_numpy(laid)
@@ -186,7 +186,7 @@ def answers(logits: Tensor, targets: Tensor) -> list[tuple[int, int]]:
     return list(zip(logits[scored].argmax(-1).tolist(), targets[scored].tolist(), strict=True))
 
 
-def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+def chunks(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
     """Lists of `size` rows; the last may be shorter."""
     while chunk := list(islice(rows, size)):
         yield chunk

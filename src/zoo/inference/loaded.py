@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.task import Task, read_task
-from zoo.data.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
+from zoo.examples.form import Stream
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
-from zoo.objectives.example import NO_ROLES, Roles
-from zoo.objectives.form import Stream
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import load_tensors, named_tensors, refuse, wrong_shapes

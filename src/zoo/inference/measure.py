@@ -3,30 +3,30 @@
 from dataclasses import replace
 from pathlib import Path
 
-from zoo.data.cache import open_cache
-from zoo.data.order import Examples
-from zoo.data.packing import Shape
-from zoo.data.sources import load_rows
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
+from zoo.data.sources.find import load_rows
+from zoo.data.store.store import open_cache
 from zoo.data.task import Task
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
+from zoo.models.generation.search import GenerateSettings
 from zoo.models.heads import heads
 from zoo.models.model import Model
-from zoo.models.search import GenerateSettings
 from zoo.objectives.mixture import Mixture, form_of
 
 
-def row_shape(task: Task, model: Model) -> Shape:
+def row_shape(task: Task, model: Model) -> RowShape:
     """What a row of the task holds; an example is never longer than the model reads, and a picture is one place."""
     row, example = task.row_length, task.example_length
     longest = min(example.target, model.stream.max_length)
     if model.stream.image_size is not None:
-        return Shape(1, pack=False)
+        return RowShape(1, pack=False)
     if model.encoder is None or model.decoder is None:
-        return Shape(row.target, longest=longest, pack=task.pack)
+        return RowShape(row.target, longest=longest, pack=task.pack)
     if model.encoder.image_size is not None:
-        return Shape(row.target, 1, longest, pack=False)
-    return Shape(row.target, row.source, longest, min(example.source, model.encoder.max_length), task.pack)
+        return RowShape(row.target, 1, longest, pack=False)
+    return RowShape(row.target, row.source, longest, min(example.source, model.encoder.max_length), task.pack)
 
 
 def on_task(loaded: Loaded, task: Task) -> Loaded:

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from zoo.data.ids import Ids
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import CHUNK, as_inputs, picture_inputs, source_inputs, typed_examples
-from zoo.models.generate import generate
-from zoo.models.search import Generated, GenerateSettings
-from zoo.objectives.example import Ids
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import Generated, GenerateSettings
 from zoo.registry import Slot
 
 Texts = Sequence[str]
@@ -183,7 +183,7 @@ class FillMasks(Predictor):
 
 
 @predictors.register("next_sentence")
-class NextSentence(Predictor):
+class JudgePair(Predictor):
     """Says whether the second text follows the first."""
 
     pairs = True

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.data.batch import lay_rows
-from zoo.data.images import decode, read_file
+from zoo.batches.collate import lay_rows
+from zoo.data.ids import Ids, Lengths, Piece
+from zoo.data.sources.pictures import decode, read_file
+from zoo.examples.example import Example
+from zoo.examples.form import Form, Limits, forms
 from zoo.inference.loaded import Loaded
-from zoo.objectives.example import Example, Ids, Lengths, Piece
-from zoo.objectives.form import Form, Limits
-from zoo.objectives.forms import forms
 
 CHUNK = 32  # texts in one pass of the model
 

@@ -82,7 +82,7 @@ class Pooler(nn.Module):
 
 
 @heads.register("language")
-class Language(Head):
+class LanguageHead(Head):
     """Scores of the next token: x E' with the token vectors E, or with a matrix of its own.
 
     Source: Press & Wolf 2017, arXiv:1608.05859; Vaswani et al. 2017, section 3.4.
@@ -118,7 +118,7 @@ class Language(Head):
 
 
 @heads.register("masked_lm")
-class MaskedLM(Head):
+class MaskedLMHead(Head):
     """norm(f(x W + b)) E' + c, with the token vectors E.
 
     Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT.
@@ -154,7 +154,7 @@ class MaskedLM(Head):
 
 
 @heads.register("next_sentence")
-class NextSentence(Head):
+class NextSentenceHead(Head):
     """Scores of "is next" (0) and "is not" (1), from the pooled summary.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2.
@@ -174,7 +174,7 @@ class NextSentence(Head):
 
 
 @heads.register("classification")
-class Classification(Head):
+class ClassificationHead(Head):
     """One score for each class: from the pooled summary of an encoder, or a decoder's last place (then without bias).
 
     Source: Devlin et al. 2019, section 4.1; Radford et al. 2018 (GPT-1), equation 3.

@@ -180,3 +180,4 @@ class PartChoice:
 
 encoders: Slot[Encoder] = Slot("encoder")
 decoders: Slot[Decoder] = Slot("decoder")
+PARTS: dict[str, Slot[Any]] = {"encoder": encoders, "decoder": decoders}

@@ -10,8 +10,7 @@ from zoo.config import Tree
 from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.heads import Head, PoolerSettings, heads
 from zoo.models.initialize import Initializer, initializers
-from zoo.models.kinds import PARTS
-from zoo.models.parts import PartChoice
+from zoo.models.parts import PARTS, PartChoice
 from zoo.registry import Choice, plain, refuse_unknown
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.objectives.example import Example, Plan, Roles
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.objective import Objective, Term, Weights, check_smoothing, objectives
 
 
@@ -41,7 +42,7 @@ class Captioning(Objective):
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
         self.coverage, self.reads_weights = coverage, coverage > 0
 
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         return plan.length
 
     def capacity(self, length: int) -> int | None:

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoo.objectives.example import Example, Plan, Roles
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.objective import Objective, objectives
 
 
@@ -23,7 +24,7 @@ class CausalLM(Objective):
     def __init__(self, *, weight: float = 1.0) -> None:
         super().__init__(weight)
 
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         return plan.length
 
     def capacity(self, length: int) -> int | None:

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.objectives.example import Example, Plan, Roles
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.objective import Measured, Objective, accuracy, annotate_document, capacity_of_documents, objectives
 
 
@@ -24,7 +25,7 @@ class Classification(Objective):
     def __init__(self, *, weight: float = 1.0) -> None:
         super().__init__(weight)
 
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         return 1
 
     def capacity(self, length: int) -> int | None:

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.objectives.example import Example, Ids, Plan, Roles
+from zoo.data.ids import Ids, Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.objective import Measured, Objective, accuracy, objectives
 
 
@@ -37,7 +38,7 @@ class MaskedLM(Objective):
         self.share = share
         self.whole_word = whole_word
 
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         return self.chosen(sum(piece.length for piece in plan.pieces))
 
     def chosen(self, ordinary: int) -> int:

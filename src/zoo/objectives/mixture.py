@@ -6,29 +6,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from zoo.objectives.captioning import Captioning
-from zoo.objectives.causal_lm import CausalLM
-from zoo.objectives.classification import Classification
-from zoo.objectives.example import Example, Plan, Roles
-from zoo.objectives.form import PICTURE, Form, Stream
-from zoo.objectives.forms import forms
-from zoo.objectives.masked_lm import MaskedLM
-from zoo.objectives.next_sentence import NextSentence
+from zoo.data.ids import PICTURE, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Stream, forms
 from zoo.objectives.objective import Objective, Term, Weights, objectives
-from zoo.objectives.translation import Translation
 from zoo.registry import PerLayer
-
-__all__ = [
-    "Captioning",
-    "CausalLM",
-    "Classification",
-    "MaskedLM",
-    "Mixture",
-    "NextSentence",
-    "Translation",
-    "form_of",
-    "objectives",
-]
 
 T = TypeVar("T")
 
@@ -135,7 +117,7 @@ class Mixture:
         own = (role for member in self.members.values() for role in member.roles)
         return tuple(dict.fromkeys([*form.roles, *own]))
 
-    def scored(self, plan: Plan) -> dict[str, int]:
+    def scored(self, plan: ExamplePlan) -> dict[str, int]:
         """By head, the most places of an example that are scored."""
         return {member.head: member.scored(plan) for member in self.members.values()}
 

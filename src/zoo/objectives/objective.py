@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.cross_entropy import cross_entropy
-from zoo.objectives.example import Example, Plan, Roles
 from zoo.registry import Slot
 
 Measured = dict[str, tuple[Tensor, Tensor]]  # by metric, a sum and a count
@@ -56,7 +57,7 @@ class Objective(ABC):
         self.weight = weight
 
     @abstractmethod
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         """The most places of a planned example that it will score."""
 
     @abstractmethod

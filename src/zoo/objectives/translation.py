@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoo.objectives.example import Example, Plan, Roles
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
 from zoo.objectives.objective import Objective, check_smoothing, objectives
 
 
@@ -28,7 +29,7 @@ class Translation(Objective):
         super().__init__(weight)
         self.label_smoothing = check_smoothing("translation", label_smoothing)
 
-    def scored(self, plan: Plan) -> int:
+    def scored(self, plan: ExamplePlan) -> int:
         return plan.length
 
     def capacity(self, length: int) -> int | None:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from zoo.data.ids import Picture
 from zoo.inference.attend import Attended, Map, Places
-from zoo.objectives.example import Picture
 
 TITLES = {
     "encoder.self": "Encoder reads itself",

@@ -38,7 +38,7 @@ class Panel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class PanelGroup:
     """The panels of one map: how many stand side by side, and how large each is (inches)."""
 
     name: str
@@ -64,14 +64,14 @@ class Group:
         return 0.1 if self.keys.grid else space(self.keys.labels, self.width)
 
 
-def group(found: Map, name: str) -> Group:
+def group(found: Map, name: str) -> PanelGroup:
     """What is drawn of a map."""
     if found.keys.grid is None:
         return heatmaps(found, name)
     return words(found, name, found.keys.grid) if found.queries.grid is None else spots(found, name, found.keys.grid)
 
 
-def heatmaps(found: Map, name: str) -> Group:
+def heatmaps(found: Map, name: str) -> PanelGroup:
     """A panel for each head of each layer; where those are many, the mean of each layer and the last one's heads."""
     heads = max(map(len, found.layers.values()))
     last = max(found.layers)
@@ -85,23 +85,23 @@ def heatmaps(found: Map, name: str) -> Group:
     count = len(found.queries.labels), len(found.keys.labels)
     cell = min(CELL, min(MOST, WIDEST / columns) / max(count))
     height, width = (max(LEAST, cell * n) for n in count)
-    return Group(name, found.queries, found.keys, panels, columns, width, height)
+    return PanelGroup(name, found.queries, found.keys, panels, columns, width, height)
 
 
 def head_title(layer: int, head: int, weights: Weights) -> str:
     return f"layer {layer}" if len(weights) == 1 else f"layer {layer}, head {head + 1}"
 
 
-def words(found: Map, name: str, grid: tuple[int, int]) -> Group:
+def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     """What each word reads of the picture: the mean of the last layer's heads."""
     last = max(found.layers)
     mean = found.layers[last].mean(0).reshape(-1, *grid)
     panels = [Panel(shortened(label), weights) for label, weights in zip(found.queries.labels, mean, strict=True)]
     said = f"{name}, layer {last}" + (", mean of heads" if len(found.layers[last]) > 1 else "")
-    return Group(said, found.queries, found.keys, panels, min(THUMBS, len(panels)), THUMB, THUMB)
+    return PanelGroup(said, found.queries, found.keys, panels, min(THUMBS, len(panels)), THUMB, THUMB)
 
 
-def spots(found: Map, name: str, grid: tuple[int, int]) -> Group:
+def spots(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     """What a few places of each layer's grid read of it: means of heads, the place itself marked."""
     rows, columns = ([round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)] for side in grid)
     panels = [
@@ -110,7 +110,7 @@ def spots(found: Map, name: str, grid: tuple[int, int]) -> Group:
         for r in rows
         for c in columns
     ]
-    return Group(name, found.queries, found.keys, panels, ASKED, THUMB, THUMB)
+    return PanelGroup(name, found.queries, found.keys, panels, ASKED, THUMB, THUMB)
 
 
 def points(count: int, side: float) -> float:

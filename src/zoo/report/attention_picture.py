@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from zoo.data.ids import Picture
 from zoo.inference.attend import Attended
-from zoo.objectives.example import Picture
 from zoo.report.attention_page import names
-from zoo.report.attention_panels import INCH, Group, Panel, every, group, points, shortened
+from zoo.report.attention_panels import INCH, Panel, PanelGroup, every, group, points, shortened
 from zoo.report.fonts import families, letters
 
 try:
@@ -61,7 +61,7 @@ def draw_picture(attended: Attended, title: str) -> bytes:
         return draw_groups(groups, said, attended.picture)
 
 
-def draw_groups(groups: list[Group], said: list[str], picture: Picture | None) -> bytes:
+def draw_groups(groups: list[PanelGroup], said: list[str], picture: Picture | None) -> bytes:
     """Texts above maps, as large as they need to be."""
     width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
     lines = [line for text in said for line in wrapped(text, LETTERS * width)]
@@ -84,7 +84,7 @@ def wrapped(text: str, most: float) -> list[str]:
     return wrap(text, max(1, signs), max_lines=MOST_LINES, placeholder=" …")
 
 
-def tall(one: Group) -> float:
+def tall(one: PanelGroup) -> float:
     """Inches from one group to the next."""
     return HEADING + one.rows * (one.height + CAPTION + GAP) + one.below
 
@@ -97,7 +97,7 @@ def write(figure: Any, text: str, left: float, top: float, bold: bool = False) -
     figure.text(*place, text, fontsize=SIZE, fontweight=weight, va="top", parse_math=False)
 
 
-def draw_group(figure: Any, one: Group, top: float, picture: Picture | None) -> None:
+def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None) -> None:
     """The panels of one map; labels stand where nothing else does."""
     wide, high = figure.get_size_inches()
     write(figure, one.name, EDGE, top + 0.18, bold=True)

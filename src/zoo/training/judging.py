@@ -11,9 +11,9 @@ from torch import nn
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.meter import Line
-from zoo.training.processes import add_up
 from zoo.training.state import State
-from zoo.training.stopping import Interrupted, Signals, first_of
+from zoo.training.supervision.processes import add_up
+from zoo.training.supervision.stopping import Interrupted, Signals, first_of
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from zoo.config import Tree
 from zoo.models.parts import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
-from zoo.training.attending import use_backend
+from zoo.training.attention_backend import use_backend
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.optimizers import trained
-from zoo.training.processes import forward_dtype
 from zoo.training.settings import Training
 from zoo.training.strategy import gathered, local, spread, spread_like, whole
+from zoo.training.supervision.processes import forward_dtype
 
 
 class Learner:

@@ -10,9 +10,9 @@ from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
 from zoo.training.meter import Line, Speed, Tally, measure_peak
-from zoo.training.processes import describe_processes
 from zoo.training.state import State, last_good
 from zoo.training.strategy import strategy_of
+from zoo.training.supervision.processes import describe_processes
 
 SHOWN = 20
 logger = logging.getLogger(__name__)

@@ -8,19 +8,19 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from zoo.batches.feed import Feed, Steps
 from zoo.objectives.objective import Term, Weights
 from zoo.runs.run import Run
-from zoo.training.feed import Feed, Steps
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
 from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike
 from zoo.training.memory import explain_memory
 from zoo.training.meter import Tally
 from zoo.training.micro_batch import fit_micro_batch
-from zoo.training.processes import add_up
 from zoo.training.settings import Training
 from zoo.training.state import State, is_complete, resume, save
-from zoo.training.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
+from zoo.training.supervision.processes import add_up
+from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
 Named = Mapping[str, Tensor]
 logger = logging.getLogger(__name__)

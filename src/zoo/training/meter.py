@@ -9,9 +9,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from zoo.data.batch import Part
+from zoo.batches.collate import MicroBatch
 from zoo.objectives.objective import Term
-from zoo.training.processes import add_up
+from zoo.training.supervision.processes import add_up
 
 Line = dict[str, Any]
 SHOWN = 20
@@ -26,7 +26,7 @@ class Tally:
 
     def __init__(self, counts: Mapping[str, float]) -> None:
         self.counts = counts
-        self.parts: list[Part] = []
+        self.parts: list[MicroBatch] = []
         self.sums: list[Tensor] = []
         self.measured: list[Tensor] = []
         self.weights: dict[str, float] = {}
@@ -36,7 +36,7 @@ class Tally:
         self.line: Line = {}
         self.tokens = 0.0
 
-    def add(self, part: Part, terms: Mapping[str, Term], measured: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    def add(self, part: MicroBatch, terms: Mapping[str, Term], measured: Mapping[str, tuple[Tensor, Tensor]]) -> None:
         """Take in a micro-batch; nothing waits for the device."""
         self.parts.append(part)
         self.weights = {name: term.weight for name, term in terms.items()}

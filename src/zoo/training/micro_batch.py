@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
-from zoo.training.feed import Feed
+from zoo.batches.feed import Feed
 from zoo.training.learner import Learner
 from zoo.training.memory import is_out_of_memory
 from zoo.training.optimizers import trained

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from zoo.blocks.backends import Backend, backends
+from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, build, merge
 from zoo.registry import Choice, refuse_unknown
 from zoo.training.optimizers import optimizers

@@ -4,16 +4,16 @@ import logging
 import math
 from dataclasses import asdict, dataclass, field
 
+from zoo.batches.feed import Feed
 from zoo.config import Tree, build
 from zoo.runs.layout import STATE
 from zoo.runs.metrics import finite_only
 from zoo.runs.run import Run
-from zoo.training.feed import Feed
 from zoo.training.learner import Learner
 from zoo.training.meter import Line
-from zoo.training.processes import add_up
 from zoo.training.settings import Training
 from zoo.training.spikes import Usual
+from zoo.training.supervision.processes import add_up
 
 ADVICE = "Lower training.learning_rate, or raise training.warmup_steps"
 logger = logging.getLogger(__name__)

@@ -1,0 +1,136 @@
+"""Rows of examples as tensors of one fixed shape."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoo.batches.order import Examples, PackedRow
+from zoo.data.ids import Ids
+from zoo.examples.example import Example
+from zoo.examples.form import Stream
+from zoo.models.parts import CHANNELS
+
+Inputs = dict[str, Tensor | dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A micro-batch.
+
+    Args:
+        inputs: the keyword arguments of `Model.forward`.
+        targets: by objective, what stands at the scored places: as many as `inputs["places"]` of its head has entries,
+            or (rows, length) where the head scores every place; -1 where nothing is scored.
+        examples: (epoch, document, number) of each example, row after row; documents are scored in this order.
+        tokens: how many places hold a token, sources included.
+        filled: the share of all places that they are.
+    """
+
+    inputs: Inputs
+    targets: dict[str, Tensor]
+    examples: list[tuple[int, int, int]]
+    tokens: int
+    filled: float
+
+    def to(self, device: torch.device | str) -> "MicroBatch":
+        """The same part with its tensors on a device."""
+        inputs: Inputs = {
+            name: {head: places.to(device, non_blocking=True) for head, places in value.items()}
+            if isinstance(value, dict)
+            else value.to(device, non_blocking=True)
+            for name, value in self.inputs.items()
+        }
+        targets = {name: value.to(device, non_blocking=True) for name, value in self.targets.items()}
+        return replace(self, inputs=inputs, targets=targets)
+
+
+def collate(rows: Sequence[PackedRow], examples: Examples, micro_batch: int) -> MicroBatch:
+    """Build the rows and fill up with empty ones to `micro_batch` rows."""
+    assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
+    built = [examples.build(row) for row in rows]
+    shape, stream, pad = examples.shape, examples.form.stream, examples.roles.pad
+    tokens, documents = lay_rows([[e.tokens for e in row] for row in built], (micro_batch, shape.length), pad)
+    arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
+    used, slots = (documents > 0).sum(), documents.size
+    if stream.segments:
+        parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
+        arrays["segments"] = lay_rows(parts, (micro_batch, shape.length), 0)[0]
+    if examples.form.pictures and not examples.form.source:
+        arrays["tokens"] = lay_pictures(built, micro_batch, stream)
+    if examples.form.source:
+        arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, shape.source), pad, stream)
+        used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source_documents"].size
+    inputs: Inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    places, targets = score(built, examples, micro_batch)
+    if places:
+        inputs["places"] = places
+    named = [(row.epoch, plan.document, plan.number) for row in rows for plan in row.plans]
+    return MicroBatch(inputs, targets, named, int(used), float(used / slots))
+
+
+def lay_rows(rows: list[list[Ids]], shape: tuple[int, int], empty: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lay sequences one after the other into rows: what stands at each place, and which sequence it is of (0: none)."""
+    values = np.full(shape, empty, dtype=np.int64)
+    documents = np.zeros(shape, dtype=np.int64)
+    for r, row in enumerate(rows):
+        at = 0
+        for k, sequence in enumerate(row, start=1):
+            values[r, at : at + len(sequence)] = sequence
+            documents[r, at : at + len(sequence)] = k
+            at += len(sequence)
+    return values, documents
+
+
+def lay_sources(
+    built: list[list[Example]], shape: tuple[int, int], pad: int, stream: Stream
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """What the encoder reads beside each row, and its documents: texts in rows of this shape, or one picture a row."""
+    if stream.image_size is None:
+        return lay_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
+    filled = [[np.zeros(1, dtype=np.int64) for _ in row] for row in built]
+    return lay_pictures(built, shape[0], stream), lay_rows(filled, (shape[0], 1), 0)[1]
+
+
+def lay_pictures(built: list[list[Example]], rows: int, stream: Stream) -> NDArray[np.uint8]:
+    """The picture of each row's one example; black where there is none."""
+    size = stream.image_size or 0
+    pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)
+    for r, row in enumerate(built):
+        for example in row:
+            assert example.picture is not None, "a form of pictures reads one for each example"
+            pictures[r] = example.picture
+    return pictures
+
+
+def score(
+    built: list[list[Example]], examples: Examples, micro_batch: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """By head, the flat places to score (only where there is a capacity); by objective, the targets."""
+    length = examples.shape.length
+    capacities = examples.mixture.capacities(length)
+    places: dict[str, Tensor] = {}
+    targets: dict[str, Tensor] = {}
+    for head, name in examples.mixture.names_by_head.items():
+        answers = [[example.targets[head] for example in row] for row in built]
+        width = capacities[head] if head in capacities else length
+        wanted = lay_rows(answers, (micro_batch, width), -1)[0]
+        if head in capacities:
+            flat = lay_rows(flat_places(built, head, length), (micro_batch, width), -1)[0]
+            places[head] = torch.from_numpy(flat.reshape(-1))
+            wanted = wanted.reshape(-1)
+        targets[name] = torch.from_numpy(wanted)
+    return places, targets
+
+
+def flat_places(built: list[list[Example]], head: str, length: int) -> list[list[Ids]]:
+    """By row and example, the scored places counted over the whole batch."""
+    flat: list[list[Ids]] = []
+    for r, row in enumerate(built):
+        starts = np.cumsum([0, *(len(example.tokens) for example in row)]) + r * length
+        flat.append([example.places[head] + start for example, start in zip(row, starts, strict=False)])
+    return flat

@@ -1,0 +1,171 @@
+"""The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from zoo.batches.packing import RowShape, pack
+from zoo.data.ids import Ids, Lengths, Read, Roles
+from zoo.data.sources.pictures import Augment
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form
+from zoo.examples.randomness import Purpose, keyed
+from zoo.objectives.mixture import Mixture
+
+WINDOW = 1024  # documents that are planned and packed together
+
+
+class PackedRow(NamedTuple):
+    """Planned examples that share a row, and the epoch that they are planned for."""
+
+    epoch: int
+    plans: tuple[ExamplePlan, ...]
+
+
+class Cursor(NamedTuple):
+    """The next row: `row` of a window of an epoch. `_asdict()` is what JSON holds."""
+
+    epoch: int = 0
+    window: int = 0
+    row: int = 0
+
+
+@lru_cache(maxsize=2)
+def order(seed: int, epoch: int, documents: int) -> Ids:
+    """The documents in the order of an epoch."""
+    return keyed(Purpose.ORDER, seed, epoch).permutation(documents)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of one split: everything that planning, packing and building them depends on.
+
+    Args:
+        form, mixture: what an example looks like, and what is asked of it.
+        lengths, read: the split's cache.
+        roles: the tokenizer's special tokens.
+        shape: what a row holds.
+        seed: of order, cuts, pairs and masks.
+        augment: how pictures are varied; None: not at all.
+
+    Raises:
+        ValueError: the tokenizer lacks an objective's own role, or the shape leaves no room for text.
+    """
+
+    form: Form
+    mixture: Mixture
+    lengths: Lengths
+    read: Read
+    roles: Roles
+    shape: RowShape
+    seed: int = 0
+    augment: Augment | None = None
+
+    def __post_init__(self) -> None:
+        self.form.check(self.shape.limits)
+        for role in (role for member in self.mixture.members.values() for role in member.roles):
+            self.roles.id(role)
+
+    @property
+    def windows(self) -> int:
+        return -(-self.lengths.documents // WINDOW)
+
+    def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
+        """The examples of some documents in an epoch."""
+        limits = self.shape.limits
+        return [plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits)]
+
+    def rows(self, epoch: int, window: int) -> list[PackedRow]:
+        """The rows of a window of an epoch, shuffled."""
+        documents = order(self.seed, epoch, self.lengths.documents)[window * WINDOW : (window + 1) * WINDOW].tolist()
+        packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
+        shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
+        return [PackedRow(epoch, packed[i]) for i in shuffled]
+
+    def once(self) -> Iterator[PackedRow]:
+        """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
+        for start in range(0, self.lengths.documents, WINDOW):
+            documents = range(start, min(start + WINDOW, self.lengths.documents))
+            packed = pack(self.plan(0, documents), self.shape, self.mixture)
+            rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
+            rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
+            yield from (PackedRow(0, plans) for plans in rows)
+
+    def truncated(self) -> tuple[int, int]:
+        """How many examples of an epoch are truncated, and how many tokens they lose together."""
+        lost = [plan.truncated for plan in self.plan(0, range(self.lengths.documents)) if plan.truncated]
+        return len(lost), sum(lost)
+
+    def build(self, row: PackedRow) -> list[Example]:
+        """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""
+        built = []
+        for plan in row.plans:
+            example = self.form.build(plan, self.read, self.roles)
+            generator = keyed(Purpose.EXAMPLE, self.seed, row.epoch, plan.document, plan.number)
+            if example.picture is not None and self.augment is not None:
+                example.picture = self.augment.apply(example.picture, generator)
+            self.mixture.annotate(example, generator, self.roles)
+            built.append(example)
+        return built
+
+
+class RowStream:
+    """The rows of a run, epoch after epoch: every process walks the same stream and takes its share of it."""
+
+    def __init__(self, examples: Examples, position: Cursor | None = None) -> None:
+        self.examples = examples
+        self.seek(position or Cursor())
+
+    def seek(self, position: Cursor) -> None:
+        """Go to a position; one window is planned again, wherever it stands.
+
+        Raises:
+            ValueError: the data has no such window or row.
+        """
+        position = Cursor(*position)
+        if not 0 <= position.window < self.examples.windows or position.epoch < 0:
+            raise ValueError(f"data position {tuple(position)}: the data has {self.examples.windows} windows")
+        self.position = position
+        self.window = self.examples.rows(position.epoch, position.window)
+        if not 0 <= position.row <= len(self.window):
+            raise ValueError(f"data position {tuple(position)}: that window has {len(self.window)} rows")
+
+    def take(self, n: int) -> list[PackedRow]:
+        """The next n rows, across windows and epochs.
+
+        Raises:
+            ValueError: a whole epoch has no example.
+        """
+        taken: list[PackedRow] = []
+        empty = 0
+        while len(taken) < n:
+            epoch, window, row = self.position
+            found = self.window[row : row + n - len(taken)]
+            taken += found
+            self.position = Cursor(epoch, window, row + len(found))
+            if len(taken) < n:
+                self.advance()
+                empty = 0 if self.window else empty + 1
+                if empty > self.examples.windows:
+                    raise ValueError("data: no document is long enough for an example")
+        return taken
+
+    def advance(self) -> None:
+        epoch, window, _ = self.position
+        last = window + 1 == self.examples.windows
+        self.seek(Cursor(epoch + last, 0 if last else window + 1, 0))
+
+    def rows_of_epoch(self, epoch: int = 0) -> int:
+        """How many rows an epoch has; plans all of it."""
+        return sum(len(self.examples.rows(epoch, window)) for window in range(self.examples.windows))
+
+
+def share(rows: Sequence[PackedRow], process: int, processes: int, micro_batch: int) -> list[list[PackedRow]]:
+    """One process's rows of a step, every `processes`-th of them, in micro-batches.
+
+    Each process gets equally many micro-batches (the last ones may have fewer rows than `micro_batch`, or none).
+    """
+    mine = rows[process::processes]
+    count = -(-len(rows) // (processes * micro_batch)) if rows else 0
+    return [list(mine[i * micro_batch : (i + 1) * micro_batch]) for i in range(count)]

@@ -1,0 +1,89 @@
+"""Packing: which examples share a row, decided by their sizes alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.examples.example import ExamplePlan
+from zoo.examples.form import Limits
+from zoo.objectives.mixture import Mixture
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """What a row holds.
+
+    Args:
+        length: places in the row that the heads score.
+        source: places in the source row; 0 where there is none.
+        longest: the most places of one example; None: `length`.
+        longest_source: the same for its source; None: `source`.
+        pack: whether examples share rows.
+
+    Raises:
+        ValueError: no place at all, or an example that would not fit in a row.
+    """
+
+    length: int
+    source: int = 0
+    longest: int | None = None
+    longest_source: int | None = None
+    pack: bool = True
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"length: {self.length} is too short for a row; it must be at least 1")
+        limits = {"longest": (self.longest, self.length), "longest.source": (self.longest_source, self.source)}
+        for name, (longest, length) in limits.items():
+            if longest is not None and longest > length:
+                raise ValueError(f"{name}: {longest} is more than a row holds; length allows at most {length}")
+
+    @property
+    def limits(self) -> Limits:
+        longest = self.length if self.longest is None else self.longest
+        return Limits(longest, self.source if self.longest_source is None else self.longest_source)
+
+
+def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> list[tuple[ExamplePlan, ...]]:
+    """Rows of examples: as full as they get, no row over its places, its source places or what its heads score."""
+    if not shape.pack:
+        return [(plan,) for plan in plans]
+    capacities = mixture.capacities(shape.length)
+    most = [shape.length, shape.source, *capacities.values()]
+    sizes = []
+    for plan in plans:
+        scored = mixture.scored(plan)
+        sizes.append([plan.length, plan.source_length, *(scored[head] for head in capacities)])
+    table = np.array(sizes, dtype=np.int64).reshape(-1, len(most))
+    return [tuple(plans[i] for i in row) for row in fill(table, most, counted=2)]
+
+
+def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[list[int]]:
+    """Group items into rows with at most `most` of each size; rows get full in the first `counted` sizes.
+
+    One row after the other takes the item that best fits what it has left, scaled by what a row holds: in one dimension
+    the longest that fits.
+    Source: Panigrahy et al. 2011, "Heuristics for Vector Bin Packing", the dot-product heuristic, bin by bin.
+    """
+    kinds, kind_of = np.unique(sizes, axis=0, return_inverse=True)
+    waiting: list[list[int]] = [[] for _ in kinds]
+    for item in range(len(sizes) - 1, -1, -1):
+        waiting[kind_of.reshape(-1)[item]].append(item)
+    limits = np.array(most, dtype=np.int64)
+    scale = 1.0 / np.maximum(limits, 1) ** 2
+    scale[counted:] = 0.0
+    rows: list[list[int]] = []
+    while len(kinds):
+        left, row = limits.copy(), list[int]()
+        while (fits := (kinds <= left).all(axis=1)).any():
+            best = int(np.where(fits, kinds @ (left * scale), -1.0).argmax())
+            row.append(waiting[best].pop())
+            left -= kinds[best]
+            if not waiting[best]:
+                kinds = np.delete(kinds, best, axis=0)
+                del waiting[best]
+        assert row, "a planned example is larger than a row"
+        rows.append(row)
+    return rows

@@ -1,0 +1,99 @@
+"""Backend `flex`: torch's flex attention, a kernel made for the rule at hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
+
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.documents import View
+from zoo.blocks.position import Position
+
+LEAST_WIDTH = 16  # of a head, in torch's kernels
+compiled_attention: Any = torch.compile(flex_attention, fullgraph=True)
+compiled_mask: Any = torch.compile(create_block_mask)
+
+
+@backends.register("flex")
+class Flex(Backend):
+    """torch's flex attention: blocks of keys that no query of a block may see are not computed.
+
+    Source: Dong et al. 2024, arXiv:2412.05496; torch.nn.attention.flex_attention. Sinks shrink a head by the share that
+    they would have taken of the softmax: exp(lse) / (exp(lse) + sum exp(sinks)). On a CPU torch has the formula alone,
+    and no backward pass.
+    """
+
+    device = "cuda"
+
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        blocks = view.once(("blocks", rule.window), lambda: blocks_of(view, rule.window))
+        queries, keys, values = in_one_dtype(queries, keys, values)
+        d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
+        attention = compiled_attention if queries.is_cuda else flex_attention
+        heads, also = attention(
+            *(F.pad(t, (0, max(0, LEAST_WIDTH - t.shape[-1]))) for t in (queries, keys, values)),
+            score_mod=added(view),
+            block_mask=blocks,
+            scale=rule.score.scale,
+            enable_gqa=grouped,
+            return_aux=AuxRequest(lse=rule.sinks is not None),
+        )
+        said: Tensor = heads[..., :d_value]
+        if rule.sinks is None:
+            return said
+        share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
+        return said * share[..., None].to(said.dtype)
+
+    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+        if rule.score.scale is None:
+            return "it knows scores that are inner products; choose another score than additive"
+        if rule.dropout:
+            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
+        return None
+
+
+def blocks_of(view: View, window: int | None) -> BlockMask:
+    """The rule place by place, and the blocks of places where it allows anything."""
+    (batch, length), n_keys = view.documents.shape, view.key_documents.shape[1]
+    back, ahead = (max(length, n_keys) if far is None else far for far in view.reach(window))
+    mine, theirs = view.documents, view.key_documents
+    # a tensor, since torch would compile a kernel for each pair of numbers
+    limits = torch.tensor([-ahead, back], device=mine.device)
+    create = compiled_mask if mine.is_cuda else create_block_mask
+    made: BlockMask = create(
+        lambda row, head, query, key: (
+            (mine[row, query] == theirs[row, key])
+            & (mine[row, query] > 0)
+            & (query - key >= limits[0])
+            & (query - key <= limits[1])
+        ),
+        batch,
+        None,
+        length,
+        n_keys,
+        device=str(mine.device),
+    )
+    return made
+
+
+def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:
+    """What changes a score by the places of its query and key; None: nothing does."""
+    position = view.position
+    if position is None or not position.biases:
+        return None
+    n_keys = view.key_documents.shape[1]
+    biases = view.once(("biases", id(position)), lambda: by_distance(position, view))
+    return lambda score, row, head, query, key: score + biases[head, query - key + n_keys - 1]
+
+
+def by_distance(position: Position, view: View) -> Float[Tensor, "heads distances"]:
+    """The bias for every distance of a query from a key, from `1 - n_keys` on: only differences of places count."""
+    n_keys = view.key_documents.shape[1]
+    queries = torch.arange(view.documents.shape[1] + n_keys - 1, device=view.documents.device)
+    bias = position.bias(queries, queries[n_keys - 1 : n_keys])
+    assert bias is not None
+    return bias[..., 0].contiguous()  # laid out alike in all positions, so that they share a kernel

@@ -1,0 +1,116 @@
+"""Backend `varlen`: flash attention over documents of different lengths, laid end to end without padding."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention.varlen import varlen_attn
+
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.documents import View
+
+WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
+# before torch 2.12 the kernel shares keys among heads without being told
+GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
+
+
+@backends.register("varlen")
+class Varlen(Backend):
+    """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
+
+    Source: Dao 2023, arXiv:2307.08691; torch.nn.attention.varlen. Heads are filled up with zeros to one width that the
+    kernel takes, which changes no score and no value.
+    """
+
+    device = "cuda"
+    capability = (8, 0)
+    narrow = True
+
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        asking, answering = view.once("ends", lambda: ends_of(view))
+        queries, keys, values = in_one_dtype(queries, keys, values)
+        (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
+        width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
+        back, ahead = (-1 if far is None else far for far in view.reach(rule.window))
+        said = varlen_attn(
+            end_to_end(queries, asking, width),
+            end_to_end(keys, answering, width),
+            end_to_end(values, answering, width),
+            asking.ends,
+            answering.ends,
+            asking.longest,
+            answering.longest,
+            scale=rule.score.scale,
+            window_size=(back, ahead),
+            **(GROUPED if keys.shape[1] != n_heads else {}),
+        )
+        assert isinstance(said, Tensor)
+        said = said[..., :d_value] if asking.there else 0 * said[..., :d_value]
+        heads = said.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, said)
+        return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
+
+    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+        if rule.score.scale is None:
+            return "it knows scores that are inner products; choose another score than additive"
+        if rule.sinks is not None:
+            return "it knows no sinks; choose flex"
+        if rule.dropout:
+            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
+        if max(d_key, d_value) > WIDEST:
+            return f"heads may be {WIDEST} wide, and d_key is {d_key}, d_value {d_value}; choose flex"
+        return None
+
+    def refuses_bias(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Documents end to end, in the same order on both sides of an attention.
+
+    Where no query sees any key, a place stands for them all whose result is dropped.
+
+    Args:
+        places: flat ones (row * length + place), document by document.
+        ends: where each document begins and ends among them.
+        longest: of the documents (places).
+        there: whether these are documents.
+    """
+
+    places: Int[Tensor, " places"]
+    ends: Int[Tensor, " bounds"]
+    longest: int
+    there: bool
+
+
+def ends_of(view: View) -> tuple[Ends, Ends]:
+    """The documents that have queries and keys, as queries and as keys."""
+    sides = view.documents, view.key_documents
+    most = max(int(documents.max()) for documents in sides) + 1
+    rows = most * torch.arange(len(view.documents), device=view.documents.device)[:, None]
+    numbers = [(rows + documents).flatten() for documents in sides]
+    counts = [torch.bincount(number, minlength=most * len(rows)) for number in numbers]
+    met = (counts[0] > 0) & (counts[1] > 0)
+    met[::most] = False  # document 0 is none
+    found = bool(met.any())
+
+    def side(number: Tensor, count: Tensor) -> Ends:
+        order = number.argsort(stable=True)
+        places = order[met[number[order]]] if found else order[:1]
+        lengths = count[met] if found else torch.ones_like(count[:1])
+        return Ends(places, F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), found)
+
+    asking, answering = (side(number, count) for number, count in zip(numbers, counts, strict=True))
+    return asking, answering
+
+
+def end_to_end(
+    x: Float[Tensor, "batch heads length width"], ends: Ends, width: int
+) -> Float[Tensor, "places heads wider"]:
+    """The documents' places, filled up with zeros to a width."""
+    flat = x.transpose(1, 2).flatten(0, 1).index_select(0, ends.places)
+    return F.pad(flat, (0, width - x.shape[-1]))

@@ -1,0 +1,35 @@
+"""zoo attend."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zoo.cli.options import Checkpoint
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.inference.attend import Asked
+from zoo.inference.attend import attend as run_attend
+from zoo.models.generation.search import parse_generate
+from zoo.report.attention import check_output, write_maps
+
+TEXT = (
+    "What the model reads. With --image: what it writes; without it, a model of pictures takes a picture's file here."
+)
+TARGET = "What the model writes, or the second text for a model of pairs; default: what it writes by itself."
+IMAGE = "A picture, for a model that reads pictures."
+OUTPUT = "A page to play with (.html), or a picture (.png)."
+
+
+def attend(
+    checkpoint: Checkpoint,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=OUTPUT)],
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=TEXT)] = None,
+    target: Annotated[str | None, typer.Option("--target", metavar="TEXT", help=TARGET)] = None,
+    image: Annotated[str | None, typer.Option("--image", metavar="FILE", help=IMAGE)] = None,
+) -> None:
+    """Draw where a model looks: its attention weights on a text or a picture."""
+    check_output(output)
+    loaded = load_checkpoint(checkpoint)
+    found = run_attend(loaded, Asked(text, target, image), parse_generate(loaded.task.generate))
+    write_maps(found, Path(checkpoint).name, output)
+    typer.echo(str(output))

@@ -1,0 +1,105 @@
+"""zoo check."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo import config
+from zoo.cli.main import DONE, FAILED
+from zoo.cli.options import Json, print_json
+from zoo.data.task import Task
+from zoo.experiments.request import Request, make_plan
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.models.cost import on_meta
+from zoo.models.settings import load_settings
+from zoo.runs.check import Report, check_checkpoint, check_run
+from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
+from zoo.training.settings import OF_OPTIMIZER, Training, resolve_training
+
+EXPORTED = "config.json"
+ALLOWED = "a run, a checkpoint, a folder of transformers' files, or the YAML file of a model or a task"
+PATH = f"{ALLOWED[0].upper()}{ALLOWED[1:]}."
+
+
+def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_json: Json = False) -> None:
+    """Say whether something is whole, and what is wrong with it."""
+    place = path.expanduser()
+    if not place.exists():
+        raise ValueError(f"{path}: no such file or folder; give {ALLOWED}")
+    report = check_file(place) if place.is_file() else check_folder(place)
+    if as_json:
+        print_json({"path": str(path), **asdict(report), "whole": not report.faults})
+    else:
+        for fault in report.faults:
+            typer.echo(f"fault: {fault}")
+        for remark in report.remarks:
+            typer.echo(remark)
+        count = len(report.faults)
+        broken = f"broken: {count} fault{'s' if count > 1 else ''}"
+        typer.echo(f"{path}: {report.kind}, {broken if count else 'whole'}")
+    sys.exit(FAILED if report.faults else DONE)
+
+
+def check_folder(place: Path) -> Report:
+    """A run, a checkpoint, or a model of transformers; the model is put together, too, where its files are whole."""
+    if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
+        report = check_checkpoint(place)
+    elif (place / CONFIG).exists() or (place / CHECKPOINTS).exists():
+        report = check_run(place)
+    elif (place / EXPORTED).exists():
+        report = Report("exported model")
+    else:
+        raise ValueError(f"{place}: is neither of these: {ALLOWED}")
+    if report.kind != "run" or (place / CHECKPOINTS).is_dir():
+        check_model(report, place)
+    return report
+
+
+def check_model(report: Report, place: Path) -> None:
+    """Put the model together; what hinders that may be known already."""
+    try:
+        loaded = load_checkpoint(place)
+    except ValueError as fault:
+        if not any(str(fault) in known for known in report.faults):
+            report.faults.append(str(fault))
+        return
+    parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
+    tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
+    report.remarks.append(f"the model has {parameters:,} parameters{tokens}, and can be used")
+
+
+def check_file(place: Path) -> Report:
+    """A model's, a task's or a run's training settings, with every section that it has."""
+    report = Report("YAML file")
+    tree = report.attempt(config.read_yaml, place)
+    if tree is None:
+        return report
+    report.kind = kind_of(tree)
+    if report.kind == "training":
+        report.attempt(resolve_training, [given(tree)])
+    elif report.kind == "task":
+        report.attempt(make_plan, Request(str(place), place.parent), {})
+    else:
+        settings = report.attempt(load_settings, str(place))
+        if settings is not None:
+            report.attempt(resolve_training, [settings.training])
+            report.attempt(on_meta, settings)
+    return report
+
+
+def kind_of(tree: Mapping[str, Any]) -> str:
+    """Whose file it is by its keys: a task's, a run's training settings, else a model's."""
+    tasks = {field.name for field in fields(Task)} - {"training"}
+    training = {field.name for field in fields(Training)} | set(OF_OPTIMIZER)
+    counts = {"model": 0, "task": len(tasks & tree.keys()), "training": len(training & tree.keys())}
+    most = max(counts, key=lambda kind: counts[kind])
+    return most if counts[most] else "model"
+
+
+def given(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are set: a run's file names those that are not, too."""
+    return {key: value for key, value in tree.items() if value is not None}

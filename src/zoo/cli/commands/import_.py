@@ -1,0 +1,20 @@
+"""zoo import."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zoo.cli.visible import visible
+from zoo.hub.sources.checkpoint import import_checkpoint
+
+SOURCE = "A Hugging Face folder, or hub:ORG/NAME."
+
+
+def import_command(
+    source: Annotated[str, typer.Argument(metavar="DIR", help=SOURCE)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="New or empty.")],
+) -> None:
+    """Write a model of transformers as a run."""
+    for line in import_checkpoint(source, run).lines():
+        typer.echo(visible(line))

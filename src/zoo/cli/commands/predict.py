@@ -1,0 +1,43 @@
+"""zoo predict."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from zoo.cli.options import Checkpoint, Json, Set, print_json, read_sets, refuse_rest, split_sets
+from zoo.cli.visible import visible
+from zoo.config import merge
+from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.inference.predict import predict as run_predict
+from zoo.models.generation.search import parse_generate
+
+INPUTS = "A text, or the file of a picture; none: the lines of standard input."
+PAIR = "The second text; once for each TEXT."
+
+
+def predict(
+    checkpoint: Checkpoint,
+    inputs: Annotated[list[str], typer.Argument(metavar="[TEXT|IMAGE]", help=INPUTS)] = [],  # noqa: B006
+    pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help=PAIR)] = [],  # noqa: B006
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Generate, fill masks, classify, translate or caption: what the checkpoint does."""
+    trees, rest = split_sets(read_sets(sets), "generate")
+    refuse_rest(rest, "predict", "generate.…")
+    loaded = load_checkpoint(checkpoint)
+    settings = parse_generate(merge(loaded.task.generate, trees["generate"]))
+    texts = list(inputs) or [line.rstrip("\n") for line in sys.stdin]
+    if not texts:
+        raise ValueError("there is no text: give one, or lines on standard input")
+    found = run_predict(loaded, texts, list(pair) or None, settings)
+    if as_json:
+        return print_json([prediction._asdict() for prediction in found])
+    for prediction in found:
+        typer.echo(visible(str(prediction.output)))
+        if isinstance(prediction.scores, dict):
+            typer.echo(visible("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items())))
+        elif isinstance(prediction.scores, list):
+            for scores in prediction.scores:
+                typer.echo(visible("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items())))

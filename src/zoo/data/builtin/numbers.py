@@ -1,0 +1,68 @@
+"""Numbers as digits -> the same numbers in English words: a translation that needs no file."""
+
+import random
+
+from datasets import Dataset
+
+from zoo.data.sources.columns import Columns
+from zoo.data.sources.origin import Origin
+
+SEED = 0
+SIZES = {"train": 20_000, "validation": 500, "test": 500}
+# numbers below a limit -> how many of them: drawn evenly, nine in ten would have six digits
+DRAWS = {1_000: 600, 10_000: 4_400, 100_000: 6_000, 1_000_000: 10_000}
+TEENS = (
+    "zero one two three four five six seven eight nine ten eleven twelve "
+    "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+).split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+class Numbers(Origin):
+    """Pairs such as `4 0 7` -> `four hundred seven`; no number stands in two splits."""
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(SIZES)
+
+    def digest(self) -> str:
+        return f"numbers 1 {SEED} {SIZES} {DRAWS}"
+
+    def place(self, split: str) -> str:
+        return f"numbers ({split})"
+
+    def read(self, split: str, columns: Columns) -> Dataset:
+        drawn = draw()
+        start = sum(SIZES[name] for name in list(SIZES)[: list(SIZES).index(split)])
+        chosen = drawn[start : start + SIZES[split]]
+        data = Dataset.from_dict({"source": [" ".join(str(n)) for n in chosen], "target": [spell(n) for n in chosen]})
+        return columns.pick(data, self.place(split))
+
+
+def draw() -> list[int]:
+    """Different numbers below a million, in a random but fixed order."""
+    generator = random.Random(SEED)
+    drawn: list[int] = []
+    least = 0
+    for limit, count in DRAWS.items():
+        drawn += generator.sample(range(least, limit), count)
+        least = limit
+    generator.shuffle(drawn)
+    return drawn
+
+
+def spell(n: int) -> str:
+    """A number from 0 to 999,999 in words: 21,407 -> twenty one thousand four hundred seven."""
+    if n == 0:
+        return TEENS[0]
+    thousands = [*below_thousand(n // 1000), "thousand"] if n >= 1000 else []
+    return " ".join(thousands + below_thousand(n % 1000))
+
+
+def below_thousand(n: int) -> list[str]:
+    """The words of a number from 0 to 999; none for 0."""
+    words = [TEENS[n // 100], "hundred"] if n >= 100 else []
+    n %= 100
+    if n >= 20:
+        words.append(TENS[n // 10 - 2])
+        n %= 10
+    return [*words, TEENS[n]] if n else words

@@ -1,0 +1,77 @@
+"""The text that every Python carries: its library's docstrings, as documents and as a question of topic."""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from datasets import Dataset
+
+from zoo.data.builtin.docstrings import OTHER, SHORTEST, Module, library, library_digest, read_modules, split_modules
+from zoo.data.sources.columns import Columns
+from zoo.data.sources.origin import Origin
+
+DOTTED = re.compile(r"\b\w+(?:\.\w+)+\b(?:\(\))?")
+DOCTEST = re.compile(r"^\s*(?:>>>|\.\.\.).*$", re.MULTILINE)
+INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
+WORD = re.compile(r"\w+")
+
+
+class Pydocs(Origin):
+    """One document a module: its docstrings in order, a paragraph a line, a blank line between docstrings."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or library()
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "validation")
+
+    def digest(self) -> str:
+        return f"{type(self).__name__} 1 {library_digest(self.root)}"
+
+    def place(self, split: str) -> str:
+        return f"docstrings of {self.root} ({split})"
+
+    def read(self, split: str, columns: Columns) -> Dataset:
+        parts = split_modules(read_modules(self.root))
+        return columns.pick(self.rows(parts, split), self.place(split))
+
+    def rows(self, parts: Mapping[str, Iterable[Module]], split: str) -> Dataset:
+        """The rows of a split, made from its modules."""
+        return Dataset.from_dict({"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]})
+
+
+class PydocsTopic(Pydocs):
+    """One document a docstring, labelled with the area of the library it is from; what names the area is taken out."""
+
+    def rows(self, parts: Mapping[str, Iterable[Module]], split: str) -> Dataset:
+        found = topics(parts[split])
+        seen = topics(parts["train"]) if split == "validation" else {}  # masked, two docstrings may have become one
+        kept = {text: area for text, area in found.items() if text not in seen}
+        return Dataset.from_dict({"text": list(kept), "label": list(kept.values())})
+
+
+def topics(modules: Iterable[Module]) -> dict[str, str]:
+    """Masked docstring -> the area of the library it is from."""
+    names = frozenset(name.lstrip("_").lower() for name in sys.stdlib_module_names)
+    found: dict[str, str] = {}
+    for module in modules:
+        if module.area == OTHER:
+            continue
+        hidden = names.union(part.lstrip("_").lower() for part in module.name.split("."))
+        for docstring in module.docstrings:
+            found.setdefault(mask(docstring, hidden), module.area)
+    return {text: area for text, area in found.items() if len(text) > SHORTEST}
+
+
+def unwrap(docstring: str) -> str:
+    """A docstring with its paragraphs as one line each; what is indented (code, tables, lists) keeps its lines."""
+    paragraphs = re.split(r"\n\s*\n", docstring)
+    return "\n".join(p if INDENTED.search(p) else p.replace("\n", " ") for p in paragraphs)
+
+
+def mask(docstring: str, hidden: frozenset[str]) -> str:
+    """A docstring on one line, without doctests, dotted paths and the hidden names."""
+    text = DOTTED.sub("", DOCTEST.sub("", docstring))
+    text = WORD.sub(lambda word: "" if word[0].strip("_").lower() in hidden else word[0], text)
+    return " ".join(text.split())

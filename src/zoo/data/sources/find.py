@@ -1,0 +1,199 @@
+"""A task's source found: its files, a repository where they are not there, or what is built in."""
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+
+from datasets import Dataset, DatasetDict, concatenate_datasets, load_dataset
+
+from zoo.data.builtin.embedded import EMBEDDED
+from zoo.data.formats.lines import extension
+from zoo.data.formats.readers import read_table, read_text
+from zoo.data.sources.columns import Columns
+from zoo.data.sources.origin import SPLITS, Origin
+from zoo.data.sources.rows import SplitReader, SplitRows
+from zoo.data.task import SourceSettings, Task
+from zoo.registry import refuse_unknown
+
+VERSION = 1  # raise it where the same sources are read in another way
+OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
+
+
+class Files(Origin):
+    """Data files: for each split one table, or one text file a column."""
+
+    def __init__(self, source: SourceSettings, paths: Mapping[str, Path | dict[str, Path]]) -> None:
+        self.source = source
+        self.paths = paths
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(split for split in SPLITS if split in self.paths)
+
+    def place(self, split: str) -> str:
+        paths = self.paths[split]
+        return " and ".join(map(str, paths.values())) if isinstance(paths, dict) else str(paths)
+
+    def folder(self, split: str) -> Path | None:
+        paths = self.paths[split]
+        return None if isinstance(paths, dict) else paths.parent
+
+    def digest(self) -> str:
+        options = {split: str(self.source.reading(split)) for split in self.paths}
+        digests = [(name, extension(path), digest_file(path)) for name, path in every_path(self.paths)]
+        return json.dumps([options, digests], sort_keys=True)
+
+    def read(self, split: str, columns: Columns) -> Dataset:
+        paths, reading = self.paths[split], self.source.reading(split)
+        if not isinstance(paths, dict):
+            return read_table(paths, reading, columns)
+        parts = {name: read_text(path, reading, Columns({name: "text"})) for name, path in paths.items()}
+        counts = [f"{paths[name]} has {len(part):,}" for name, part in parts.items()]
+        if len({len(part) for part in parts.values()}) > 1:
+            raise ValueError(f"source.files.{split}: the files must have equally many rows, but {', '.join(counts)}")
+        return columns.pick(concatenate_datasets(list(parts.values()), axis=1), self.place(split))
+
+
+class Hub(Origin):
+    """A repository of data sets, fetched or found in the library's own cache.
+
+    Args:
+        name: `org/name` or `org/name:configuration`.
+        reason: why the repository was asked, for the message where it cannot be read.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+    @cached_property
+    def data(self) -> DatasetDict:
+        repository, _, configuration = self.name.partition(":")
+        try:
+            data = load_dataset(repository, configuration or None)
+        except Exception as error:  # the network's errors have no common type
+            cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"source.hub: '{self.name}' cannot be read: {cause}{self.reason}") from None
+        if not isinstance(data, DatasetDict):
+            raise ValueError(f"source.hub: '{self.name}' has no splits")
+        return data
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Split -> what the repository calls it."""
+        present = {split: [name for name in names if name in self.data] for split, names in OTHER_NAMES.items()}
+        return {split: names[0] for split, names in present.items() if names}
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+    def place(self, split: str) -> str:
+        return f"hub:{self.name} ({self.names[split]})"
+
+    def digest(self) -> str:
+        paths = [Path(file["filename"]) for split in self.names.values() for file in self.data[split].cache_files]
+        return json.dumps([self.name, *sorted("/".join(path.parts[-5:]) for path in paths)])  # they hold the revision
+
+    def read(self, split: str, columns: Columns) -> Dataset:
+        return columns.pick(self.data[self.names[split]], self.place(split))
+
+
+def every_path(paths: Mapping[str, Path | dict[str, Path]]) -> list[tuple[str, Path]]:
+    """The files of all splits, each named by its split and column, in a fixed order."""
+    named: list[tuple[str, Path]] = []
+    for split, value in paths.items():
+        columns = value.items() if isinstance(value, dict) else [("", value)]
+        named += [(f"{split}.{column}", path) for column, path in columns]
+    return sorted(named)
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file's bytes as they are stored."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def places(file: str, data_dir: Path | None) -> list[Path]:
+    """Where a data file may lie: only under --data where that is given, else $ZOO_DATA and the working directory."""
+    path = Path(file).expanduser()
+    if path.is_absolute():
+        return [path]
+    if data_dir is not None:
+        return [data_dir / path]
+    named = os.environ.get("ZOO_DATA")
+    return [Path(named).expanduser() / path, Path.cwd() / path] if named else [Path.cwd() / path]
+
+
+def find_file(file: str, data_dir: Path | None, place: str) -> Path:
+    """The first place where a data file lies.
+
+    Raises:
+        FileNotFoundError: none; the message names every place tried.
+        ValueError: something that is not a regular file lies there.
+    """
+    tried = places(file, data_dir)
+    found = next((path for path in tried if path.exists()), None)
+    if found is None:
+        looked = ", ".join(str(path) for path in tried)
+        raise FileNotFoundError(f"{place}: no such file '{file}'; looked for {looked}; give --data DIR or set ZOO_DATA")
+    if not found.is_file():
+        what = "a folder" if found.is_dir() else "not a regular file"
+        raise ValueError(f"{place}: {found} is {what}, expected a data file")
+    return found
+
+
+def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
+    """Where the rows of a source come from.
+
+    Raises:
+        ValueError: a file is missing, and no repository is named.
+    """
+    if not (source.files or source.hub or source.builtin):
+        raise ValueError(
+            "source: names no data; one of 'files', 'hub' and 'builtin' is needed (imported models need a TASK)"
+        )
+    if source.builtin is not None:
+        return EMBEDDED[source.builtin]()
+    paths: dict[str, Path | dict[str, Path]] = {}
+    try:
+        for split, files in (source.files or {}).items():
+            place = f"source.files.{split}"
+            if isinstance(files, str):
+                paths[split] = find_file(files, data_dir, place)
+            else:
+                paths[split] = {
+                    column: find_file(file, data_dir, f"{place}.{column}") for column, file in files.items()
+                }
+    except FileNotFoundError as missing:
+        if source.hub is None:
+            raise ValueError(str(missing)) from None
+        return Hub(source.hub, f"; and {missing}")
+    return Files(source, paths) if source.hub is None or paths else Hub(source.hub, "")
+
+
+def load_rows(task: Task, data_dir: Path | None = None, splits: Collection[str] | None = None) -> dict[str, SplitRows]:
+    """The splits of a task, each read when its rows are first asked for.
+
+    Args:
+        data_dir: the only folder that relative files are looked for in; None: $ZOO_DATA, then the working directory.
+        splits: which to give; None: all there are.
+
+    Raises:
+        ValueError: a file is missing, or the source has no such split.
+    """
+    origin = find_origin(task.source, data_dir)
+    reader = SplitReader(origin, task.columns, task.source.validation, task.labels)
+    known = reader.splits()
+    for split in splits or ():
+        refuse_unknown(split, known, "split", "source")
+    decided = json.dumps([VERSION, origin.digest(), task.columns, task.labels, task.source.validation], sort_keys=True)
+    prints = {split: hashlib.sha256(f"{split} {decided}".encode()).hexdigest() for split in known}
+    wanted = [split for split in known if splits is None or split in splits]
+    return {
+        split: SplitRows(
+            prints[split], partial(reader.read, split), lambda: reader.labels, partial(reader.pictures, split)
+        )
+        for split in wanted
+    }

@@ -1,0 +1,148 @@
+"""Pictures: found, decoded and brought to a square of the size that the model reads; varied in training."""
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from datasets import Image as ImageFeature
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from zoo.data.ids import PICTURE, Picture
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them starts another program
+MOST_PIXELS = 2**28
+WHITE = (255, 255, 255, 255)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How training pictures are varied.
+
+    Args:
+        flip: mirror every second one, drawn at random.
+        shift: move each by up to this share of its side, its mirror image coming in behind it; a plain colour would
+            show the model where the rim is, in training alone.
+    """
+
+    flip: bool = False
+    shift: float = 0.0
+
+    def verify(self, place: str) -> None:
+        """Raise a ValueError where the settings cannot be."""
+        if not 0 <= self.shift < 1:
+            raise ValueError(f"{place}.shift: {self.shift} must be at least 0 and below 1")
+
+    def apply(self, picture: Picture, generator: np.random.Generator) -> Picture:
+        """A picture, mirrored and moved as the generator says."""
+        if self.flip and generator.random() < 0.5:
+            picture = picture[:, :, ::-1]
+        margin = round(self.shift * picture.shape[1])
+        if margin:
+            down, right = generator.integers(0, 2 * margin + 1, size=2)
+            wide = np.pad(picture, ((0, 0), (margin, margin), (margin, margin)), mode="reflect")
+            picture = wide[:, down : down + picture.shape[1], right : right + picture.shape[2]]
+        return np.ascontiguousarray(picture)
+
+
+class Pictures:
+    """The pictures of a source, by number, read when they are asked for.
+
+    Args:
+        column: of a table: what holds a picture is bytes, the path of a file, or `datasets`' map of both.
+        folder: where files with relative paths lie; None: only bytes are read.
+        place: where the table stands, for messages.
+
+    Raises:
+        ValueError: the column holds something else.
+    """
+
+    def __init__(self, column: Dataset, folder: Path | None, place: str) -> None:
+        try:
+            self.column = column.cast_column(PICTURE, ImageFeature(decode=False))
+        except (TypeError, ValueError, NotImplementedError) as error:
+            found = column.features[PICTURE]
+            what = "bytes or paths of pictures"
+            raise ValueError(f"{place}: the column read as '{PICTURE}' must hold {what}, got {found}") from error
+        self.folder, self.place = folder, place
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def stored(self, number: int) -> tuple[bytes, str]:
+        """A picture's bytes as they are stored, and where that is.
+
+        Raises:
+            ValueError: there is no such file, or nothing at all.
+        """
+        place = f"{self.place}: row {number + 1}"
+        value: Mapping[str, Any] = self.column[number][PICTURE] or {}
+        if value.get("bytes"):
+            return value["bytes"], place
+        if not value.get("path"):
+            raise ValueError(f"{place}: there is no picture")
+        if self.folder is None:
+            raise ValueError(f"{place}: names the file '{value['path']}', but only pictures inside the data are read")
+        return read_file(self.folder / value["path"], place), place
+
+    def read(self, number: int, size: int) -> Picture:
+        """A picture as the model reads it."""
+        return decode(*self.stored(number), size)
+
+    def digest(self, number: int) -> str:
+        """A hash of what is stored."""
+        return hashlib.sha256(self.stored(number)[0]).hexdigest()
+
+
+def read_file(path: Path, place: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        ValueError: there is none, or it cannot be read.
+    """
+    if not path.is_file():
+        raise ValueError(f"{place}: {path}: {'not a file' if path.exists() else 'no such file'}; expected a picture")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{place}: {path}: cannot be read: {error.strerror}") from None
+
+
+def decode(stored: bytes, place: str, size: int) -> Picture:
+    """A picture's middle square at a size, as bytes (channels, size, size) of red, green and blue.
+
+    Raises:
+        ValueError: the bytes are no picture, or a damaged one.
+    """
+    try:
+        with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
+            return square(image, size)
+    except UnidentifiedImageError:
+        raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
+
+
+def square(image: Image.Image, size: int) -> Picture:
+    """The middle square of an upright picture at a size."""
+    upright = ImageOps.exif_transpose(image)
+    fitted = ImageOps.fit(to_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+    return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Grey, palette, CMYK and deep pictures in red, green and blue; what is transparent lies on white."""
+    if image.mode in ("I", "F"):
+        raise ValueError("pixels of 32 bits have no known range; save it with 8 or 16 bits")
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        shown = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", shown.size, WHITE), shown)
+    return image.convert("RGB")

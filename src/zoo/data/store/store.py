@@ -1,0 +1,214 @@
+"""Texts tokenised once, into a folder that later runs map into memory."""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from datasets import Dataset
+from numpy.typing import DTypeLike, NDArray
+
+from zoo.data.ids import PICTURE
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.sentences import split_sentences
+from zoo.data.store.split import INDEX, Split
+from zoo.registry import refuse_unknown
+
+VERSION = 1  # raise it where the same rows and tokenizer give another cache
+ROWS = 250  # rows between two reports of progress
+BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
+FIELDS = {
+    "text": ("text",),
+    "sentences": ("text",),
+    "pair": ("text", "pair"),
+    "source_target": ("source", "target"),
+    PICTURE: (PICTURE,),
+    "image_text": (PICTURE, "text"),
+}
+CONDITIONS = frozenset({"source", PICTURE})  # fields that are read, never predicted: their bytes do not count
+Progress = Callable[[str, int, int], None]
+logger = logging.getLogger(__name__)
+
+
+class TextEncoder(Protocol):
+    """What the cache needs of a tokenizer."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]: ...
+
+
+def open_cache(
+    rows: Mapping[str, SplitRows], form: str, tokenizer: TextEncoder | None, progress: Progress | None = None
+) -> dict[str, Split]:
+    """Each split tokenised: mapped where the cache has it, else made and kept.
+
+    Args:
+        form: of the examples: text, sentences, pair, source_target, image or image_text.
+        tokenizer: None where the form has no text.
+        progress: called with the split, the documents done and how many there are.
+
+    Raises:
+        ValueError: a column is missing, or no document has any text.
+    """
+    refuse_unknown(form, FIELDS, "form of example", "cache")
+    return {name: open_split(name, split, form, tokenizer, progress) for name, split in rows.items()}
+
+
+def home() -> Path:
+    """The folder of all caches: $ZOO_CACHE, default `~/.cache/zoo`."""
+    named = os.environ.get("ZOO_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "zoo"
+
+
+def open_split(
+    name: str, rows: SplitRows, form: str, tokenizer: TextEncoder | None, progress: Progress | None
+) -> Split:
+    """One split from its folder, which is made where it is missing or damaged."""
+    of_tokenizer = [] if tokenizer is None else [tokenizer.digest, tokenizer.vocab_size]
+    decided = json.dumps([VERSION, rows.fingerprint, form, *of_tokenizer])
+    folder = home() / hashlib.sha256(decided.encode()).hexdigest()[:32]
+    try:
+        return Split(folder, rows)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError) as damage:
+        logger.warning("the cache %s is damaged (%s) and is made again", folder, damage)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as beside:
+        made = Path(beside) / "cache"
+        made.mkdir()
+        write_split(made, name, rows.data, form, tokenizer, progress)
+        move(made, folder, rows)
+    return Split(folder, rows)
+
+
+def move(made: Path, folder: Path, rows: SplitRows) -> None:
+    """Put a finished cache in its place, unless another process has just put the same one there."""
+    try:
+        made.rename(folder)
+    except OSError:
+        try:
+            Split(folder, rows)
+        except (OSError, ValueError, KeyError, TypeError):
+            shutil.rmtree(folder)
+            made.rename(folder)
+
+
+class ArrayWriter:
+    """Arrays of plain numbers, each appended to a file of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, BinaryIO] = {}
+        self.kinds: dict[str, dict[str, Any]] = {}
+        self.ends: dict[str, int] = {}
+
+    def append(self, name: str, values: Any, dtype: DTypeLike = np.int64) -> None:
+        """Add values to the end of an array."""
+        array = np.asarray(values, dtype=dtype)
+        if name not in self.files:
+            self.files[name] = (self.folder / name).open("wb")
+            self.kinds[name] = {"dtype": array.dtype.str, "count": 0}
+        self.files[name].write(array.tobytes())
+        self.kinds[name]["count"] += len(array)
+
+    def append_lengths(self, name: str, lengths: Sequence[int]) -> None:
+        """Go on with an array of offsets, which begins with 0."""
+        if name not in self.ends:
+            self.ends[name] = 0
+            self.append(name, [0])
+        offsets = self.ends[name] + np.cumsum(lengths, dtype=np.int64)
+        self.append(name, offsets)
+        self.ends[name] += sum(lengths)
+
+    def close(self) -> None:
+        """Make sure that all is on disk: a folder that is there must be whole."""
+        for file in self.files.values():
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+
+
+def write_split(
+    folder: Path, name: str, data: Dataset, form: str, tokenizer: TextEncoder | None, progress: Progress | None
+) -> None:
+    """Tokenise the rows of a split in batches.
+
+    Raises:
+        ValueError: a column is missing, or every document is empty.
+    """
+    fields = FIELDS[form]
+    for field in fields:
+        refuse_unknown(field, data.column_names, "column", f"{name}: a '{form}' example")
+    columns = [*fields, *(["label"] if "label" in data.column_names else [])]
+    data = data.select_columns(columns)
+    writer = ArrayWriter(folder)
+    documents = 0
+    for start in range(0, len(data), ROWS):
+        documents += write_batch(writer, data[start : start + ROWS], start, form, tokenizer)
+        if progress is not None:
+            progress(name, min(start + ROWS, len(data)), len(data))
+    writer.close()
+    skipped = len(data) - documents
+    if documents == 0:
+        raise ValueError(f"{name}: no usable rows: each of {len(data):,} is empty")
+    if skipped:
+        logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{len(data):,}")
+    index = {"fields": fields, "arrays": writer.kinds, "skipped": skipped}
+    (folder / INDEX).write_text(json.dumps(index), "utf-8")
+
+
+def write_batch(
+    writer: ArrayWriter, batch: Mapping[str, list[Any]], start: int, form: str, tokenizer: TextEncoder | None
+) -> int:
+    """Tokenise some rows; returns how many were kept because no field of theirs is empty."""
+    fields = FIELDS[form]
+    written = [field for field in fields if field != PICTURE]
+    texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
+    split = split_sentences if form == "sentences" else as_it_is
+    units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
+    if PICTURE in fields:  # a picture's number stands for it
+        units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
+    kept = [row for row in range(len(batch[fields[0]])) if all(units[field][row] for field in fields)]
+    for field in fields:
+        lengths = [len(ids) for row in kept for ids in units[field][row]]
+        writer.append_lengths(f"{field}.offsets", lengths)
+        flat = [ids for row in kept for ids in units[field][row]]
+        small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
+        dtype = np.uint16 if small else np.uint32
+        writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
+    if form == "sentences":
+        writer.append_lengths("sentences", [len(units["text"][row]) for row in kept])
+    if "label" in batch:
+        writer.append("labels", [batch["label"][row] for row in kept])
+    predicted = [field for field in fields if field not in CONDITIONS]
+    writer.append("bytes", [sum(len(texts[field][row].encode()) for field in predicted) for row in kept])
+    writer.append("rows", [start + row for row in kept])
+    return len(kept)
+
+
+def as_it_is(document: str) -> list[str]:
+    return [document]
+
+
+def encode(
+    documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: TextEncoder
+) -> Iterator[list[NDArray[np.int64]]]:
+    """The ids of each document's units; units without a token are left out."""
+    units = [split(document) if document.strip() else [] for document in documents]
+    texts = [unit for document in units for unit in document]
+    encoded = (ids for start in range(0, len(texts), BATCH) for ids in tokenizer.encode(texts[start : start + BATCH]))
+    for document in units:
+        ids = [next(encoded) for _ in document]
+        yield [unit for unit in ids if len(unit)]

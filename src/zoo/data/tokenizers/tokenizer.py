@@ -1,0 +1,253 @@
+"""A trained or imported tokenizer: texts to ids and back, and which token plays which role."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.ids import Ids, Roles
+from zoo.data.tokenizers.charsmap import check_charsmaps
+from zoo.data.tokenizers.patterns import check_patterns
+from zoo.data.tokenizers.recipes import ANGLED, BRACKETED, ROLES, SPACE, TokenizerRecipe, role_token
+from zoo.registry import Choice, refuse_unknown
+
+BACKEND_FILE = "tokenizer.json"
+ROLES_FILE = "roles.json"
+MOST_IDS = 2**24  # no real vocabulary comes near; a larger id is damage, and would size arrays and embeddings
+WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
+    "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
+    "Metaspace": (SPACE,),
+    "Replace": (SPACE,),
+    "Fuse": (" ", "\n", "\t", "\r"),
+}
+
+
+class Tokenizer:
+    """Texts to ids and back.
+
+    Args:
+        backend: what the `tokenizers` library runs; padding and truncation are switched off.
+        role_tokens: role -> the token that plays it. Two roles may share one, roles but `pad` may be absent.
+        place: where the tokenizer comes from, for messages.
+    """
+
+    def __init__(self, backend: Backend, role_tokens: Mapping[str, str], place: str = "tokenizer") -> None:
+        largest = max(backend.get_vocab().values(), default=0)
+        if largest >= MOST_IDS:
+            raise ValueError(f"{place}/{BACKEND_FILE}: token id {largest} is out of range; allowed: below {MOST_IDS}")
+        backend.no_padding()
+        backend.no_truncation()
+        self.backend = backend
+        self.role_tokens = check_roles(role_tokens, backend, f"{place}/{ROLES_FILE}")
+        self.match(self.role_tokens.values())
+
+    @classmethod
+    def train(cls, choice: Choice[TokenizerRecipe], texts: Iterable[str]) -> "Tokenizer":
+        """Train the chosen kind of tokenizer on texts."""
+        recipe = choice.build()
+        return cls(recipe.train(texts), recipe.role_tokens)
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], place: str = "tokenizer") -> "Tokenizer":
+        """Read a tokenizer from the contents of its files, by name.
+
+        Raises:
+            ValueError: a file is missing or malformed; the message names it.
+        """
+        for name in (BACKEND_FILE, ROLES_FILE):
+            if name not in files:
+                raise ValueError(f"{place}/{name}: the file is missing")
+        try:
+            backend = Backend.from_str(files[BACKEND_FILE].decode())
+        except Exception as error:  # the library raises plain Exception for any malformed file
+            raise ValueError(f"{place}/{BACKEND_FILE}: not a tokenizer: {error}") from None
+        spec = json.loads(files[BACKEND_FILE])
+        check_patterns(spec, f"{place}/{BACKEND_FILE}")
+        check_charsmaps(spec, f"{place}/{BACKEND_FILE}")
+        try:
+            role_tokens = json.loads(files[ROLES_FILE])
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{place}/{ROLES_FILE}: not JSON: {error}") from None
+        return cls(backend, role_tokens, place)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """Read the tokenizer of a folder."""
+        present = [name for name in (BACKEND_FILE, ROLES_FILE) if (folder / name).is_file()]
+        return cls.from_files({name: (folder / name).read_bytes() for name in present}, str(folder))
+
+    def files(self) -> dict[str, bytes]:
+        """The contents of the files that `from_files` reads back, by name."""
+        roles = json.dumps(self.role_tokens, indent=2, ensure_ascii=False) + "\n"
+        return {BACKEND_FILE: self.backend.to_str(pretty=True).encode(), ROLES_FILE: roles.encode()}
+
+    def save(self, folder: Path) -> None:
+        """Write the files into a folder, which is made if it is missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            (folder / name).write_bytes(content)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the files: two tokenizers with the same digest give the same ids."""
+        digest = hashlib.sha256()
+        for name, content in sorted(self.files().items()):
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+        return digest.hexdigest()
+
+    @cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """Token -> id, added tokens included."""
+        vocabulary: dict[str, int] = self.backend.get_vocab(with_added_tokens=True)
+        return vocabulary
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id: the rows that an embedding needs."""
+        return max(self.vocabulary.values()) + 1
+
+    @cached_property
+    def roles(self) -> Roles:
+        """The ids of the roles, and which tokens continue a word."""
+        ids = {role: self.vocabulary[t] if (t := self.role_tokens.get(role)) is not None else None for role in ROLES}
+        return Roles(vocab_size=self.vocab_size, **ids, continues=self.continues())  # type: ignore[arg-type]  # pad is there
+
+    def continues(self) -> NDArray[np.bool_] | None:
+        """By id, whether a token continues the word before it; None where the spelling does not tell."""
+        prefix, starts = word_marks(json.loads(self.backend.to_str()))
+        if prefix is None and starts is None:
+            return None
+        added = self.backend.get_added_tokens_decoder()
+        marks = np.zeros(self.vocab_size, dtype=np.bool_)
+        for token, i in self.vocabulary.items():
+            inside = token.startswith(prefix) if prefix is not None else not token.startswith(starts)  # type: ignore[arg-type]
+            marks[i] = inside and i not in added
+        return marks
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        """The ids of each text, without special tokens; a role's spelling inside a text is ordinary text.
+
+        Raises:
+            ValueError: a text is not made of whole characters.
+        """
+        encodings = self.ordinary.encode_batch_fast(list(map(whole, texts)), add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
+
+    def encode_with_roles(self, text: str) -> Ids:
+        """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
+        return np.array(self.backend.encode(whole(text), add_special_tokens=False).ids, dtype=np.int64)
+
+    def begin(self, text: str) -> list[int]:
+        """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.
+
+        Raises:
+            ValueError: there is nothing to begin with.
+        """
+        if self.backend.post_processor is None:
+            return [self.roles.id("start"), *self.encode([text])[0].tolist()]
+        encoding = self.ordinary.encode(whole(text), add_special_tokens=True)
+        written = [i for i, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not special]
+        ahead = encoding.special_tokens_mask.index(0) if written else len(encoding.ids)
+        return [*encoding.ids[:ahead], *written] or [self.roles.id("start")]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids, role tokens left out."""
+        silent = {self.vocabulary[token] for token in self.role_tokens.values()}
+        text: str = self.backend.decode([int(i) for i in ids if int(i) not in silent], skip_special_tokens=True)
+        return text
+
+    def spell(self, token_id: int) -> str:
+        """A token as the vocabulary spells it; `<8001>` for an id beyond it, since a model may have more rows."""
+        return self.backend.id_to_token(int(token_id)) or f"<{token_id}>"
+
+    def words(self) -> list[str | None]:
+        """By id, the word that a token is; None for roles and for tokens that continue a word."""
+        continues = self.roles.continues
+        texts = set(self.roles.text.tolist())
+        if continues is not None:
+            texts -= set(np.flatnonzero(continues).tolist())
+        return [self.backend.decode([i]).strip() if i in texts else None for i in range(self.vocab_size)]
+
+    def add_roles(self, names: Iterable[str]) -> list[str]:
+        """Give roles that have no token one, and name those whose token is new (a new row of the embedding)."""
+        wanted = list(names)
+        for name in wanted:
+            refuse_unknown(name, ROLES, "role", "tokenizer")
+        prefix, _ = word_marks(json.loads(self.backend.to_str()))
+        spellings = ANGLED if prefix is None else BRACKETED
+        lacking = {name: spellings[name] for name in wanted if name not in self.role_tokens}
+        new = [name for name, token in lacking.items() if token not in self.vocabulary]
+        together = {**self.role_tokens, **lacking}
+        self.role_tokens = {role: together[role] for role in ROLES if role in together}
+        self.match(self.role_tokens.values())
+        return new
+
+    def match(self, tokens: Iterable[str]) -> None:
+        """Have the backend recognise tokens as special ones, where it does not yet; what was derived is forgotten."""
+        special = {t.content for t in self.backend.get_added_tokens_decoder().values() if t.special}
+        self.backend.add_special_tokens([role_token(token) for token in tokens if token not in special])
+        self.ordinary = Backend.from_str(self.backend.to_str())
+        self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
+        for derived in ("vocabulary", "roles"):
+            self.__dict__.pop(derived, None)
+
+
+def whole(text: str) -> str:
+    """A text of whole characters, as it is. Python keeps bytes that are not UTF-8 as halves of characters.
+
+    Raises:
+        ValueError: the text has such a half.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"character {error.start + 1} is half of one, as bytes that are not UTF-8 become"
+        raise ValueError(f"text {text[:40]!r}: {problem}; expected text in UTF-8") from None
+    return text
+
+
+def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "tokenizer") -> Roles:
+    """The roles of a model that has no tokenizer, whose special tokens are known by their ids alone.
+
+    Raises:
+        ValueError: the file with the ids is damaged.
+    """
+    where = f"{place}/{ROLES_FILE}"
+    try:
+        ids = json.loads(files.get(ROLES_FILE, b"{}"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON: {error}") from None
+    if not isinstance(ids, Mapping):
+        raise ValueError(f"{where}: expected a map of roles to ids, got {ids!r:.80}")
+    for role, i in ids.items():
+        refuse_unknown(role, ROLES, "role", where)
+        if type(i) is not int or not 0 <= i < vocab_size:
+            raise ValueError(f"{where}: {role} must be an id below {vocab_size}, got {i!r:.80}")
+    return Roles(vocab_size, **{**dict.fromkeys(ROLES), "pad": 0, **ids})  # type: ignore[arg-type]  # pad is there
+
+
+def check_roles(role_tokens: Any, backend: Backend, place: str) -> dict[str, str]:
+    """The roles in their order, each with a token of the vocabulary."""
+    if not isinstance(role_tokens, Mapping):
+        raise ValueError(f"{place}: expected a map of roles to tokens, got {role_tokens!r:.80}")
+    for role, token in role_tokens.items():
+        refuse_unknown(str(role), ROLES, "role", place)
+        if not isinstance(token, str) or backend.token_to_id(token) is None:
+            raise ValueError(f"{place}: the token {token!r} of role '{role}' is not in the vocabulary")
+    if "pad" not in role_tokens:
+        raise ValueError(f"{place}: the role 'pad' is missing (another role's token may play it)")
+    return {role: role_tokens[role] for role in ROLES if role in role_tokens}
+
+
+def word_marks(spec: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
+    """How a backend's tokens show words: by a prefix that continues one, or by marks that begin one."""
+    prefix = spec["model"].get("continuing_subword_prefix")
+    decoder = spec["decoder"] or {"type": None}
+    steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
+    return prefix or None, next((WORD_STARTS[s["type"]] for s in steps if s["type"] in WORD_STARTS), None)

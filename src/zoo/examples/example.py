@@ -1,0 +1,60 @@
+"""What an example is: planned from lengths alone, built from token ids, annotated by the objectives."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.ids import Ids, Picture, Piece
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplePlan:
+    """An example before a token of it is read.
+
+    Args:
+        document: its document's number in the cache; (document, number) names the example.
+        number: which example of that document.
+        length: places it takes in the row that the head scores, special tokens included.
+        source_length: places it takes in the source row; 0 where there is none.
+        pieces: what to read, in the order that the form's template wants.
+        label: its class; -1 where there is none.
+        final: whether the document ends with this example (a cut text ends only once).
+        truncated: tokens of the document that this example had to leave out.
+    """
+
+    document: int
+    number: int
+    length: int
+    source_length: int = 0
+    pieces: tuple[Piece, ...] = ()
+    label: int = -1
+    final: bool = True
+    truncated: int = 0
+
+
+@dataclass(slots=True)
+class Example:
+    """Token ids with what is known of each place; objectives add places and targets.
+
+    Args:
+        tokens: the stream that the head scores.
+        ordinary: by place, whether it holds text (True) or a token of the template (False).
+        following: by place, the token to be predicted next in a causal stream; -1 where there is none.
+        summary: the place that stands for the whole document (a negative one counts from the end).
+        segments: 0 or 1 by place; None where the form has no segments.
+        source: the encoder's tokens; None where the model has one stream, or reads a picture.
+        picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
+        places, targets: by head, the scored places and what stands there; filled in by the objectives.
+    """
+
+    tokens: Ids
+    ordinary: NDArray[np.bool_]
+    following: Ids
+    summary: int = 0
+    label: int = -1
+    segments: Ids | None = None
+    source: Ids | None = None
+    picture: Picture | None = None
+    places: dict[str, Ids] = field(default_factory=dict)
+    targets: dict[str, Ids] = field(default_factory=dict)

@@ -1,0 +1,89 @@
+"""The contract of forms: an example is planned from lengths alone, then built from ids with a template."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+from zoo.data.ids import Lengths, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.registry import Slot
+
+
+class Stream(NamedTuple):
+    """What the model makes of its tokens, as far as examples depend on it.
+
+    Args:
+        causal: whether a place sees the past alone (a decoder) or both sides (an encoder).
+        source: whether there is an encoder beside the decoder, with a source to read.
+        segments: whether the model tells the two parts of a pair apart by embeddings.
+        image_size: side of the pictures that it reads, or that its encoder does (pixels); None: it reads texts only.
+    """
+
+    causal: bool
+    source: bool = False
+    segments: bool = False
+    image_size: int | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it reads or writes tokens, so that it needs a tokenizer."""
+        return self.image_size is None or self.source
+
+
+class Limits(NamedTuple):
+    """The most tokens of one example, special ones included, in the scored stream and in the source."""
+
+    longest: int
+    source: int = 0
+
+
+class Form(ABC):
+    """How a document of the cache becomes examples.
+
+    Class attributes:
+        fields: the fields of the cache that it reads; of pictures their numbers.
+        written: the field that a model with a source writes.
+        smallest: the fewest places in which an example makes sense.
+        source: whether there is a source beside the scored stream.
+        pictures: whether what the model reads first is a picture.
+
+    Args:
+        stream: what the model makes of its tokens.
+        whole: whether a document must stay one example; too long, it is truncated instead of cut.
+    """
+
+    fields: ClassVar[tuple[str, ...]]
+    written: ClassVar[str] = ""
+    smallest: ClassVar[int] = 3
+    source: ClassVar[bool] = False
+    pictures: ClassVar[bool] = False
+
+    def __init__(self, stream: Stream, whole: bool) -> None:
+        self.stream = stream
+        self.whole = whole
+
+    @property
+    @abstractmethod
+    def roles(self) -> tuple[str, ...]:
+        """The roles that its template writes."""
+
+    @abstractmethod
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        """The examples of a document in an epoch; what is drawn depends on (seed, epoch, document) alone."""
+
+    @abstractmethod
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        """Read the planned pieces and lay them out."""
+
+    def check(self, limits: Limits) -> None:
+        """Refuse limits that leave no room for text.
+
+        Raises:
+            ValueError: an example of that length would be template alone.
+        """
+        given = {"longest": limits.longest, **({"longest.source": limits.source} if self.source else {})}
+        for name, value in given.items():
+            if value < self.smallest:
+                raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.smallest}")
+
+
+forms: Slot[Form] = Slot("form")

@@ -1,0 +1,31 @@
+"""Form `image`: a picture alone."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import PICTURE, Lengths, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+
+
+@forms.register(PICTURE)
+class Image(Form):
+    """A picture: one place, which stands for it."""
+
+    fields: ClassVar[tuple[str, ...]] = (PICTURE,)
+    pictures: ClassVar[bool] = True
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ()
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        return [ExamplePlan(document, 0, 1, pieces=(lengths.span(PICTURE, document),), label=lengths.label(document))]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        one = np.zeros(1, dtype=np.int64)
+        return Example(tokens=one, ordinary=one > 0, following=one - 1, label=plan.label, picture=read(plan.pieces[0]))
+
+    def check(self, limits: Limits) -> None:
+        """A picture fits wherever there is a place."""

@@ -1,0 +1,42 @@
+"""Form `image_text`: a picture, and a text about it."""
+
+from typing import ClassVar
+
+from zoo.data.ids import PICTURE, Lengths, Piece, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import predict_next
+
+
+@forms.register("image_text")
+class ImageText(Form):
+    """A picture and a text with inputs `<s> y…`, following `y… </s>`; a text that is too long is truncated at its end.
+
+    A truncated text does not predict `</s>`, since it does not end there.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = (PICTURE, "text")
+    written: ClassVar[str] = "text"
+    source: ClassVar[bool] = True
+    pictures: ClassVar[bool] = True
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("start", "end")
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        text = lengths.span("text", document)
+        kept = min(text.length, limits.longest)
+        final = text.length < limits.longest
+        pieces = (lengths.span(PICTURE, document), Piece("text", text.start, text.start + kept))
+        truncated = text.length - kept + (not final)  # `</s>` counts
+        return [ExamplePlan(document, 0, kept + final, 1, pieces, final=final, truncated=truncated)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        picture, text = (read(piece) for piece in plan.pieces)
+        example = predict_next(plan, text, roles)
+        example.picture = picture
+        return example
+
+    def check(self, limits: Limits) -> None:
+        super().check(Limits(limits.longest, self.smallest))

@@ -1,0 +1,45 @@
+"""Form `pair`: two texts as one document."""
+
+from typing import ClassVar
+
+from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import (
+    CLASSIFIED_PAIR,
+    ENCODED_PAIR,
+    lay_out,
+    overhead,
+    roles_of,
+    shorten,
+)
+
+
+@forms.register("pair")
+class Pair(Form):
+    """Two texts as one document: [CLS] A [SEP] B [SEP], or start, text 1, separator, text 2, extract for a decoder.
+
+    Where they are too long together, the longer one is truncated.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
+    smallest: ClassVar[int] = 5
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return roles_of(self.template)
+
+    @property
+    def template(self) -> tuple[str | None, ...]:
+        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        first, second = lengths.span("text", document), lengths.span("pair", document)
+        kept = shorten(first.length, second.length, limits.longest - overhead(self.template))
+        pieces = tuple(Piece(s.field, s.start, s.start + n) for s, n in zip((first, second), kept, strict=True))
+        truncated = first.length + second.length - sum(kept)
+        length = sum(kept) + overhead(self.template)
+        return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=truncated)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        return lay_out(self.template, plan, read, roles, self.stream)

@@ -1,0 +1,113 @@
+"""Pairs of consecutive or unrelated stretches of text, for next_sentence."""
+
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from zoo.data.ids import Ids, Lengths, Piece, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, Stream, forms
+from zoo.examples.randomness import Purpose, keyed
+from zoo.examples.template import ENCODED_PAIR, lay_out, overhead, roles_of
+
+IS_NEXT, IS_RANDOM = 0, 1
+
+
+class Stretch(NamedTuple):
+    """Tokens start:stop of a document; whether they begin within a sentence, and whether the document goes on."""
+
+    start: int
+    stop: int
+    begins_inside: bool
+    goes_on: bool
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+@forms.register("sentences")
+class Sentences(Form):
+    """[CLS] A [SEP] B [SEP]: B follows A in half of the pairs and comes from another document in the others.
+
+    As in BERT, A and B are filled with consecutive sentences up to the longest pair, B begins with a sentence, and
+    where it comes from elsewhere, what would have followed A is put back. We differ where BERT throws text away: a
+    pair is cut at a token where it is full, and what is cut off begins the next one; a sentence that stands alone is
+    split into A and B at a token. A drawn B is cut at the length of the true one, or ends with a sentence where that
+    one does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
+    Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+    smallest: ClassVar[int] = 5
+
+    def __init__(self, stream: Stream, whole: bool) -> None:
+        assert not stream.causal, "objectives that demand this form refuse causal models"
+        super().__init__(stream, whole)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return roles_of(ENCODED_PAIR)
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        if lengths.documents < 2:
+            raise ValueError(
+                f"next_sentence: the data has {lengths.documents} document, but half of the pairs take their second "
+                "part from another one; it needs at least 2 (for texts, source.documents says where one ends)"
+            )
+        generator = keyed(Purpose.PLAN, seed, epoch, document)
+        room = limits.longest - overhead(ENCODED_PAIR)
+        borders = lengths.borders("text", document)
+        at, end = int(borders[0]), int(borders[-1])
+        plans: list[ExamplePlan] = []
+        while end - at >= 2:
+            first, second = next_pair(borders, at, room, generator)
+            pieces, label = (first, Piece("text", second.start, second.stop)), IS_NEXT
+            at = second.stop
+            if generator.random() < 0.5:
+                other = draw_other(lengths, document, second, room - first.length, generator)
+                pieces, label = (first, other), IS_RANDOM
+                at = first.stop
+            length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
+            plans.append(ExamplePlan(document, len(plans), length, pieces=pieces, label=label))
+        if plans and at < end:
+            plans[-1] = replace(plans[-1], truncated=end - at)
+        return plans
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        return lay_out(ENCODED_PAIR, plan, read, roles, self.stream)
+
+
+def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
+    """From place `at` of a document on: A, and the stretch that truly follows it, together at most `room` tokens.
+
+    They meet where a sentence ends, drawn among those ends that leave each of them a whole sentence, else among all.
+    """
+    stop = min(at + room, int(borders[-1]))
+    goes_on = bool(stop < borders[-1])
+    known = borders[(borders >= at) & (borders <= stop)]
+    for meeting in (known[1:-1], known[(known > at) & (known < stop)]):
+        if len(meeting):
+            middle = int(generator.choice(meeting))
+            return Piece("text", at, middle), Stretch(middle, stop, False, goes_on)
+    middle = int(generator.integers(at + 1, stop))
+    return Piece("text", at, middle), Stretch(middle, stop, True, goes_on)
+
+
+def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
+    """A stretch of another document that begins and ends as `like`, of about its length and at most `room` tokens."""
+    other = int(generator.integers(lengths.documents - 1))
+    borders = lengths.borders("text", other + (other >= document))
+    behind = np.flatnonzero(borders[-1] - borders[:-1] >= like.length)  # sentences with enough text from there on
+    # a true B that ends with a sentence begins with one that fits: a drawn one that had to be cut would be told by it
+    whole = behind if like.goes_on else behind[np.diff(borders)[behind] <= room]
+    choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
+    sentence = int(generator.choice(choice))
+    start, stop = int(borders[sentence]), int(borders[sentence + 1])
+    if like.begins_inside and stop - start >= 2:
+        start = int(generator.integers(start + 1, stop))
+    ends = borders[(borders > start) & (borders <= start + room)]
+    if like.goes_on or not len(ends):
+        return Piece("text", start, min(start + like.length, int(borders[-1])))
+    return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))

@@ -1,0 +1,45 @@
+"""Form `source_target`: a text that is read, and a text that is written."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import (
+    predict_next,
+)
+
+
+@forms.register("source_target")
+class SourceTarget(Form):
+    """A source `x… </s>` and a target with inputs `<s> y…`, following `y… </s>`.
+
+    Both are truncated at their ends; a truncated target does not predict `</s>`, since it does not end there.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("source", "target")
+    written: ClassVar[str] = "target"
+    smallest: ClassVar[int] = 2
+    source: ClassVar[bool] = True
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("start", "end")
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        source, target = lengths.span("source", document), lengths.span("target", document)
+        read = min(source.length, limits.source - 1)
+        written = min(target.length, limits.longest)
+        final = target.length < limits.longest
+        spans = (source, read), (target, written)
+        pieces = tuple(Piece(span.field, span.start, span.start + kept) for span, kept in spans)
+        truncated = source.length - read + target.length - written + (not final)  # `</s>` counts
+        return [ExamplePlan(document, 0, written + final, read + 1, pieces, final=final, truncated=truncated)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        source, target = (read(piece) for piece in plan.pieces)
+        example = predict_next(plan, target, roles)
+        example.source = np.append(source, roles.id("end"))
+        return example

@@ -1,0 +1,67 @@
+"""Form `text`: one text."""
+
+from typing import ClassVar
+
+from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.randomness import Purpose, keyed
+from zoo.examples.template import (
+    CLASSIFIED_TEXT,
+    ENCODED_TEXT,
+    cut,
+    lay_out,
+    overhead,
+    predict_next,
+    roles_of,
+)
+
+
+@forms.register("text")
+class Text(Form):
+    """One text: [CLS] A [SEP] for an encoder; `<s> y…` for a decoder, or start, text, extract where it is classified.
+
+    A text that must stay whole is truncated at its end. Any other is cut into examples with nothing lost; in a decoder
+    each of them begins with `<s>` and only the last one has the target `</s>`, so every token is predicted once.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("start", "end") if self.continues else roles_of(self.template)
+
+    @property
+    def continues(self) -> bool:
+        """Whether the text is written on from left to right, without a template around it."""
+        return self.stream.causal and not self.whole
+
+    @property
+    def template(self) -> tuple[str | None, ...]:
+        return CLASSIFIED_TEXT if self.stream.causal else ENCODED_TEXT
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        span = lengths.span("text", document)
+        label = lengths.label(document)
+        room = limits.longest if self.continues else limits.longest - overhead(self.template)
+        if self.whole:
+            kept = min(span.length, room)
+            piece = Piece("text", span.start, span.start + kept)
+            length = kept + overhead(self.template)
+            return [ExamplePlan(document, 0, length, pieces=(piece,), label=label, truncated=span.length - kept)]
+        total = span.length + self.continues  # what is predicted from left to right ends with `</s>`
+        if total <= room:
+            borders = [(0, total)]
+        else:  # a last piece of `</s>` alone would teach an empty text that the data never held
+            borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), shortest=1 + self.continues)
+        plans = []
+        for number, (start, stop) in enumerate(borders):
+            piece = Piece("text", span.start + start, min(span.start + stop, span.stop))
+            length = stop - start + (0 if self.continues else overhead(self.template))
+            plans.append(ExamplePlan(document, number, length, pieces=(piece,), label=label, final=stop == total))
+        return plans
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        if self.continues:
+            return predict_next(plan, read(plan.pieces[0]), roles)
+        return lay_out(self.template, plan, read, roles, self.stream)

@@ -1,0 +1,84 @@
+"""Layouts of examples: which special tokens stand where, and how long texts are cut or shortened to fit."""
+
+import numpy as np
+
+from zoo.data.ids import Ids, Read, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Stream
+
+# a template names the role of each special token; None stands for the next piece of text
+Template = tuple[str | None, ...]
+ENCODED_TEXT: Template = ("start", None, "separator")
+ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
+# Radford et al. 2018 (GPT), figure 1: start, text, extract; the delimiter is the separator
+CLASSIFIED_TEXT: Template = ("start", None, "extract")
+CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
+
+
+def roles_of(template: Template) -> tuple[str, ...]:
+    """The roles that a template writes, each once."""
+    return tuple(dict.fromkeys(role for role in template if role is not None))
+
+
+def overhead(template: Template) -> int:
+    """How many places of a template are not text."""
+    return sum(role is not None for role in template)
+
+
+def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, stream: Stream) -> Example:
+    """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece.
+
+    A role that an imported tokenizer lacks was not in the texts that its model knows: it is left out; training adds it.
+    """
+    pieces = iter(plan.pieces)
+    known = {role: getattr(roles, role) for role in roles_of(template)}
+    tokens_of = {role: np.array([] if token is None else [token], dtype=np.int64) for role, token in known.items()}
+    parts = [read(next(pieces)) if role is None else tokens_of[role] for role in template]
+    sizes = [len(part) for part in parts]
+    tokens = np.concatenate(parts)
+    following = np.full(len(tokens), -1, dtype=np.int64)
+    if stream.causal:
+        following[:-1] = tokens[1:]
+    return Example(
+        tokens=tokens,
+        ordinary=np.repeat([role is None for role in template], sizes),
+        following=following,
+        summary=-1 if stream.causal else 0,
+        label=plan.label,
+        segments=np.repeat(np.array([0, 0, 0, 1, 1], dtype=np.int64)[: len(sizes)], sizes),
+    )
+
+
+def predict_next(plan: ExamplePlan, text: Ids, roles: Roles) -> Example:
+    """An example that is written from left to right: inputs `<s> y…`, following `y… </s>`.
+
+    A text that goes on after this example has no `</s>`: its last token is predicted but not read.
+    """
+    following = np.append(text, roles.id("end")) if plan.final else text
+    tokens = np.concatenate([[roles.id("start")], following[:-1]]).astype(np.int64)
+    ordinary = np.arange(len(tokens)) > 0
+    return Example(tokens=tokens, ordinary=ordinary, following=following.astype(np.int64), summary=-1, label=plan.label)
+
+
+def cut(total: int, room: int, generator: np.random.Generator, shortest: int = 1) -> list[tuple[int, int]]:
+    """Cut `total` tokens into the fewest pieces of at most `room`, at borders that are drawn anew in each epoch.
+
+    All pieces but the first and the last are full; the last has at least `shortest` tokens.
+    """
+    count = max(1, -(-total // room))
+    if count == 1:
+        return [(0, total)]
+    slack = count * room - total
+    first = room - int(generator.integers(max(0, slack - (room - shortest)), slack + 1))
+    borders = [0, *range(first, total, room), total]
+    return list(zip(borders, borders[1:], strict=False))
+
+
+def shorten(first: int, second: int, room: int) -> tuple[int, int]:
+    """Take tokens off the longer of two texts until both fit in `room`."""
+    half = room // 2
+    if first + second <= room:
+        return first, second
+    if second <= half:
+        return room - second, second
+    return (first, room - first) if first <= room - half else (room - half, half)

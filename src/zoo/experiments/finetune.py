@@ -1,0 +1,104 @@
+"""zoo finetune: a trained model on another task; what it has too many is dropped, what it lacks begins anew."""
+
+import logging
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from zoo.data.sources.rows import SplitRows
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
+from zoo.experiments.pretrain import settle_heads
+from zoo.experiments.request import Plan, Request, make_plan, split_heads
+from zoo.experiments.session import Start, Watcher, run_session
+from zoo.inference.loaded import NO_TOKENIZER, check_sizes, stream_of
+from zoo.models.cost import on_meta
+from zoo.models.heads import heads
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings, parse_settings
+from zoo.runs.saved import SavedRun
+from zoo.runs.tensors import finite, part_of
+from zoo.training.state import State
+
+logger = logging.getLogger(__name__)
+
+
+def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
+    """Train a checkpoint on another task, with its own tokenizer.
+
+    Raises:
+        ValueError: the request cannot be met, or changes the architecture; nothing is written then.
+    """
+    for path, _ in request.model_sets:
+        refuse_architecture(path)
+    for path, _ in request.task_sets:
+        if path[0] == "tokenizer":
+            raise ValueError(f"--set task.{'.'.join(path)}: finetune keeps the checkpoint's tokenizer; leave it out")
+    place = str(saved.folder / "config.yaml")
+    plan = make_plan(request, {})
+    about_heads, others = split_heads(request.model_sets)
+    first = parse_settings(saved.config, others, place)
+    check_sizes(saved, first, saved.weights)
+
+    def keep_tokenizer(plan: Plan, rows: Mapping[str, SplitRows]) -> Tokenizer | None:
+        if not stream_of(on_meta(first)).has_text:
+            return None
+        if BACKEND_FILE not in saved.tokenizer:
+            raise ValueError(NO_TOKENIZER)
+        tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
+        columns = rows["train"].data.column_names
+        form = plan.mixture.form(columns, stream_of(on_meta(first)))
+        lacking = [role for role in plan.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
+        if lacking:
+            new = len(tokenizer.add_roles(lacking))
+            logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
+        return tokenizer
+
+    def settle(plan: Plan, tokenizer: Tokenizer | None, labels: int) -> ModelSettings:
+        needed = 0 if tokenizer is None else tokenizer.vocab_size
+        grown = [(("vocab_size",), max(first.vocab_size, needed))]
+        own = parse_settings(saved.config, [*others, *grown], place)
+        return settle_heads(own, about_heads, plan.mixture, labels)
+
+    def fill(model: Model, plan: Plan, tokenizer: Tokenizer | None) -> None:
+        carry_over(model, finite(saved.weights, str(saved.folder)))
+
+    return run_session(request, plan, Start(first, keep_tokenizer, settle, fill), watcher)
+
+
+def refuse_architecture(path: tuple[str, ...]) -> None:
+    """Refuse a `--set` that would make another model of the checkpoint."""
+    if path[-1] != "dropout" and path[0] != "heads" and path != ("embeddings", "frozen"):
+        raise ValueError(
+            f"--set {'.'.join(path)}: finetune keeps the checkpoint's architecture; it may change dropout, heads.…, "
+            "embeddings.frozen, task.…, training.… and generate.…"
+        )
+
+
+def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
+    """Fill a model with a checkpoint's weights; report what is left out and what begins anew.
+
+    A head of another number of classes begins anew.
+
+    Raises:
+        ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
+    """
+    own = model.state_dict()
+    classes = tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
+    other = [n for n in tensors if n.startswith(classes) and n in own and tensors[n].shape != own[n].shape]
+    taken = {name for name in tensors if name in own and not (other and name.startswith(classes))}
+    with torch.no_grad():
+        for name in taken:
+            theirs, mine = tensors[name], own[name]
+            rows = min(len(theirs), len(mine)) if theirs.dim() else 0
+            if theirs.shape != mine.shape and (theirs.shape[1:] != mine.shape[1:] or len(theirs) > len(mine)):
+                raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
+            (mine[:rows] if theirs.dim() else mine).copy_(theirs)
+    storages = {own[name].data_ptr() for name in taken}
+    missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
+    fresh = sorted({part_of(name) for name in missing})
+    dropped = sorted({part_of(name) for name in tensors if name not in own})
+    if dropped:
+        logger.info("left out of the checkpoint, since the task does not train it: %s", ", ".join(dropped))
+    if fresh:
+        logger.info("begins anew, since the checkpoint does not have it: %s", ", ".join(fresh))

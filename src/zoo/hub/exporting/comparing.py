@@ -1,0 +1,171 @@
+"""What a model says beside what transformers says of it: logits, losses, ids of texts, pixels, generated texts."""
+
+import base64
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.data.ids import Roles
+from zoo.data.sources.pictures import decode
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.samples import SampleRow, lay_out
+from zoo.hub.targets.declare.target import NativeClass
+from zoo.models.generation.generate import generate
+from zoo.models.generation.search import GenerateSettings
+from zoo.models.heads import Head
+from zoo.models.model import Model, Output
+
+TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
+IGNORED = -100
+
+
+def scores_documents(model: Model, head: str) -> bool:
+    """Whether a head scores documents instead of tokens."""
+    module = model.heads[head]
+    assert isinstance(module, Head)
+    return module.scores_documents
+
+
+@torch.no_grad()
+def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
+    """Our logits of all rows in one batch."""
+    if pixels is not None and model.decoder is None:
+        alone: Output = model(pixels)
+        return alone.heads
+    tokens, documents = pad([row.tokens for row in rows])
+    given: dict[str, Tensor] = {"documents": documents, **({} if pixels is None else {"source": pixels})}
+    if model.settings.embeddings.segments > 1 and rows[0].segments:
+        given["segments"] = pad([row.segments for row in rows])[0]
+    if rows[0].source:
+        given["source"], given["source_documents"] = pad([row.source for row in rows])
+    output: Output = model(tokens, **given)
+    return output.heads
+
+
+def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor filled up on the right, and their documents."""
+    longest = max(map(len, rows))
+    filled = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
+    return filled, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+
+
+def compare_logits(
+    dtype: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], rows: Sequence[SampleRow]
+) -> float:
+    """The largest difference of logits over the places that hold something.
+
+    Args:
+        theirs: by side of the padding and head, as in `left/language`.
+    """
+    there = pad([row.tokens for row in rows])[1].bool()[..., None]
+    largest = 0.0
+    for name, found in theirs.items():
+        side, head = name.split("/")
+        mine = ours[head]
+        what = f"logits of {head}" if side == "right" else f"logits of {head}, padded on the left,"
+        if mine.shape != found.shape:
+            raise RuntimeError(f"{what}: ours are {tuple(mine.shape)}, theirs {tuple(found.shape)}")
+        if mine.dim() == 3:
+            mine, found = mine.where(there, 0), found.where(there, 0)
+        largest = max(largest, compare(what, dtype, mine, found))
+    return largest
+
+
+def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference of two tensors whose first axis is rows and whose second, of three, places."""
+    difference = (ours - theirs).abs()
+    wrong = (~(difference <= TOLERANCES[dtype] * ours.abs().clamp_min(1))).nonzero()
+    if len(wrong):
+        at = tuple(wrong[0].tolist())
+        where = f"row {at[0]}, place {at[1]}" if len(at) == 3 else f"row {at[0]}"
+        raise RuntimeError(
+            f"{what} differ by up to {difference.max():.3g} in {dtype}, first at {where}: "
+            f"ours {ours[at]:.6g}, transformers {theirs[at]:.6g}"
+        )
+    return float(difference.max())
+
+
+def compare_losses(
+    dtype: str, ours: Mapping[str, Tensor], labels: Sequence[Mapping[str, Any]], chosen: NativeClass, theirs: float
+) -> float:
+    """How far the losses are apart: of each head the mean cross-entropy over all labels, added up."""
+    loss = torch.zeros((), dtype=torch.float64)
+    for head in chosen.heads:
+        given = [label[chosen.labels.get(head, "labels")] for label in labels]
+        logits = ours[head]
+        if logits.dim() == 2:
+            loss += F.cross_entropy(logits, torch.tensor(given))
+            continue
+        targets = pad(given, IGNORED)[0]
+        if chosen.shifts:
+            logits, targets = logits[:, :-1], targets[:, 1:]
+        loss += F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    difference = abs(float(loss) - theirs)
+    if not difference <= TOLERANCES[dtype] * max(1.0, float(loss)):
+        both = f"ours {loss:.6g}, transformers {theirs:.6g}"
+        raise RuntimeError(f"the loss differs by {difference:.3g} in {dtype}: {both}")
+    return difference
+
+
+def compare_pictures(rows: Sequence[SampleRow], size: int | None, theirs: Tensor | None) -> Tensor | None:
+    """The pixels of all rows as we bring them to the model's size; raises where AutoImageProcessor gives others."""
+    if size is None:
+        return None
+    found = [decode(base64.b64decode(row.picture), f"picture {i}", size) for i, row in enumerate(rows)]
+    ours = torch.stack([torch.from_numpy(picture) for picture in found])
+    if theirs is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
+        got = "none" if theirs is None else f"{theirs.dtype} {tuple(theirs.shape)}"
+        raise RuntimeError(f"pixels: ours are {ours.dtype} {tuple(ours.shape)}, AutoImageProcessor gives {got}")
+    wrong = (ours != theirs).flatten(1).any(1).nonzero().flatten().tolist()
+    if wrong:
+        raise RuntimeError(f"AutoImageProcessor gives other pixels than ours for picture {wrong[0]}")
+    return ours
+
+
+def compare_texts(
+    tokenizer: Tokenizer,
+    segments: bool,
+    chosen: NativeClass,
+    texts: Sequence[tuple[str, ...]],
+    theirs: dict[str, Any],
+) -> None:
+    """Raise where AutoTokenizer gives other ids or token types."""
+    extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if segments else [])}
+    if extra:
+        raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
+    for number, text in enumerate(texts):
+        template = chosen.text if len(text) == 1 else chosen.pair
+        encoded = map(tokenizer.encode_with_roles, text) if chosen.reads_roles else tokenizer.encode(text)
+        row = lay_out(tokenizer.roles, template, [ids.tolist() for ids in encoded], sys.maxsize)
+        expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if segments else {})}
+        for name, ids in expected.items():
+            found = theirs[name][number] if name in theirs else None
+            if found != ids:
+                raise RuntimeError(f"{name} of {text}: ours are {ids}, AutoTokenizer gives {found}")
+
+
+def compare_generated(
+    model: Model,
+    roles: Roles,
+    prompts: list[dict[str, Any]],
+    theirs: list[list[int]],
+    settings: GenerateSettings,
+    pixels: Tensor | None,
+) -> None:
+    """Raise where generation goes another way; `model` is in float64, so that rounding decides nothing."""
+    for number, (prompt, found) in enumerate(zip(prompts, theirs, strict=True)):
+        limited = replace(settings, max_new_tokens=prompt["longest"] - prompt["skip"])
+        source, beginning = None, prompt["tokens"]
+        if model.encoder is not None:
+            source = torch.tensor([prompt["tokens"]]) if pixels is None else pixels[prompt["row"], None]
+            beginning = [roles.id("start")]
+        ours = generate(model, [beginning], limited, roles.end, source)[0].tokens
+        text = found[: found.index(roles.end)] if roles.end in found else found
+        if ours != text:
+            how = "greedily" if settings.beams == 1 else f"with {settings.beams} beams"
+            raise RuntimeError(f"text {number} generated {how} differs: ours is {ours}, transformers generates {text}")

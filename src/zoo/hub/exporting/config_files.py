@@ -1,0 +1,69 @@
+"""config.json and generation_config.json of a native class."""
+
+from typing import Any
+
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.targets.declare.facts import Facts, facts_of
+from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.models.generation.search import parse_generate
+
+Json = dict[str, Any]
+
+
+def config_file(given: Exportable, target: Target, chosen: NativeClass) -> Json:
+    """config.json: every key that the target declares, so that no default of theirs speaks for us."""
+    facts = facts_of(given.settings)
+    keys = {key.theirs: key.value(facts) for key in (*target.keys, *chosen.keys)}
+    start = {"architectures": [chosen.name], "model_type": target.model_type, "dtype": "float32"}
+    written = nested({**keys, **target.constants})
+    return {**start, **written, **token_ids(given, target), **label_maps(given, chosen)}
+
+
+def nested(flat: Json) -> Json:
+    """Keys with dots as maps in maps: {'a.b': 1} -> {'a': {'b': 1}}."""
+    tree: Json = {}
+    for path, value in flat.items():
+        *outer, last = path.split(".")
+        place = tree
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return tree
+
+
+def token_ids(given: Exportable, target: Target) -> Json:
+    """The ids of the tokens that the target gives a part to play; null where the tokenizer lacks one."""
+    return {key: getattr(given.roles, role) for key, role in target.roles.items()}
+
+
+def label_maps(given: Exportable, chosen: NativeClass) -> Json:
+    """The names of the classes, by number and back."""
+    if "classification" not in chosen.heads:
+        return {}
+    names = given.class_names
+    return {
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
+        "problem_type": "single_label_classification",
+    }
+
+
+def generation_file(given: Exportable, target: Target) -> Json:
+    """generation_config.json: the task's way to generate, in their words."""
+    settings = parse_generate(dict(given.generate))
+    sampling: Json = {"do_sample": settings.samples}
+    if settings.samples:
+        sampling["temperature"] = 1.0 if settings.temperature is None else settings.temperature
+        sampling["top_k"] = settings.top_k or 0  # theirs is 50 where it is not written
+        sampling["top_p"] = 1.0 if settings.top_p is None else settings.top_p
+    beams: Json = {"num_beams": settings.beams}
+    if settings.beams > 1:
+        beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
+    most = min(settings.max_new_tokens, most_new_tokens(facts_of(given.settings)))
+    return {**token_ids(given, target), **sampling, **beams, "max_new_tokens": most}
+
+
+def most_new_tokens(facts: Facts) -> int:
+    """Positions end at `max_length`: all but the start token's are for an output, half where a prompt is before it."""
+    room: int = facts["decoder.max_length"][0]
+    return max(1, room - 1 if "encoder.kind" in facts else room // 2)

@@ -1,0 +1,123 @@
+"""Texts, pictures and rows that a model and its export must agree on."""
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from zoo.data.ids import Roles
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.template import Template, overhead, roles_of
+from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.targets.declare.target import NativeClass
+
+TEXTS = (
+    "A small boy in a red shirt kicks a ball.",
+    "The quick brown fox jumps over the lazy dog, twice: once in 1923 and again (they say) in 2017!",
+    "Zwei Männer stehen am Herd und bereiten Essen zu. 아이가 공을 찬다.",
+    "return sorted(names, key=len)[:3]  # the three shortest",
+    "Yes.",
+)
+PAIRS = ((TEXTS[0], TEXTS[4]), (TEXTS[4], TEXTS[1]))
+PROMPTS = 3  # the first rows, of text, are what generating starts from
+SPACES = ("", " ", "  ", "\t", "\n", "\u00a0", "\u200b")
+# what tokenizers treat apart: cases, accents in two spellings, scripts, signs, numbers, addresses
+ODD = (
+    *"don't I'LL naïve nai\u0308ve İstanbul straße ﬁne ½ 3.14159 1,000,000 U.S.A. $5 50%".split(),
+    *"-- … ' \" ( ] \\ <b> x_1 https://a.example/b?c=d#e me@example.org".split(),
+    *"日本語 한국어 Ελλάδα Россия العربية हिन्दी ไทย ١٢٣ 🙂 👩\u200d👩\u200d👧".split(),
+)
+LINES = 1000
+LENGTHS = (11, 25, 30, 17, 3)  # of rows of ids, where there is no tokenizer that makes some of texts
+SIDES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
+LONGEST = 64  # tokens of a row: every kind of tensor acts, and large models stay affordable
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """One document as ids: what the model reads, and what its encoder reads where it has both parts.
+
+    Args:
+        picture: a file of one, in base64, where the model reads pictures: instead of the source, or of the tokens.
+    """
+
+    tokens: list[int]
+    segments: list[int]
+    source: list[int]
+    picture: str = ""
+
+
+def sample_rows(given: Exportable, chosen: NativeClass, longest: int) -> list[SampleRow]:
+    """Rows of different length: texts, pairs, and random ids up to `longest` places; pictures where they are read."""
+    stream, limit = given.stream, min(longest, LONGEST)
+    files = pictures() if stream.image_size is not None else []
+    if not stream.has_text:
+        return [SampleRow([0], [], [], file) for file in files]  # a picture is one place of its row
+    texts, roles = [*encode(given), random_ids(given.roles, limit, 0)], given.roles
+    if stream.source:
+        start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
+        if files:
+            return [SampleRow([start, *ids][:limit], [], [], file) for file, ids in zip(files, targets, strict=True)]
+        sources = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
+        return [
+            SampleRow([start, *ids][:limit], [], source.tokens) for source, ids in zip(sources, targets, strict=True)
+        ]
+    rows = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
+    if chosen.pair and limit >= overhead(chosen.pair):
+        numbers = [[TEXTS.index(text) for text in pair] for pair in PAIRS]
+        rows += [lay_out(roles, chosen.pair, [texts[i] for i in pair], limit) for pair in numbers]
+    return rows
+
+
+def encode(given: Exportable) -> list[list[int]]:
+    """The ids of the sample texts; without a tokenizer, random ones."""
+    if given.tokenizer is None:
+        return [random_ids(given.roles, length, length) for length in LENGTHS]
+    return [ids.tolist() for ids in given.tokenizer.encode(TEXTS)]
+
+
+def random_ids(roles: Roles, length: int, seed: int) -> list[int]:
+    """Ids of no role."""
+    found: list[int] = np.random.default_rng(seed).choice(roles.text, length).tolist()
+    return found
+
+
+def pictures() -> list[str]:
+    """PNG files in base64, of different sizes and kinds of pixels: a slope of colours with noise."""
+    generator, found = np.random.default_rng(0), []
+    for mode, width, height in SIDES:
+        slope = np.linspace(0, 200, width)[None, :, None] * np.linspace(0.2, 1, height)[:, None, None]
+        pixels = (slope + generator.integers(0, 55, (height, width, 4))).astype(np.uint8)
+        file = io.BytesIO()
+        Image.fromarray(pixels).convert(mode).save(file, "PNG")
+        found.append(base64.b64encode(file.getvalue()).decode())
+    return found
+
+
+def lines(tokenizer: Tokenizer) -> list[str]:
+    """Texts of 0 to 30 words and tokens: the sample texts, mixtures of words with odd ones, and the vocabulary's own.
+
+    Some spell a special token.
+    """
+    generator = np.random.default_rng(0)
+    words = np.array([*" ".join(TEXTS).split(), *SPACES, *ODD, *tokenizer.role_tokens.values()], dtype=object)
+    found = list(TEXTS)
+    for number in range(LINES - len(TEXTS)):
+        size = int(generator.integers(30))
+        if number % 2:
+            found.append(tokenizer.decode(generator.choice(tokenizer.roles.text, size).tolist()))
+        else:
+            found.append((" " if number % 4 else "").join(generator.choice(words, size)))
+    return found
+
+
+def lay_out(roles: Roles, template: Template, texts: list[list[int]], limit: int) -> SampleRow:
+    """Ids in a template, each text cut to its share of what the limit leaves."""
+    room = max(0, limit - overhead(template)) // len(texts)
+    pieces = iter(texts)
+    tokens_of = {role: [] if (token := getattr(roles, role)) is None else [token] for role in roles_of(template)}
+    parts = [next(pieces)[:room] if role is None else tokens_of[role] for role in template]
+    segments = [int(place > 2) for place, part in enumerate(parts) for _ in part]
+    return SampleRow([token for part in parts for token in part], segments, [])

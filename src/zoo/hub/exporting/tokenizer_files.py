@@ -1,0 +1,79 @@
+"""tokenizer.json and tokenizer_config.json that AutoTokenizer loads to the same ids, template included."""
+
+import json
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.template import Template, roles_of
+from zoo.hub.targets.declare.target import NativeClass
+
+# their names of special tokens; [CLS] is our start, both [SEP] are our separator
+THEIR_ROLES = {
+    "pad_token": "pad",
+    "unk_token": "unk",
+    "bos_token": "start",
+    "cls_token": "start",
+    "eos_token": "end",
+    "sep_token": "separator",
+    "mask_token": "mask",
+}
+
+
+def tokenizer_files(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, bytes]:
+    """The contents of the tokenizer's files, by name.
+
+    Args:
+        segments: whether pairs are told apart by token types.
+        longest: the most tokens of a text.
+    """
+    return {
+        "tokenizer.json": with_template(tokenizer, segments, chosen).to_str(pretty=True).encode(),
+        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, segments, chosen, longest)),
+    }
+
+
+def with_template(tokenizer: Tokenizer, segments: bool, chosen: NativeClass) -> Backend:
+    """The tokenizer, writing special tokens where the objective's examples have them."""
+    backend = Backend.from_str(tokenizer.backend.to_str())
+    pair = chosen.pair or (*chosen.text, None)
+    roles = [role for role in roles_of((*chosen.text, *pair)) if role in tokenizer.role_tokens]
+    backend.post_processor = TemplateProcessing(
+        single=spell(tokenizer, chosen.text, segments),
+        pair=spell(tokenizer, pair, segments),
+        special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
+    )
+    return backend
+
+
+def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
+    """A template as `tokenizers` writes it, without roles that an imported tokenizer lacks.
+
+    Segment 0 ends with the special token after the first text.
+    """
+    pieces = iter(("$A", "$B"))
+    names = [next(pieces) if role is None else tokenizer.role_tokens.get(role) for role in template]
+    return [f"{name}:{int(segments and place > 2)}" for place, name in enumerate(names) if name is not None]
+
+
+def tokenizer_config(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, Any]:
+    """How AutoTokenizer wraps tokenizer.json."""
+    inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
+    tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
+    return {
+        # the name that every version knows, and the only one whose class takes tokenizer.json as it is
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": longest,
+        "model_input_names": inputs,
+        "padding_side": "right",
+        "clean_up_tokenization_spaces": False,
+        "split_special_tokens": not chosen.reads_roles,  # what a text spells is text, as it was in training
+        **tokens,
+    }
+
+
+def to_json(tree: Any) -> bytes:
+    """JSON as people read it."""
+    return (json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,127 @@
+"""How a stranger's model generates: generation_config.json, or config.json in older folders, in a task's words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
+from zoo.hub.sources.foreign import Foreign, Json
+from zoo.hub.targets.declare.target import Target
+from zoo.models.generation.search import parse_generate
+
+GENERATION = "generation_config.json"
+MOST_BEAMS = 256  # each of them is a row in memory
+LIKELIEST = 50  # theirs, where they sample and top_k is not there or null
+SAMPLING = ("temperature", "top_k", "top_p")
+# what acts on their texts and has a setting here -> that setting
+OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
+OURS |= {key: key for key in ("length_penalty", *SAMPLING)}
+# what acts on their texts and has no setting here -> the values with which it does nothing
+UNKNOWN_HERE: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p"), (None, 1)),
+    **dict.fromkeys(
+        ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens"), (None, 0)
+    ),
+    **dict.fromkeys(("min_p", "top_h", "epsilon_cutoff", "eta_cutoff", "diversity_penalty"), (None, 0)),
+    **dict.fromkeys(("num_beam_groups", "guidance_scale", "num_return_sequences"), (None, 1)),
+    **dict.fromkeys(("early_stopping", "renormalize_logits", "remove_invalid_values"), (None, False)),
+    **dict.fromkeys(("token_healing", "watermarking_config", "dola_layers", "max_time"), (None, False)),
+    **dict.fromkeys(("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"), (None,)),
+    **dict.fromkeys(("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "stop_strings"), (None, [])),
+    **dict.fromkeys(("sequence_bias", "force_words_ids", "constraints", "penalty_alpha"), (None, [], {}, 0)),
+}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is carried over.
+
+    Args:
+        settings: as a task's `generate:`. special: ids by role.
+        left_out: keys that act on their texts, and that zoo has no setting for, or none with such a value.
+    """
+
+    settings: Json = field(default_factory=dict)
+    special: dict[str, int] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+
+def read_generation(foreign: Foreign, config: Json, target: Target, writes: bool, vocab_size: int) -> Generation:
+    """How a folder's model generates, and its special tokens.
+
+    Args:
+        writes: whether its class generates at all.
+
+    Raises:
+        ValueError: the file is no JSON.
+    """
+    written = foreign.read_json(GENERATION)
+    both = {**config, **written}
+    special = ids_by_role(both, target, vocab_size)
+    if not writes:
+        return Generation(special=special)
+    said = written or config
+    wanted = settings_of(said, "encoder" in target.sides)
+    settings = possible(wanted)
+    left_out = [key for key, idle in UNKNOWN_HERE.items() if said.get(key) not in idle]
+    refused = {key for key, ours in OURS.items() if ours in wanted.keys() - settings.keys()}
+    left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
+    ends = both.get("eos_token_id")
+    left_out += ["eos_token_id (but the first)"] * (isinstance(ends, list) and len(ends) > 1)
+    left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
+    counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
+    return Generation(settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt))
+
+
+def settings_of(said: Json, both: bool) -> Json:
+    """Their words in ours, whether or not the values can be.
+
+    Args:
+        both: whether an output has a start token of its own, which `max_length` counts.
+    """
+    found: Json = {}
+    longest = said.get("max_length")
+    if said.get("max_new_tokens") is not None:
+        found["max_new_tokens"] = said["max_new_tokens"]
+    elif both and longest is not None:
+        found["max_new_tokens"] = longest - 1 if type(longest) is int else longest
+    if said.get("num_beams") not in (None, 1):
+        found["beams"] = said["num_beams"]
+        if said.get("length_penalty") is not None:
+            found["length_penalty"] = said["length_penalty"]
+    elif said.get("do_sample") is True:
+        top_k = LIKELIEST if said.get("top_k") is None else said["top_k"]
+        top_p = said.get("top_p")
+        found["temperature"] = 1.0 if said.get("temperature") is None else said["temperature"]
+        found |= {"top_k": top_k} if top_k != 0 else {}
+        found |= {"top_p": top_p} if top_p not in (None, 1) else {}
+    return found
+
+
+def possible(wanted: Json) -> Json:
+    """The settings whose values can be; without a temperature to sample with nothing is left of sampling."""
+    found = {key: value for key, value in wanted.items() if can_be(key, value)}
+    gone = [*SAMPLING] * (not found.get("temperature")) + ["length_penalty"] * ("beams" not in found)
+    return {key: value for key, value in found.items() if key not in gone}
+
+
+def can_be(key: str, value: Any) -> bool:
+    """Whether a setting has a value that zoo generates with."""
+    try:
+        return parse_generate({key: value}).beams <= MOST_BEAMS
+    except ValueError:
+        return False
+
+
+def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
+    """The special tokens that the files name by id; what a decoder begins with is its start."""
+    found: dict[str, int] = {}
+    for name, role in {**THEIR_ROLES, "decoder_start_token": "start"}.items():
+        value = said.get(f"{name}_id")
+        value = value[0] if isinstance(value, list) and value else value
+        if type(value) is int and 0 <= value < vocab_size:
+            found[role] = value
+    found.setdefault("pad", found.get("end", 0))
+    if "decoder" in target.sides:
+        found.setdefault("start", found["pad"] if "encoder" in target.sides else found.get("end", found["pad"]))
+    return found

@@ -1,0 +1,168 @@
+"""The tokenizer of a stranger's folder: its tokens and template as they are, and which token plays which role."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import AddedToken, Regex, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
+
+from zoo.data.ids import ROLES
+from zoo.data.tokenizers.charsmap import check_charsmaps
+from zoo.data.tokenizers.patterns import check_patterns
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
+from zoo.examples.template import Template
+from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
+from zoo.hub.sources.foreign import Foreign, Json, strict_json
+from zoo.hub.targets.declare.target import NativeClass, Target
+
+UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
+Tokens = dict[str, str]
+
+
+def read_tokenizer(foreign: Foreign, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
+    """The folder's tokenizer, or why it has none that can be read.
+
+    Raises:
+        ValueError: a file of it is damaged.
+    """
+    options = foreign.read_json(OPTIONS)
+    backend = find_backend(foreign, options, target)
+    if isinstance(backend, str):
+        return backend
+    tokens = role_tokens(backend, name_tokens(foreign, options, config, backend, target), target, chosen)
+    if "pad" not in tokens:
+        return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
+    place = str(foreign.folder)
+    if backend.post_processor is None:  # that nothing is added is a template, too
+        backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+    tokenizer = rebuilt(backend, tokens, place)
+    found = [token for role, token in tokens.items() if role != "unk" and is_found(token, tokenizer)]
+    if found:
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
+    return rebuilt(backend, tokens, place) if found else tokenizer
+
+
+def rebuilt(backend: Backend, tokens: Tokens, place: str) -> Tokenizer:
+    """The tokenizer of a backend and its roles."""
+    return Tokenizer.from_files(
+        {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}, place
+    )
+
+
+def is_found(token: str, tokenizer: Tokenizer) -> bool:
+    """Whether a text that spells a role's token is read as that role: a unigram model has it among its pieces."""
+    texts = [text.format(token) for text in ("{}", "a {} b", "a{}b")]
+    return len(token) > 1 and any(tokenizer.vocabulary[token] in ids for ids in tokenizer.encode(texts))
+
+
+def cut(token: str) -> pre_tokenizers.PreTokenizer:
+    """Cuts texts behind the first letter of what spells a token, so that no piece is all of it."""
+    return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
+
+
+def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | str:
+    """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
+    if foreign.has(BACKEND_FILE):
+        content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
+        spec = strict_json(content, place)
+        check_patterns(spec, place)
+        check_charsmaps(spec, place)
+        try:
+            backend = Backend.from_str(content.decode())
+        except Exception as error:  # the library raises plain Exception for any malformed file
+            raise ValueError(f"{place}: not a tokenizer: {error}") from None
+        backend.no_padding()  # which may be to any length
+        backend.no_truncation()
+        return backend
+    recipe = target.recipe
+    wanted = f"no {BACKEND_FILE}" + (f" and no {' and '.join(recipe.files)}" if recipe else "")
+    if recipe is None or not all(foreign.has(name) for name in recipe.files):
+        unread = ", ".join(name for name in UNREAD if foreign.has(name))
+        return f"{wanted}; zoo does not read {unread}" if unread else wanted
+    named = options.get("tokenizer_class")
+    if named is not None and named not in recipe.class_names:
+        return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
+    try:
+        backend = recipe.build(foreign.read_all(recipe.files), options)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{foreign.folder}: a vocabulary file is not UTF-8: {error.reason}") from None
+    except Exception as error:
+        raise ValueError(f"{foreign.folder}: {error}") from None
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(options)])
+    return backend
+
+
+def added_tokens(options: Json) -> list[str]:
+    """The special tokens that tokenizer_config.json lists, in the order of their ids."""
+    listed = options.get("added_tokens_decoder")
+    if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
+        return []
+    ordered = [listed[i] for i in sorted(listed, key=int)]
+    return [spelled for token in ordered if (spelled := spelling(token)) is not None and token.get("special")]
+
+
+def spelling(token: Any) -> str | None:
+    """How a token is written, whichever way a file says it."""
+    token = token.get("content") if isinstance(token, Mapping) else token
+    return token if isinstance(token, str) and token else None
+
+
+def name_tokens(foreign: Foreign, options: Json, config: Json, backend: Backend, target: Target) -> Tokens:
+    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids."""
+    ids = {f"{name.removesuffix('_id')}": config.get(name) for name in config if name.endswith("_token_id")}
+    by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
+    default = target.recipe.tokens if target.recipe is not None else {}
+    found: Tokens = {}
+    for source in (options, foreign.read_json(SPECIAL), default, by_id):
+        for name, token in source.items():
+            spelled = spelling(token)
+            if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
+                found[name] = spelled
+    start = by_id.get("decoder_start_token")  # a decoder begins with what its config says
+    return found | ({"bos_token": start} if start is not None else {})
+
+
+def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass) -> Tokens:
+    """Which token plays which role; one token may play several."""
+    found: Tokens = {}
+    first = ("cls_token", "bos_token") if target.sides == ("encoder",) else ("bos_token", "cls_token")
+    for name in dict.fromkeys((*first, *THEIR_ROLES)):
+        if name in named:
+            found.setdefault(THEIR_ROLES[name], named[name])
+    if target.sides == ("decoder",) and not chosen.generates:  # what stands around a text is the tokenizer's to say
+        around = ("start", "separator", "extract")
+        found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
+    found = found | written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
+    if "start" not in found and "end" in found and chosen.generates:  # GPT-2's way: what ends one text begins the next
+        found["start"] = found["end"]
+    stand_ins = [found[role] for role in ("end", "unk", "separator", "start") if role in found]
+    if "pad" not in found and stand_ins:
+        found["pad"] = stand_ins[0]
+    return {role: found[role] for role in ROLES if role in found}
+
+
+def written_around(backend: Backend) -> Tokens:
+    """What the tokenizer itself puts before a text, and after it."""
+    encoding = backend.encode("a")
+    special = [token for token, added in zip(encoding.tokens, encoding.special_tokens_mask, strict=True) if added]
+    ahead = bool(encoding.special_tokens_mask) and bool(encoding.special_tokens_mask[0])
+    behind = len(special) > ahead
+    return ({"start": special[0]} if ahead else {}) | ({"extract": special[-1]} if behind else {})
+
+
+def written_roles(backend: Backend, template: Template) -> Tokens:
+    """The roles that the tokenizer's own template shows, where it has as many places as ours."""
+    post = json.loads(backend.to_str())["post_processor"] or {}
+    steps: Sequence[Any] = post.get("processors", [post])
+    kind = "single" if template.count(None) == 1 else "pair"
+    for step in steps:
+        pieces = step.get(kind) or []
+        if step.get("type") == "TemplateProcessing" and len(pieces) == len(template):
+            spelled = [piece.get("SpecialToken", {}).get("id") for piece in pieces]
+            if [token is None for token in spelled] == [role is None for role in template]:
+                return {role: token for role, token in zip(template, spelled, strict=True) if role is not None}
+    return {}

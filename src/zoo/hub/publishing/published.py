@@ -1,0 +1,62 @@
+"""The files that a push shows: a run's export, or a Hugging Face folder as it lies."""
+
+import logging
+from pathlib import Path
+
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.trained import exportable
+from zoo.hub.importing.importing import CODE
+from zoo.hub.sources.checkpoint import load_checkpoint, resolve
+from zoo.runs.files import read_json
+from zoo.runs.saved import is_run
+
+CARD, CURVES, CONFIG = "README.md", "curves.png", "config.json"
+SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
+KNOWN = (CARD, CURVES, *SETTINGS, "tokenizer.json")
+VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
+WEIGHTS = (".safetensors", ".safetensors.index.json")
+SMALL = 1 << 26  # bytes: more than this only weights may have
+SHOWN = 5
+logger = logging.getLogger(__name__)
+
+
+def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[Path]:
+    """Export a run into the folder `aside`, or check a Hugging Face folder; the files to show.
+
+    Raises:
+        ValueError: there is no such checkpoint, or it cannot be exported, or a file of the folder must not be shown.
+        RuntimeError: transformers does not give what our model gives.
+    """
+    place = Path(checkpoint).expanduser()
+    if (place / CONFIG).is_file() and not is_run(place):
+        return files_of_folder(place)
+    export_model(exportable(resolve(checkpoint), address), aside)
+    return sorted(aside.iterdir())
+
+
+def files_of_folder(folder: Path) -> list[Path]:
+    """A model's own files in a Hugging Face folder, after it was found to be one that zoo understands."""
+    found = sorted(folder.iterdir())
+    ours = [path for path in found if path.name in (*KNOWN, *VOCABULARIES) or path.name.endswith(WEIGHTS)]
+    for path in ours:
+        refuse_file(path)
+    for path in (path for path in ours if path.name in SETTINGS):
+        asked = [key for key in CODE if key in read_json(path)]
+        if asked:
+            raise ValueError(f"{path}: {asked[0]} asks readers to run code of others; a push shows none")
+    load_checkpoint(folder)  # refuses what is damaged, and what nobody could load
+    rest = [path.name for path in found if path not in ours]
+    if rest:
+        more = f" and {len(rest) - SHOWN} more" if len(rest) > SHOWN else ""
+        logger.warning(
+            "%s: not pushed, since they are no files of a model: %s%s", folder, ", ".join(rest[:SHOWN]), more
+        )
+    return ours
+
+
+def refuse_file(path: Path) -> None:
+    """Refuse a link, which may show what lies elsewhere, and what is no file of its kind."""
+    if path.is_symlink() or not path.is_file():
+        raise ValueError(f"{path}: is a link or no file; a push shows files of the folder only")
+    if path.stat().st_size > SMALL and not path.name.endswith(WEIGHTS[0]):
+        raise ValueError(f"{path}: has {path.stat().st_size:,} bytes; only weights are that large")

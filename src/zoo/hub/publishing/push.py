@@ -1,0 +1,131 @@
+"""Publish a checkpoint on the Hugging Face hub: exported, checked, and there all at once."""
+
+import logging
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import HfApi, get_token, is_offline_mode
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._validators import validate_repo_id
+
+from zoo.hub.publishing.published import published_files
+from zoo.hub.publishing.repository import IGNORES, Repository, Shown
+from zoo.hub.sources.trouble import HubFailure, Patience
+
+SHOWN = 5
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PushReport:
+    """What a push did.
+
+    Args:
+        written, removed: files that the commit put there and took away; none of both: nothing had changed.
+        others: files that are there and are not zoo's.
+    """
+
+    url: str
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    others: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The report as a terminal shows it."""
+        changed = [f"written: {', '.join(self.written)}"] * bool(self.written)
+        changed += [f"removed: {', '.join(self.removed)}"] * bool(self.removed)
+        others = [f"left as they are: {', '.join(self.others)}"] * bool(self.others)
+        return [self.url, *(changed or ["nothing has changed: it shows this model already"]), *others]
+
+
+def push(checkpoint: str | Path, name: str, private: bool = False, patience: Patience | None = None) -> PushReport:
+    """Export a checkpoint, or take a Hugging Face folder as it lies, and show it as `org/name` in one commit.
+
+    Args:
+        private: whether a new repository is private.
+        patience: with failures that may pass.
+
+    Raises:
+        ValueError: the name, the checkpoint, or files of others that it would have to overwrite; nothing is changed.
+        RuntimeError: the hub cannot be reached or refuses; the same call again completes what was begun.
+    """
+    check_name(name)
+    check_access(name)
+    patience = patience or Patience()
+    with tempfile.TemporaryDirectory(prefix="zoo-push-") as place, patience.applied():
+        files = published_files(checkpoint, Path(place) / "export", name)
+        repository = Repository(name, HfApi(), patience.timeout)
+        try:
+            return patience.persist(lambda: bring(repository, files, private))
+        except HubFailure as trouble:
+            again = f"zoo push {checkpoint} {name}{' --private' * private}"
+            raise RuntimeError(f"{trouble}. It shows nothing half-written; to complete it: {again}") from trouble
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a repository, before anything is asked of the network."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ValueError(f"push: {name!r} is not a name on the hub: {error}") from None
+    if "/" not in name:
+        raise ValueError(f"push: {name!r} does not say whose it is; name it ORG/NAME, such as my-name/{name}")
+
+
+def check_access(name: str) -> None:
+    """Refuse what is bound to fail before the time of an export is spent on it."""
+    if is_offline_mode():
+        raise RuntimeError(f"{name}: HF_HUB_OFFLINE is set, so the hub is out of reach; unset it to push")
+    if get_token() is None:
+        raise RuntimeError(f"{name}: nobody is logged in to the hub; run `hf auth login`, or set HF_TOKEN")
+
+
+def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
+    """One attempt: look, upload what is missing, commit, look again. Doing it again after a failure is safe."""
+    before = look_or_create(repository, private)
+    changed = [path for path in files if not before.has(path.name, path)]
+    rest = [name for name in before.files.keys() - {path.name for path in files} if not name.startswith(".git")]
+    others = repository.of_others(sorted(rest), before.head)
+    gone = sorted(set(rest) - set(others))
+    if changed or gone:
+        refuse_files_of_others(repository, before, changed)
+        repository.commit(before.head, repository.upload(changed), gone)
+        check_shown(repository, files, gone)
+    return PushReport(repository.url, tuple(path.name for path in changed), tuple(gone), tuple(others))
+
+
+def look_or_create(repository: Repository, private: bool) -> Shown:
+    """What the repository shows, which is new where there was none."""
+    before = repository.look()
+    if before is None:
+        repository.create(private)
+        before = repository.look()
+    if before is None:
+        raise HubFailure(f"{repository.name} exists, but this token cannot see it", passing=False, wait=0)
+    if private and not before.private:
+        raise ValueError(f"{repository.name}: is public already; --private makes new ones private, and changes none")
+    return before
+
+
+def refuse_files_of_others(repository: Repository, before: Shown, changed: list[Path]) -> None:
+    """Refuse to write over what zoo did not write, and to commit where files may be left out."""
+    if IGNORES in before.files:
+        raise ValueError(f"{repository.name}: has a {IGNORES}, which may keep files of a model out; delete it there")
+    there = [path.name for path in changed if path.name in before.files]
+    others = repository.of_others(there, before.head)
+    if others:
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        raise ValueError(
+            f"{repository.name}: {', '.join(others[:SHOWN])}{more} there was written by somebody else and is not "
+            "overwritten; push to another name, delete it there, or push a folder that holds the same file"
+        )
+
+
+def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> None:
+    """Raise where the repository does not show what was committed."""
+    after = repository.look()
+    missing = [path.name for path in files if after is None or not after.has(path.name, path)]
+    missing += [name for name in gone if after is not None and name in after.files]
+    if missing:
+        raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True, wait=0)

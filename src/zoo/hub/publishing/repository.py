@@ -1,0 +1,111 @@
+"""A model repository of the Hugging Face hub: what it shows, and one commit that changes it."""
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
+from huggingface_hub.errors import HfHubHTTPError
+
+from zoo.hub.sources.trouble import explaining, log, status_of
+from zoo.runs.files import digest
+
+TITLE = "zoo push"  # the title of our commits: how the files that zoo wrote are told from those of others
+IGNORES = ".gitignore"
+Operation = CommitOperationAdd | CommitOperationCopy | CommitOperationDelete
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a repository shows at one moment.
+
+    Args:
+        head: its last commit; None: there is none.
+        files: path -> the SHA-256 of a large file, the git hash of a small one.
+    """
+
+    head: str | None
+    files: dict[str, str]
+    private: bool
+
+    def has(self, name: str, path: Path) -> bool:
+        """Whether it shows this file with this content."""
+        return name in self.files and self.files[name] in (digest(path), git_hash(path))
+
+
+class Repository:
+    """One repository; every method raises `Trouble` where the hub does not do what it is asked.
+
+    Args:
+        name: `org/name`.
+        timeout: seconds until a silent connection counts as broken.
+    """
+
+    def __init__(self, name: str, api: HfApi, timeout: float) -> None:
+        self.name, self.api, self.timeout = name, api, timeout
+
+    @property
+    def url(self) -> str:
+        return f"{self.api.endpoint}/{self.name}"
+
+    def look(self) -> Shown | None:
+        """What it shows now; None where there is no such repository."""
+        with explaining(f"looking at {self.name}"):
+            try:
+                info = self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
+            except HfHubHTTPError as error:
+                if status_of(error) == 404:
+                    return None
+                raise
+        files = {found.rfilename: found.lfs.sha256 if found.lfs else found.blob_id for found in info.siblings or ()}
+        return Shown(info.sha, {name: known or "" for name, known in files.items()}, bool(info.private))
+
+    def create(self, private: bool) -> None:
+        """Make it, unless it has come into being meanwhile."""
+        with explaining(f"creating {self.name}"):
+            try:
+                self.api.create_repo(self.name, private=private or None)
+            except HfHubHTTPError as error:
+                if status_of(error) != 409:
+                    raise
+
+    def of_others(self, names: Sequence[str], head: str | None) -> list[str]:
+        """Which of its files were last written by something else than `zoo push`."""
+        if not names:
+            return []
+        with explaining(f"asking who wrote the files of {self.name}"):
+            found = self.api.get_paths_info(self.name, list(names), expand=True, revision=head)
+        titles = {file.path: file.last_commit.title if file.last_commit else "" for file in found}
+        return [name for name in names if not titles.get(name, "").startswith(TITLE)]
+
+    def upload(self, paths: Sequence[Path]) -> list[CommitOperationAdd]:
+        """Bring large files there; nothing shows them until they are committed."""
+        additions = [CommitOperationAdd(path.name, path) for path in paths]
+        with explaining(f"uploading to {self.name}", persisted=True):  # the client itself tries these requests again
+            self.api.preupload_lfs_files(self.name, additions, free_memory=False)
+        return additions
+
+    def commit(self, head: str | None, additions: Sequence[CommitOperationAdd], gone: Sequence[str]) -> None:
+        """Put files in and take others out, all in one commit on top of `head`."""
+        operations: list[Operation] = [*additions, *(CommitOperationDelete(name) for name in gone)]
+        with explaining(f"committing to {self.name}"), warnings_logged():
+            self.api.create_commit(self.name, operations, commit_message=TITLE, parent_commit=head)
+
+
+@contextmanager
+def warnings_logged() -> Iterator[None]:
+    """What the hub finds odd about a card becomes a line of the log."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    for warning in said:
+        log(str(warning.message))
+
+
+def git_hash(path: Path) -> str:
+    """The name that git gives a file's content."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,61 @@
+"""What a CHECKPOINT means: a run folder, a checkpoint folder inside one, or a model of transformers."""
+
+import logging
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from zoo.hub.importing.config import CONFIG
+from zoo.hub.importing.importing import ImportReport, import_folder
+from zoo.hub.sources.download import HUB, download
+from zoo.inference.loaded import Loaded, load_run
+from zoo.runs.saved import SavedRun, is_run, open_run
+
+logger = logging.getLogger(__name__)
+
+
+def resolve(path: str | Path) -> SavedRun:
+    """The run, and the one of its checkpoints, that a CHECKPOINT means.
+
+    A Hugging Face folder is imported into a temporary run, which goes with the object that is returned.
+
+    Raises:
+        ValueError: there is none, a file of it is damaged, or it is a model that zoo cannot express.
+    """
+    place = Path(path).expanduser()
+    if not str(path).startswith(HUB) and (is_run(place) or not (place / CONFIG).is_file()):
+        return open_run(place)
+    room = Path(tempfile.mkdtemp(prefix="zoo-import-"))
+    try:
+        report = import_checkpoint(path, room / "run")
+        saved = open_run(report.run)
+    except BaseException:
+        shutil.rmtree(room, ignore_errors=True)
+        raise
+    weakref.finalize(saved, shutil.rmtree, room, ignore_errors=True)
+    for remark in report.remarks():
+        logger.warning("%s: %s", path, remark)
+    return saved
+
+
+def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
+    """Write a Hugging Face folder, or `hub:ORG/NAME`, as a new run.
+
+    Raises:
+        ValueError: there is none, it is damaged, or it holds a model that zoo cannot express; nothing is written.
+        RuntimeError: the run cannot be written.
+    """
+    folder = download(str(source)) if str(source).startswith(HUB) else Path(source).expanduser()
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    return import_folder(folder, Path(run).expanduser())
+
+
+def load_checkpoint(path: str | Path) -> Loaded:
+    """The model, tokenizer and task that a CHECKPOINT means.
+
+    Raises:
+        ValueError: as `resolve`, or what lies there does not fit together.
+    """
+    return load_run(resolve(path))

@@ -1,0 +1,147 @@
+"""Native target `bert`: encoders that are transformers' BertFor… classes.
+
+Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
+"""
+
+from zoo.examples.template import ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.recipes import BERT
+from zoo.hub.targets.declare.renaming import affine, same
+from zoo.hub.targets.declare.requirements import (
+    SAME_ACTIVATIONS,
+    as_in,
+    plain_blocks,
+    plain_embeddings,
+    plain_layernorm,
+)
+from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
+OURS = "encoder.stack.blocks.{i}"
+THEIRS = "bert.encoder.layer.{i}"
+
+POOLER = affine("pooler.dense", "bert.pooler.dense")
+NEXT_SENTENCE = affine("heads.next_sentence.output", "cls.seq_relationship")
+MASKED_LM = (
+    *affine("heads.masked_lm.dense", "cls.predictions.transform.dense"),
+    *affine("heads.masked_lm.norm", "cls.predictions.transform.LayerNorm"),
+    same("heads.masked_lm.bias", "cls.predictions.bias"),
+)
+# their head takes its activation and eps from the stack's
+MASKED_LM_REQUIREMENTS = (
+    Requirement("heads.masked_lm.bias", (True,)),
+    *plain_layernorm("heads.masked_lm.norm"),
+    as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
+    as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
+)
+
+POOLER_REQUIREMENTS = (
+    Requirement("pooler.activation", ("tanh",)),
+    Requirement("pooler.norm", (None,)),
+    Requirement("pooler.bias", (True,)),
+    Requirement("pooler.mean", (False,)),
+)
+COPIES = (
+    Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),
+)
+
+target = Target(
+    name="bert",
+    model_type="bert",
+    family="transformers' BERT",
+    sides=("encoder",),
+    requirements=(
+        *plain_blocks("encoder", "post_norm", "learned", ends_with_norm=False),
+        *plain_embeddings(segments=True),
+        *plain_layernorm("embeddings.norm"),
+        as_in("embeddings.norm.eps", "encoder.norm.eps"),
+    ),
+    keys=(
+        key("vocab_size", "encoder.vocab_size", default=30522),
+        key("hidden_size", "encoder.d_model", default=768),
+        key("num_hidden_layers", "encoder.n_layers", default=12),
+        key("num_attention_heads", "encoder.n_heads", default=12),
+        key("intermediate_size", "encoder.d_ff", default=3072),
+        key("hidden_act", "encoder.feed_forward.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="gelu"),
+        key("max_position_embeddings", "encoder.max_length", default=512),
+        key("type_vocab_size", "embeddings.segments", default=2),
+        key("layer_norm_eps", "encoder.norm.eps", default=1e-12),
+        key("hidden_dropout_prob", "encoder.dropout", merge=first, default=0.1),
+        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first, default=0.1),
+    ),
+    constants={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
+    roles={"pad_token_id": "pad"},
+    renames=(
+        same("encoder.stack.embeddings.tokens.weight", "bert.embeddings.word_embeddings.weight"),
+        same("encoder.stack.embeddings.segments.weight", "bert.embeddings.token_type_embeddings.weight"),
+        same("encoder.stack.positions.0.table.weight", "bert.embeddings.position_embeddings.weight"),
+        *affine("encoder.stack.embeddings.norm", "bert.embeddings.LayerNorm"),
+        *affine(f"{OURS}.mixer.attention.query", f"{THEIRS}.attention.self.query"),
+        *affine(f"{OURS}.mixer.attention.key", f"{THEIRS}.attention.self.key"),
+        *affine(f"{OURS}.mixer.attention.value", f"{THEIRS}.attention.self.value"),
+        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attention.output.dense"),
+        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.attention.output.LayerNorm"),
+        *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.intermediate.dense"),
+        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.output.dense"),
+        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.output.LayerNorm"),
+    ),
+    classes=(
+        NativeClass(
+            name="BertForPreTraining",
+            auto="AutoModelForPreTraining",
+            heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+            labels={"next_sentence": "next_sentence_label"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=(*MASKED_LM_REQUIREMENTS, *POOLER_REQUIREMENTS),
+            renames=(*MASKED_LM, *POOLER, *NEXT_SENTENCE),
+            copies=COPIES,
+            reads_roles=True,
+            pipeline="fill-mask",
+        ),
+        NativeClass(
+            name="BertForMaskedLM",
+            auto="AutoModelForMaskedLM",
+            heads={"masked_lm": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=MASKED_LM_REQUIREMENTS,
+            renames=MASKED_LM,
+            copies=COPIES,
+            reads_roles=True,
+            pipeline="fill-mask",
+        ),
+        NativeClass(
+            name="BertForNextSentencePrediction",
+            auto="AutoModelForNextSentencePrediction",
+            heads={"next_sentence": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=POOLER_REQUIREMENTS,
+            renames=(*POOLER, *NEXT_SENTENCE),
+        ),
+        NativeClass(
+            name="BertForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=POOLER_REQUIREMENTS,
+            keys=(
+                key(
+                    "classifier_dropout",
+                    "heads.classification.dropout",
+                    default=None,
+                    null=lambda config: config("hidden_dropout_prob"),
+                ),
+            ),
+            renames=(*POOLER, *affine("heads.classification.output", "classifier")),
+            pipeline="text-classification",
+        ),
+    ),
+    longest="encoder.max_length",
+    prefix="bert.",
+    strays=("embeddings.position_ids", "embeddings.token_type_ids"),
+    demands={"position_embedding_type": ("absolute",)},
+    recipe=BERT,
+)

@@ -1,0 +1,67 @@
+"""The native targets, in the order in which they are tried, and zoo's own; needs no transformers."""
+
+from zoo.hub.targets import bert, gpt2, llama, marian, mistral, modernbert, openai_gpt, pegasus, qwen3, t5
+from zoo.hub.targets.declare.target import Target
+from zoo.hub.targets.shell import MODEL_TYPE as SHELL
+from zoo.hub.targets.shell import MODULE, target_of
+from zoo.models.settings import ModelSettings
+from zoo.registry import refuse_unknown
+
+IN_ORDER = (bert, gpt2, openai_gpt, marian, llama, modernbert, mistral, qwen3, pegasus, t5)
+targets: dict[str, Target] = {module.target.name: module.target for module in IN_ORDER}
+
+
+def obstacles(settings: ModelSettings) -> dict[str, str]:
+    """For every target that a model does not fit, the first choice in the way."""
+    found = {name: target.obstacle(settings) for name, target in targets.items()}
+    return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
+
+
+def fits(settings: ModelSettings) -> list[str]:
+    """The targets that a model can be exported to, the default one first."""
+    in_the_way = obstacles(settings)
+    return [name for name in targets if name not in in_the_way]
+
+
+def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
+    """The target asked for, or the first native one that fits.
+
+    Raises:
+        ValueError: an unknown target, or a choice of the model is in the way; the message says which.
+    """
+    if name == SHELL:
+        return own_target(settings)
+    in_the_way = obstacles(settings)
+    if name is not None:
+        refuse_unknown(name, (*targets, SHELL), "target", "export")
+        if name in in_the_way:
+            fitting = ", ".join(fits(settings)) or "none"
+            raise ValueError(f"export: this model is not '{name}': {in_the_way[name]}; targets that fit: {fitting}")
+        return targets[name]
+    if len(in_the_way) == len(targets):
+        near = [target for target in targets if targets[target].sides == tuple(settings.parts)]
+        reasons = [f"{target}: {in_the_way[target]}" for target in near]
+        reasons += [f"{', '.join(target for target in targets if target not in near)}: made of other parts"]
+        raise ValueError(f"export: no class of transformers is this model. {'; '.join(reasons)}. {way_out(settings)}")
+    return targets[fits(settings)[0]]
+
+
+def own_target(settings: ModelSettings) -> Target:
+    """Zoo's own target for one model.
+
+    Raises:
+        ValueError: it has no class for the model.
+    """
+    try:
+        return target_of(settings)
+    except ValueError as error:
+        raise ValueError(f"export: this model is not '{SHELL}': {error}") from None
+
+
+def way_out(settings: ModelSettings) -> str:
+    """How a model that fits no native target is exported, or why it is not."""
+    try:
+        target_of(settings)
+    except ValueError as error:
+        return f"{SHELL}: {error}"
+    return f"`zoo export … --to {SHELL}` writes it for programs that import {MODULE}"

@@ -1,0 +1,188 @@
+"""Tokenizers of published vocabulary files, built as the class of their family builds them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
+
+from zoo.hub.sources.foreign import strict_json
+from zoo.hub.sources.sentencepiece import Pieces, read_pieces
+
+Files = Mapping[str, bytes]
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a family's vocabulary files make a tokenizer.
+
+    Args:
+        class_names: of the tokenizer classes that do it so; a folder that names another one is not read.
+        files: what it needs.
+        tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
+        build: makes the tokenizer of the files and of tokenizer_config.json.
+    """
+
+    class_names: tuple[str, ...]
+    files: tuple[str, ...]
+    tokens: Mapping[str, str]
+    build: Callable[[Files, Options], Backend]
+
+
+def option(options: Options, name: str, default: bool | None) -> bool | None:
+    """A switch of tokenizer_config.json.
+
+    Raises:
+        ValueError: it is neither true nor false.
+    """
+    value = options.get(name, default)
+    if value is not None and type(value) is not bool:
+        raise ValueError(f"tokenizer_config.json: {name} must be true or false, got {value!r:.80}")
+    return value
+
+
+def read_vocabulary(files: Files) -> dict[str, int]:
+    """vocab.json: token -> id."""
+    vocabulary = strict_json(files["vocab.json"], "vocab.json")
+    if not all(type(i) is int and i >= 0 for i in vocabulary.values()):
+        raise ValueError("vocab.json: an id is no whole number from 0 on")
+    return vocabulary
+
+
+def read_merges(files: Files) -> list[tuple[str, str]]:
+    """merges.txt: two pieces a line, most frequent first; the first line may be a comment."""
+    lines = [line for line in files["merges.txt"].decode("utf-8").split("\n") if line.strip()]
+    if lines and lines[0].startswith("#version"):
+        lines = lines[1:]
+    pairs = [tuple(line.split(" ")) for line in lines]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("merges.txt: a line does not hold two pieces")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def wordpiece(files: Files, options: Options) -> Backend:
+    """BERT's: Devlin et al. 2019, `BasicTokenizer`, then longest matches first."""
+    words = files["vocab.txt"].decode("utf-8").removesuffix("\n").split("\n")
+    vocabulary = {word.rstrip("\r"): i for i, word in enumerate(words)}
+    unk = BERT.tokens["unk_token"] if not isinstance(named := options.get("unk_token"), str) else named
+    backend = Backend(models.WordPiece(vocabulary, unk_token=unk))
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=bool(option(options, "tokenize_chinese_chars", True)),
+        strip_accents=option(options, "strip_accents", None),
+        lowercase=bool(option(options, "do_lower_case", True)),
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    ends = [token for token in ("[CLS]", "[SEP]") if token in vocabulary]
+    if len(ends) == 2:
+        backend.post_processor = TemplateProcessing(
+            single="[CLS]:0 $A:0 [SEP]:0",
+            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+            special_tokens=[(token, vocabulary[token]) for token in ends],
+        )
+    return backend
+
+
+def byte_level(files: Files, options: Options) -> Backend:
+    """GPT-2's: pairs of bytes, merged within words that begin with their space (Radford et al. 2019, section 2.2)."""
+    backend = Backend(models.BPE(read_vocabulary(files), read_merges(files), continuing_subword_prefix=""))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(option(options, "add_prefix_space", False)))
+    backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def word_ends(files: Files, options: Options) -> Backend:
+    """GPT-1's: pairs of letters, merged within lower-case words whose last piece is marked (Radford et al. 2018)."""
+    unk = OPENAI_GPT.tokens["unk_token"]
+    merges = read_merges(files)
+    backend = Backend(models.BPE(read_vocabulary(files), merges, end_of_word_suffix="</w>", unk_token=unk))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.BPEDecoder(suffix="</w>")
+    return backend
+
+
+def t5_pieces(files: Files, options: Options) -> Backend:
+    """T5's: a unigram model's pieces, then sentinels <extra_id_0> … from the last id down (Raffel et al. 2020)."""
+    found = read_pieces(files[SPIECE], SPIECE)
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(whole(options, "extra_ids", 100)))]
+    backend = unigram([*found.scored, *((token, 0.0) for token in sentinels)], found.unk, found)
+    if found.charsmap:
+        backend.normalizer = normalizers.Precompiled(found.charsmap)
+    split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    backend.pre_tokenizer = pre_tokenizers.Sequence(split)
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in sentinels[::-1]])
+    return backend
+
+
+def pegasus_pieces(files: Files, options: Options) -> Backend:
+    """Pegasus': roles, masks and unused tokens before the pieces of a unigram model (Zhang et al. 2020)."""
+    found, offset = read_pieces(files[SPIECE], SPIECE), whole(options, "offset", 103)
+    ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
+    unused = [f"<unk_{i}>" for i in range(2, offset)]
+    scored = [*((t, 0.0) for t in ahead), *((t, -100.0) for t in unused), *found.scored[2:]]
+    backend = unigram(scored, found.unk + offset, found)
+    doubled = normalizers.Replace(Regex(" {2,}"), " ")
+    first = normalizers.Precompiled(found.charsmap) if found.charsmap else normalizers.Replace(Regex("\n"), " ")
+    backend.normalizer = normalizers.Sequence([first, doubled])
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in [*ahead, *unused]])
+    return backend
+
+
+def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend:
+    """Pieces by id, what stands for itself, and </s> behind each text.
+
+    Raises:
+        ValueError: there is no such token, or no place for the unknown one.
+    """
+    words = [word for word, _ in scored]
+    if "</s>" not in words or unk >= len(words):
+        raise ValueError(f"{SPIECE}: has no piece </s>, or none that stands for what is unknown")
+    backend = Backend(models.Unigram(scored, unk, byte_fallback=False))
+    backend.decoder = decoders.Metaspace(prepend_scheme="always")
+    backend.add_tokens([AddedToken(token, normalized=False) for token in found.user if token in words])
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in found.special if token in words])
+    backend.post_processor = TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", words.index("</s>"))]
+    )
+    return backend
+
+
+def whole(options: Options, name: str, default: int) -> int:
+    """A count in tokenizer_config.json.
+
+    Raises:
+        ValueError: it is none.
+    """
+    value = options.get(name, default)
+    if type(value) is not int or not 0 <= value <= MOST_EXTRA:
+        raise ValueError(f"tokenizer_config.json: {name} must be 0 to {MOST_EXTRA}, got {value!r:.80}")
+    return value
+
+
+SPIECE = "spiece.model"
+MOST_EXTRA = 10_000
+ENDING = "<|endoftext|>"
+BERT = Recipe(
+    ("BertTokenizer", "BertTokenizerFast"),
+    ("vocab.txt",),
+    {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
+    wordpiece,
+)
+GPT2 = Recipe(
+    ("GPT2Tokenizer", "GPT2TokenizerFast"),
+    ("vocab.json", "merges.txt"),
+    {"unk_token": ENDING, "bos_token": ENDING, "eos_token": ENDING},
+    byte_level,
+)
+OPENAI_GPT = Recipe(
+    ("OpenAIGPTTokenizer", "OpenAIGPTTokenizerFast"), ("vocab.json", "merges.txt"), {"unk_token": "<unk>"}, word_ends
+)
+SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
+T5 = Recipe(("T5Tokenizer", "T5TokenizerFast"), (SPIECE,), SEQ2SEQ, t5_pieces)
+PEGASUS = Recipe(("PegasusTokenizer", "PegasusTokenizerFast"), (SPIECE,), SEQ2SEQ, pegasus_pieces)

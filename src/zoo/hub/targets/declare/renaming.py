@@ -1,0 +1,134 @@
+"""Rename tables: which tensor of ours is which of theirs, and what is done to it on the way there and back."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.hub.targets.declare.facts import Facts
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What is done to a tensor on its way to their format, and its inverse."""
+
+    there: Callable[[Tensor], Tensor]
+    back: Callable[[Tensor], Tensor]
+
+
+def halves(n: int) -> Tensor:
+    """0, 2, 4, …, 1, 3, 5, …: from interleaved sines and cosines to all sines before all cosines."""
+    return torch.cat([torch.arange(0, n, 2), torch.arange(1, n, 2)])
+
+
+def split_halves(axis: int) -> Transform:
+    """Put the even places of an axis before the odd ones."""
+    return Transform(
+        lambda t: t.index_select(axis, halves(t.shape[axis])),
+        lambda t: t.index_select(axis, halves(t.shape[axis]).argsort()),
+    )
+
+
+TRANSPOSED = Transform(lambda t: t.T, lambda t: t.T)  # their Conv1D is a linear map with its matrix transposed
+ROW = Transform(lambda t: t[None], lambda t: t[0])  # a vector kept as a matrix of one row
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Tensors of ours, one after the other along their first axis, are one of theirs.
+
+    Args:
+        ours, theirs: names; `{i}` stands for every layer.
+        through: what is done to the tensor, in the order of the way there.
+        when: (path, value) of the setting without which the tensor is not there.
+        start: the first layer that has it.
+    """
+
+    ours: tuple[str, ...]
+    theirs: str
+    through: tuple[Transform, ...] = ()
+    when: tuple[str, Any] | None = None
+    start: int = 0
+
+    def layer(self, i: int) -> "Rename":
+        return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
+
+    def there(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Their tensor, from ours; it shares no memory with them."""
+        parts = [tensors[name] for name in self.ours]
+        tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # a single number cannot be concatenated
+        for transform in self.through:
+            tensor = transform.there(tensor)
+        return tensor.contiguous()
+
+    def back(self, tensor: Tensor) -> Tensors:
+        """Our tensors, from theirs."""
+        for transform in reversed(self.through):
+            tensor = transform.back(tensor)
+        parts = tensor.chunk(len(self.ours)) if len(self.ours) > 1 else (tensor,)
+        return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
+
+
+def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
+    """One tensor of each side."""
+    return Rename((ours,), theirs, through, when, start)
+
+
+def affine(
+    ours: str | Sequence[str],
+    theirs: str,
+    weight: Sequence[Transform] = (),
+    bias: Sequence[Transform] = (),
+    start: int = 0,
+    biased: str | None = None,
+) -> tuple[Rename, Rename]:
+    """Weight and bias of a linear map or a norm; of several of ours, one after the other.
+
+    Args:
+        biased: the setting that says whether there is a bias.
+    """
+    when = None if biased is None else (biased, True)
+    names = (ours,) if isinstance(ours, str) else ours
+    return (
+        Rename(tuple(f"{name}.weight" for name in names), f"{theirs}.weight", tuple(weight), start=start),
+        Rename(tuple(f"{name}.bias" for name in names), f"{theirs}.bias", tuple(bias), when, start),
+    )
+
+
+def expand(renames: Sequence[Rename], facts: Facts, known: Callable[[Rename], bool]) -> Iterator[Rename]:
+    """The table for one model: entries of settings that it has, for each layer up to one that is not `known`."""
+    for rename in renames:
+        if rename.when is not None and facts[rename.when[0]] != (rename.when[1],):
+            continue
+        if "{i}" not in rename.theirs:
+            yield rename
+            continue
+        layers = (rename.layer(i) for i in count(rename.start))
+        for layer in layers:
+            if not known(layer):
+                break
+            yield layer
+
+
+def rename(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> Tensors:
+    """Their tensors, from ours."""
+    table = expand(renames, facts, lambda r: r.ours[0] in tensors)
+    return {r.theirs: r.there(tensors) for r in table}
+
+
+def rename_back(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> Tensors:
+    """Our tensors, from theirs."""
+    table = expand(renames, facts, lambda r: r.theirs in tensors)
+    return {name: tensor for r in table for name, tensor in r.back(tensors[r.theirs]).items()}
+
+
+def unnamed(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> list[str]:
+    """Names of ours that the table does not speak of."""
+    table = expand(renames, facts, lambda r: r.ours[0] in tensors)
+    spoken = {name for r in table for name in r.ours}
+    return [name for name in tensors if name not in spoken]

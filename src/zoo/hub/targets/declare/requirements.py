@@ -1,0 +1,98 @@
+"""Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
+
+from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.target import Requirement
+
+# what they call by several names -> the one that export writes
+SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
+
+
+def as_in(path: str, other: str) -> Requirement:
+    """A setting that must be as another one is."""
+    return Requirement(path, lambda facts: facts[other], f"as {other}")
+
+
+def both(name: str) -> tuple[str, str]:
+    """A setting of both sides."""
+    return f"encoder.{name}", f"decoder.{name}"
+
+
+def plain_attention(side: str) -> tuple[Requirement, ...]:
+    """Heads of their own, d_model / n_heads wide, that see everything, with biases and nothing else learned."""
+    return (
+        Requirement(f"{side}.mixer", ("attention",)),
+        Requirement(f"{side}.attention", ("full",)),
+        Requirement(f"{side}.attention.score", ("scaled_dot",)),
+        Requirement(f"{side}.attention.window", (None,)),
+        Requirement(f"{side}.attention.qk_norm", (False,)),
+        Requirement(f"{side}.attention.sinks", (False,)),
+        Requirement(f"{side}.attention.bias", (True,)),
+        *(
+            Requirement(f"{side}.attention.{width}", lambda facts: even_widths(facts, side), "d_model / n_heads")
+            for width in ("d_key", "d_value")
+        ),
+    )
+
+
+def even_widths(facts: Facts, side: str) -> tuple[float, ...]:
+    """d_model / n_heads, for every n_heads of a layer; no whole number where heads do not fill the model."""
+    (d_model,) = facts[f"{side}.d_model"]
+    return tuple(d_model / n if d_model % n else d_model // n for n in facts[f"{side}.n_heads"])
+
+
+def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, ...]:
+    """Pre-norm blocks that end with a norm, rotary positions, gated feed-forward; whether maps have biases is free."""
+    return (
+        Requirement(f"{side}.block", ("pre_norm",)),
+        Requirement(f"{side}.norm", (norm,)),
+        Requirement(f"{side}.first_norm", (first_norm,)),
+        Requirement(f"{side}.final_norm", (None, True)),
+        Requirement(f"{side}.position", ("rotary",)),
+        Requirement(f"{side}.feed_forward", ("gated",)),
+        Requirement(f"{side}.mixer", ("attention",)),
+        Requirement(f"{side}.attention.score", ("scaled_dot",)),
+        Requirement(f"{side}.attention.sinks", (False,)),
+    )
+
+
+def cached_window(path: str) -> Requirement:
+    """A window of at least 2: with one of 1 their cache forgets nothing, and generates other texts."""
+    return Requirement(path, lambda facts: (None, *(w for w in facts.get(path, ()) if w != 1), 2), "or more")
+
+
+def plain_mlp(side: str) -> tuple[Requirement, ...]:
+    """Two maps with biases."""
+    return Requirement(f"{side}.feed_forward", ("mlp",)), Requirement(f"{side}.feed_forward.bias", (True,))
+
+
+def plain_layernorm(path: str) -> tuple[Requirement, ...]:
+    """Gain and bias."""
+    return Requirement(path, ("layernorm",)), Requirement(f"{path}.bias", (True,))
+
+
+def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
+    """One kind of block, each with all its norms, and of position."""
+    return (
+        Requirement(f"{side}.block", (block,)),
+        *plain_layernorm(f"{side}.norm"),
+        Requirement(f"{side}.first_norm", (True,)),
+        Requirement(f"{side}.final_norm", (None, ends_with_norm)),
+        Requirement(f"{side}.position", (position,)),
+        *plain_attention(side),
+        *plain_mlp(side),
+    )
+
+
+SEGMENTS = "embeddings.segments"
+UNSCALED = Requirement("heads.language.scale", (False,))
+
+
+def plain_language() -> tuple[Requirement, ...]:
+    """Scores of the states as they are, without a bias."""
+    return Requirement("heads.language.bias", (False,)), UNSCALED
+
+
+def plain_embeddings(segments: bool = False) -> tuple[Requirement, ...]:
+    """Token vectors as they are, with segment vectors, however many, or without."""
+    none, some = Requirement(SEGMENTS, (0,)), Requirement(SEGMENTS, lambda facts: (facts[SEGMENTS][0] or 1,), "or more")
+    return Requirement("embeddings.scale", (False,)), some if segments else none

@@ -1,0 +1,271 @@
+"""What a native target is: a family of transformers classes, the choices it demands, its names for ours."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from torch import Tensor
+
+from zoo.examples.template import Template
+from zoo.hub.targets.declare.facts import Facts, facts_of
+from zoo.hub.targets.declare.recipes import Recipe
+from zoo.hub.targets.declare.renaming import Rename
+from zoo.models.settings import ModelSettings
+from zoo.registry import REQUIRED
+
+Merge = Callable[[Sequence[Any]], Any]
+Allowed = tuple[Any, ...] | Callable[[Facts], tuple[Any, ...]]
+Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A setting that must have one of a few values, in every layer.
+
+    Args:
+        path: of the setting, as in `Facts`; a setting that the model lacks is null.
+        allowed: the values, or how they follow from other settings.
+        meaning: what the allowed values are, where they do not say it themselves.
+    """
+
+    path: str
+    allowed: Allowed
+    meaning: str = ""
+
+    def obstacle(self, facts: Facts, family: str) -> str | None:
+        """What is in the way, and what the family has instead."""
+        allowed = self.allowed(facts) if callable(self.allowed) else self.allowed
+        wrong = [value for value in facts.get(self.path, (None,)) if value not in allowed]
+        if not wrong:
+            return None
+        meaning = f" ({self.meaning})" if self.meaning else ""
+        return f"{self.path} is {listed(wrong)}; {family} has {listed(allowed, ' or ')}{meaning}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a value is written in their config.json, and how it is read back; None: other keys say it too."""
+
+    there: Callable[[Any], Any]
+    back: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of their config.json that holds a setting of ours.
+
+    Args:
+        theirs: the key; dots lead into maps, as in `rope_parameters.rope_theta`.
+        paths: of the setting; several settings, and all layers, must have one value.
+        names: our word -> theirs, for all words that they know.
+        merge: makes one value of several that may differ, because no output depends on them.
+        through: for values that they count or spell in another way.
+        otherwise: what is written where the model has no such setting, in their words.
+        default: what a config.json means that lacks the key, in their words: the default of their config class.
+        null: what null means there, in their words, by other keys.
+        also: more words of theirs -> the word in `names` that means the same.
+        joined: the settings together are one word: `names` has their values as a tuple.
+    """
+
+    theirs: str
+    paths: tuple[str, ...]
+    names: Mapping[Any, Any] | None = None
+    merge: Merge | None = None
+    through: Change | None = None
+    otherwise: Any = None
+    default: Any = REQUIRED
+    null: Callable[[Config], Any] | None = None
+    also: Mapping[Any, Any] = field(default_factory=dict)
+    joined: bool = False
+
+    def values(self, facts: Facts) -> list[Any]:
+        if self.joined:
+            return list(product(*(facts.get(path, ()) for path in self.paths)))
+        return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, ())))
+
+    def obstacle(self, facts: Facts, family: str) -> str | None:
+        """What is in the way, and what the family has instead."""
+        values = self.values(facts)
+        if len(values) > 1 and self.merge is None:
+            return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
+        unknown = [value for value in values if self.names is not None and value not in self.names]
+        if unknown:
+            settings = " and ".join(self.paths if self.joined else self.paths[:1])
+            return f"{settings} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
+        return None
+
+    def value(self, facts: Facts) -> Any:
+        """What is written."""
+        values = self.values(facts)
+        if not values:
+            return self.otherwise
+        value = values[0] if self.merge is None else self.merge(values)
+        if self.through is not None:
+            value = self.through.there(value)
+        return value if self.names is None else self.names[value]
+
+    def back(self, value: Any) -> dict[str, Any]:
+        """Settings by path, from what is written.
+
+        Raises:
+            ValueError: a word that `names` lacks.
+        """
+        if self.through is not None and self.through.back is None:
+            return {}
+        if self.names is not None:
+            value = self.also.get(value, value) if isinstance(value, str) else value
+            known = [ours for ours, theirs in self.names.items() if type(theirs) is type(value) and theirs == value]
+            if not known:
+                raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")
+            value = known[0]
+        if self.through is not None and self.through.back is not None:
+            value = self.through.back(value)
+        return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)
+
+
+def key(theirs: str, *paths: str, **said: Any) -> Key:
+    """A key of their config.json; `said` are the fields of `Key`, by name."""
+    return Key(theirs, paths, **said)
+
+
+def first(values: Sequence[Any]) -> Any:
+    """For settings that act in training only: the first layer's."""
+    return values[0]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A tensor of theirs that a file may hold although it is tied to another one.
+
+    Args:
+        theirs: the copy. of: what it is tied to.
+        untied: the setting that is false where the two differ. rules: whether their class reads the copy then.
+    """
+
+    theirs: str
+    of: str
+    untied: str | None = None
+    rules: bool = False
+
+
+@dataclass(frozen=True)
+class NativeClass:
+    """A class of transformers and the heads of ours that it carries.
+
+    Args:
+        name: the class.
+        auto: the Auto class that finds it.
+        heads: head -> the field of the class's output with its logits.
+        renames, requirements, keys, copies: what it adds to those of its family.
+        text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
+        labels: head -> the argument that takes its labels, where that is not `labels`.
+        generates: whether it writes text.
+        shifts: whether its loss compares each place with the label of the next one.
+        reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
+        pipeline: the name of its task in pipelines and model cards.
+    """
+
+    name: str
+    auto: str
+    heads: Mapping[str, str]
+    text: Template
+    pair: Template = ()
+    renames: tuple[Rename, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    keys: tuple[Key, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generates: bool = False
+    shifts: bool = False
+    reads_roles: bool = False
+    pipeline: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A family of transformers classes: everything that export, and importing, must know of it.
+
+    Args:
+        name: how commands say it.
+        family: how messages say it.
+        sides: the parts it has.
+        requirements: the choices that all its classes demand; the first that is not met is reported.
+        keys: config.json <- settings. constants: config.json <- always the same.
+        roles: config.json <- the token of a role.
+        renames: the tensors that all its classes have.
+        tables: their tensors that follow from settings alone, written for loaders that fill an empty model from the
+            file; importing refuses others.
+        classes: in the order in which they are tried; a model's first head decides.
+        longest: path of the longest text that its tokenizer lets through (tokens).
+        prefix: of the names of tensors, which files of their headless class leave out.
+        copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
+        demands: key -> the values with which a config.json is this family, where export does not write the key.
+        lenient: the constants that say nothing about the model; importing takes any value of theirs.
+        recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
+        imports: the module that a program imports before transformers knows the classes; empty: they are its own.
+        counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
+        pictures: how its processor reads pictures, as preprocessor_config.json says it; empty: it reads none.
+    """
+
+    name: str
+    model_type: str
+    family: str
+    sides: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    keys: tuple[Key, ...]
+    roles: Mapping[str, str]
+    renames: tuple[Rename, ...]
+    classes: tuple[NativeClass, ...]
+    longest: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
+    prefix: str = ""
+    copies: tuple[Copy, ...] = ()
+    strays: tuple[str, ...] = ()
+    demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    lenient: tuple[str, ...] = ()
+    recipe: Recipe | None = None
+    imports: str = ""
+    counts_positions: bool = False
+    pictures: Mapping[str, Any] = field(default_factory=dict)
+
+    def native_class(self, settings: ModelSettings) -> NativeClass | None:
+        """The first class that carries the model's first head and has no head that the model lacks."""
+        heads = [head.name for head in settings.heads]
+        return next((c for c in self.classes if heads[0] in c.heads and set(c.heads) <= set(heads)), None)
+
+    def obstacle(self, settings: ModelSettings) -> str | None:
+        """The first choice of a model that keeps it from being one of this family; None where it fits."""
+        if tuple(settings.parts) != self.sides:
+            return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
+        for side, part in settings.parts.items():
+            if part.kind != "transformer":
+                return f"{side}.kind is {part.kind}; {self.family} has transformer"
+        chosen = self.native_class(settings)
+        if chosen is None:
+            known = dict.fromkeys(head for c in self.classes for head in c.heads)
+            return f"the first head is {settings.heads[0].name}; {self.family} has {listed(list(known), ' or ')}"
+        facts = facts_of(settings)
+        demands: tuple[Requirement | Key, ...] = (*self.requirements, *chosen.requirements, *self.keys, *chosen.keys)
+        return next((found for demand in demands if (found := demand.obstacle(facts, self.family))), None)
+
+
+def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
+    """'an encoder and a decoder', 'a decoder alone'."""
+    named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
+    return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
+
+
+def listed(values: Sequence[Any], between: str = ", ") -> str:
+    """Values as files write them, each once."""
+    return between.join(dict.fromkeys(map(written, values)))
+
+
+def written(value: Any) -> str:
+    """A value as files write it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple):
+        return " ".join(map(written, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,87 @@
+"""Native target `gpt2`: pre-norm decoders that are transformers' GPT2… classes.
+
+Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
+"""
+
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.hub.targets.declare.recipes import GPT2
+from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
+from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, plain_blocks, plain_embeddings, plain_language
+from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
+OURS = "decoder.stack.blocks.{i}"
+THEIRS = "transformer.h.{i}"
+QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
+
+target = Target(
+    name="gpt2",
+    model_type="gpt2",
+    family="transformers' GPT-2",
+    sides=("decoder",),
+    requirements=(
+        *plain_blocks("decoder", "pre_norm", "learned", ends_with_norm=True),
+        *plain_embeddings(),
+        Requirement("embeddings.norm", (None,)),
+    ),
+    keys=(
+        key("vocab_size", "decoder.vocab_size", default=50257),
+        key("n_positions", "decoder.max_length", default=1024),
+        key("n_embd", "decoder.d_model", default=768),
+        key("n_layer", "decoder.n_layers", default=12),
+        key("n_head", "decoder.n_heads", default=12),
+        key("n_inner", "decoder.d_ff", default=None, null=lambda config: 4 * config("n_embd")),
+        key(
+            "activation_function",
+            "decoder.feed_forward.activation",
+            names=ACTIVATIONS,
+            also=SAME_ACTIVATIONS,
+            default="gelu_new",
+        ),
+        key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
+        key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
+        key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
+    ),
+    constants={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"},
+    renames=(
+        same("decoder.stack.embeddings.tokens.weight", "transformer.wte.weight"),
+        same("decoder.stack.positions.0.table.weight", "transformer.wpe.weight"),
+        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.ln_1"),
+        *affine(QKV, f"{THEIRS}.attn.c_attn", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attn.c_proj", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.ln_2"),
+        *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.mlp.c_fc", weight=[TRANSPOSED]),
+        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.c_proj", weight=[TRANSPOSED]),
+        *affine("decoder.stack.norm", "transformer.ln_f"),
+    ),
+    classes=(
+        NativeClass(
+            name="GPT2LMHeadModel",
+            auto="AutoModelForCausalLM",
+            heads={"language": "logits"},
+            text=("start", None),
+            requirements=plain_language(),
+            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
+            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            copies=(Copy("lm_head.weight", "transformer.wte.weight", untied="heads.language.tied"),),
+            generates=True,
+            shifts=True,
+            pipeline="text-generation",
+        ),
+        NativeClass(
+            name="GPT2ForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=CLASSIFIED_TEXT,
+            pair=CLASSIFIED_PAIR,
+            renames=(same("heads.classification.output.weight", "score.weight"),),
+            pipeline="text-classification",
+        ),
+    ),
+    longest="decoder.max_length",
+    prefix="transformer.",
+    strays=("attn.bias", "attn.masked_bias"),
+    recipe=GPT2,
+)

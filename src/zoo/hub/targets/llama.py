@@ -1,0 +1,148 @@
+"""Native target `llama`: pre-norm decoders with rotary positions and gated feed-forwards, transformers' Llama… classes.
+
+Its tensors, and most of its keys, are those of `mistral` and `qwen3` too.
+
+Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers' `models/llama`.
+"""
+
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.renaming import affine, same
+from zoo.hub.targets.declare.requirements import (
+    SAME_ACTIVATIONS,
+    as_in,
+    plain_embeddings,
+    plain_language,
+    rotary_blocks,
+)
+from zoo.hub.targets.declare.target import Copy, Key, NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "relu_squared": "relu2"}
+OURS = "decoder.stack.blocks.{i}"
+THEIRS = "model.layers.{i}"
+TOKENS = "model.embed_tokens.weight"
+
+ATTENTION_BIAS, GATED_BIAS = "decoder.attention.bias", "decoder.feed_forward.bias"
+
+REQUIREMENTS = (
+    *rotary_blocks("decoder", "rmsnorm", first_norm=True),
+    Requirement("decoder.attention", ("grouped", "full")),
+    as_in("decoder.attention.d_value", "decoder.attention.d_key"),
+    *plain_embeddings(),
+    Requirement("embeddings.norm", (None,)),
+)
+SEES_ALL = Requirement("decoder.attention.window", (None,))
+NO_QK_NORM = Requirement("decoder.attention.qk_norm", (False,))
+KEYS = (
+    key("hidden_size", "decoder.d_model", default=4096),
+    key("num_hidden_layers", "decoder.n_layers", default=32),
+    key("num_attention_heads", "decoder.n_heads", default=32),
+    key("hidden_act", "decoder.feed_forward.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="silu"),
+    key("rms_norm_eps", "decoder.norm.eps", default=1e-6),
+    # transformers reads the first since version 5 and the second before it, and neither reads the other's
+    key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
+    key(
+        "rope_theta",
+        "decoder.position.base",
+        default=None,
+        null=lambda config: config("rope_parameters.rope_theta"),
+    ),
+    key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
+)
+CONSTANTS = {"rope_parameters.rope_type": "default", "rope_scaling": None}
+ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
+RENAMES = (
+    same("decoder.stack.embeddings.tokens.weight", TOKENS),
+    same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
+    *affine(f"{OURS}.mixer.attention.query", f"{THEIRS}.self_attn.q_proj", biased=ATTENTION_BIAS),
+    *affine(f"{OURS}.mixer.attention.key", f"{THEIRS}.self_attn.k_proj", biased=ATTENTION_BIAS),
+    *affine(f"{OURS}.mixer.attention.value", f"{THEIRS}.self_attn.v_proj", biased=ATTENTION_BIAS),
+    *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.self_attn.o_proj", biased=ATTENTION_BIAS),
+    same(f"{OURS}.norms.feed_forward.weight", f"{THEIRS}.post_attention_layernorm.weight"),
+    *affine(f"{OURS}.feed_forward.gate", f"{THEIRS}.mlp.gate_proj", biased=GATED_BIAS),
+    *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.mlp.up_proj", biased=GATED_BIAS),
+    *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.down_proj", biased=GATED_BIAS),
+    same("decoder.stack.norm.weight", "model.norm.weight"),
+)
+
+
+def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d_key: int | None) -> tuple[Key, ...]:
+    """The sizes whose defaults families choose for themselves; None follows from the others."""
+    return (
+        key("vocab_size", "decoder.vocab_size", default=vocab_size),
+        key("intermediate_size", "decoder.d_ff", default=d_ff),
+        key("max_position_embeddings", "decoder.max_length", default=max_length),
+        key(
+            "num_key_value_heads",
+            "decoder.attention.n_kv_heads",
+            default=n_kv_heads,
+            null=lambda config: config("num_attention_heads"),
+        ),
+        key(
+            "head_dim",
+            "decoder.attention.d_key",
+            default=d_key,
+            null=lambda config: config("hidden_size") // config("num_attention_heads"),
+        ),
+    )
+
+
+def classes(family: str) -> tuple[NativeClass, ...]:
+    """A language model and a classifier of its last token."""
+    return (
+        NativeClass(
+            name=f"{family}ForCausalLM",
+            auto="AutoModelForCausalLM",
+            heads={"language": "logits"},
+            text=("start", None),
+            requirements=plain_language(),
+            keys=(key("tie_word_embeddings", "heads.language.tied", default=False),),
+            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            copies=(Copy("lm_head.weight", TOKENS, untied="heads.language.tied"),),
+            generates=True,
+            shifts=True,
+            pipeline="text-generation",
+        ),
+        NativeClass(
+            name=f"{family}ForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=CLASSIFIED_TEXT,
+            pair=CLASSIFIED_PAIR,
+            renames=(same("heads.classification.output.weight", "score.weight"),),
+            pipeline="text-classification",
+        ),
+    )
+
+
+def divisors(facts: Facts) -> tuple[int, ...]:
+    """The numbers that divide d_model."""
+    d_model = facts["decoder.d_model"][0]
+    return tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
+
+
+target = Target(
+    name="llama",
+    model_type="llama",
+    family="transformers' Llama",
+    sides=("decoder",),
+    requirements=(
+        *REQUIREMENTS,
+        SEES_ALL,
+        NO_QK_NORM,
+        Requirement("decoder.n_heads", divisors, "divisors of d_model"),  # its configuration checks it
+    ),
+    keys=(
+        *KEYS,
+        *sizes(32000, 11008, 2048, None, None),
+        key("attention_bias", ATTENTION_BIAS, default=False),
+        key("mlp_bias", GATED_BIAS, default=False),
+    ),
+    constants=CONSTANTS,
+    roles=ROLES,
+    renames=RENAMES,
+    classes=classes("Llama"),
+    longest="decoder.max_length",
+    prefix="model.",
+    strays=("rotary_emb.inv_freq",),
+)

@@ -1,0 +1,158 @@
+"""Native target `marian`: encoder-decoders of 2017 that are transformers' MarianMTModel.
+
+Their sinusoids are ours with all sines before all cosines. A model whose residual stream is permuted in the same way is
+the same model: what reads the stream has its input axis permuted, what writes into it its output axis.
+
+Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
+"""
+
+from torch import Tensor
+
+from zoo.blocks.position import sinusoids
+from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
+from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, UNSCALED, both, plain_blocks
+from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
+TOKENS = "{}.stack.embeddings.tokens.weight"
+ROWS, COLUMNS = split_halves(0), split_halves(1)
+LOGITS_BIAS = same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True))
+
+
+def stream_norm(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A norm of the stream."""
+    return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
+
+
+def reads_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A linear map out of the stream, or out of the memory, which is the encoder's stream."""
+    return affine(ours, theirs, weight=[COLUMNS])
+
+
+def writes_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
+    """A linear map into the stream."""
+    return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
+
+
+def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
+    """The four maps of an attention."""
+    return (
+        *reads_stream(f"{ours}.query", f"{theirs}.q_proj"),
+        *reads_stream(f"{ours}.key", f"{theirs}.k_proj"),
+        *reads_stream(f"{ours}.value", f"{theirs}.v_proj"),
+        *writes_stream(f"{ours}.output", f"{theirs}.out_proj"),
+    )
+
+
+def layers(side: str) -> tuple[Rename, ...]:
+    """What layers of both sides have."""
+    ours, theirs = f"{side}.stack.blocks.{{i}}", f"model.{side}.layers.{{i}}"
+    return (
+        *attention(f"{ours}.mixer.attention", f"{theirs}.self_attn"),
+        *stream_norm(f"{ours}.norms.mixer", f"{theirs}.self_attn_layer_norm"),
+        *reads_stream(f"{ours}.feed_forward.up", f"{theirs}.fc1"),
+        *writes_stream(f"{ours}.feed_forward.down", f"{theirs}.fc2"),
+        *stream_norm(f"{ours}.norms.feed_forward", f"{theirs}.final_layer_norm"),
+    )
+
+
+LAYERS = (
+    *layers("encoder"),
+    *layers("decoder"),
+    *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
+    *stream_norm("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
+)
+SIZES = (
+    key("d_model", *both("d_model"), default=1024),
+    key("encoder_layers", "encoder.n_layers", default=12),
+    key("decoder_layers", "decoder.n_layers", default=12),
+    key("encoder_attention_heads", "encoder.n_heads", default=16),
+    key("decoder_attention_heads", "decoder.n_heads", default=16),
+    key("encoder_ffn_dim", "encoder.d_ff", default=4096),
+    key("decoder_ffn_dim", "decoder.d_ff", default=4096),
+    key(
+        "activation_function",
+        *both("feed_forward.activation"),
+        names=ACTIVATIONS,
+        also=SAME_ACTIVATIONS,
+        default="gelu",
+    ),
+    key("max_position_embeddings", *both("max_length"), merge=max, default=1024),
+    key("scale_embedding", "embeddings.scale", default=False),
+    key("dropout", *both("dropout"), merge=first, default=0.1),
+    key("attention_dropout", *both("attention.dropout"), merge=first, default=0.0),
+    key("activation_dropout", *both("feed_forward.dropout"), merge=first, default=0.0),
+)
+SHARED = "model.shared.weight"
+COPIES = (
+    Copy("model.encoder.embed_tokens.weight", SHARED),
+    Copy("model.decoder.embed_tokens.weight", SHARED),
+    Copy("lm_head.weight", SHARED, untied="heads.language.tied"),
+)
+
+
+def sines(facts: Facts) -> Tensor:
+    """The sinusoids of every position, all sines before all cosines."""
+    longest = max(facts[path][0] for path in both("max_length"))
+    return COLUMNS.there(sinusoids(longest, facts["encoder.d_model"][0]))
+
+
+TABLES = {f"model.{side}.embed_positions.weight": sines for side in ("encoder", "decoder")}
+
+target = Target(
+    name="marian",
+    model_type="marian",
+    family="transformers' Marian",
+    sides=("encoder", "decoder"),
+    requirements=(
+        *plain_blocks("encoder", "post_norm", "sinusoidal", ends_with_norm=False),
+        *plain_blocks("decoder", "post_norm", "sinusoidal", ends_with_norm=False),
+        Requirement("encoder.norm.eps", (1e-5,)),
+        Requirement("decoder.norm.eps", (1e-5,)),
+        Requirement("embeddings.norm", (None,)),
+        Requirement("embeddings.segments", (0,)),
+    ),
+    keys=(
+        key("vocab_size", "encoder.vocab_size", default=58101),
+        key("decoder_vocab_size", "decoder.vocab_size", default=None, null=lambda config: config("vocab_size")),
+        key("share_encoder_decoder_embeddings", "embeddings.shared", default=True),
+        *SIZES,
+    ),
+    constants={"is_encoder_decoder": True, "forced_eos_token_id": None},
+    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
+    renames=(
+        same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS, when=("embeddings.shared", True)),
+        same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
+        same(TOKENS.format("decoder"), "model.decoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
+        *LAYERS,
+    ),
+    classes=(
+        NativeClass(
+            name="MarianMTModel",
+            auto="AutoModelForSeq2SeqLM",
+            heads={"language": "logits"},
+            text=(None, "end"),
+            requirements=(
+                Requirement(
+                    "heads.language.tied",
+                    lambda facts: (True,) if facts["embeddings.shared"] == (True,) else (True, False),
+                    "where the embeddings are shared",
+                ),
+                UNSCALED,
+            ),
+            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
+            renames=(
+                same("heads.language.output.weight", "lm_head.weight", COLUMNS, when=("heads.language.tied", False)),
+                LOGITS_BIAS,
+            ),
+            generates=True,
+            pipeline="translation",
+        ),
+    ),
+    longest="encoder.max_length",
+    prefix="model.",
+    copies=COPIES,
+    tables=TABLES,
+    lenient=("forced_eos_token_id",),
+)

@@ -1,0 +1,186 @@
+"""Native target `modernbert`: encoders with rotary positions, gated feed-forwards and windows, ModernBertFor… classes.
+
+Their layers see all or have a window W, where a place sees those at distances up to W // 2; each kind has a base of its
+rotary positions. The first layer reads the embeddings without another norm.
+
+Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
+"""
+
+from zoo.examples.template import ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.facts import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.renaming import affine, same
+from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, as_in, even_widths, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.target import Change, Config, Copy, Key, NativeClass, Requirement, Target, first, key
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
+OURS = "encoder.stack.blocks.{i}"
+THEIRS = "model.layers.{i}"
+QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
+TOKENS = "model.embeddings.tok_embeddings.weight"
+GATE_AND_UP = [f"{OURS}.feed_forward.{name}" for name in ("gate", "up")]
+NORM_BIAS = "encoder.norm.bias"
+WINDOW = in_layers(LOCAL, "encoder.attention.window")
+BASES = {  # their names, and the base of their published models
+    GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
+    LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
+}
+
+
+def older_layers(config: Config) -> list[str]:
+    """The kinds of layers where the file does not list them: every n-th one sees all, the first among them."""
+    every = config("global_attn_every_n_layers") or 3
+    return [LOCAL if i % every else GLOBAL for i in range(config("num_hidden_layers"))]
+
+
+def every_nth(kinds: tuple[str, ...]) -> int | None:
+    """n, where every n-th layer sees all; None, which version 4 refuses, where no n says it."""
+    fits = [n for n in range(1, len(kinds) + 1) if all((kind == LOCAL) == bool(i % n) for i, kind in enumerate(kinds))]
+    return fits[0] if fits else None
+
+
+def bases(kind: str) -> tuple[Key, ...]:
+    """The base of the layers of one kind, as version 5 reads it, and as version 4 does."""
+    newer, older, published = BASES[kind]
+    path = in_layers(kind, "encoder.position.base")
+    return (
+        key(newer, path, otherwise=published, default=published),
+        key(older, path, otherwise=published, default=None, null=lambda config: config(newer)),
+    )
+
+
+def head(ours: str) -> tuple[Requirement, ...]:
+    """Their one prediction head has the norm of the stack."""
+    return (
+        Requirement(f"{ours}.norm", ("layernorm",)),
+        as_in(f"{ours}.norm.eps", "encoder.norm.eps"),
+        as_in(f"{ours}.norm.bias", "encoder.norm.bias"),
+    )
+
+
+def head_keys(ours: str) -> tuple[Key, ...]:
+    """What is said of it."""
+    return (
+        key("classifier_bias", f"{ours}.bias", default=False),
+        key("classifier_activation", f"{ours}.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="gelu"),
+    )
+
+
+target = Target(
+    name="modernbert",
+    model_type="modernbert",
+    family="transformers' ModernBERT",
+    sides=("encoder",),
+    requirements=(
+        *rotary_blocks("encoder", "layernorm", first_norm=False),
+        Requirement("encoder.attention", ("full",)),
+        Requirement("encoder.attention.qk_norm", (False,)),
+        *(
+            Requirement(f"encoder.attention.{width}", lambda facts: even_widths(facts, "encoder"), "d_model / n_heads")
+            for width in ("d_key", "d_value")
+        ),
+        *plain_embeddings(),
+        Requirement("embeddings.norm", ("layernorm",)),
+        as_in("embeddings.norm.eps", "encoder.norm.eps"),
+        as_in("embeddings.norm.bias", "encoder.norm.bias"),
+    ),
+    keys=(
+        key("vocab_size", "encoder.vocab_size", default=50368),
+        key("hidden_size", "encoder.d_model", default=768),
+        key("num_hidden_layers", "encoder.n_layers", default=22),
+        key("num_attention_heads", "encoder.n_heads", default=12),
+        key("intermediate_size", "encoder.d_ff", default=1152),
+        key(
+            "hidden_activation",
+            "encoder.feed_forward.activation",
+            names=ACTIVATIONS,
+            also=SAME_ACTIVATIONS,
+            default="gelu",
+        ),
+        key("max_position_embeddings", "encoder.max_length", default=8192),
+        key("norm_eps", "encoder.norm.eps", default=1e-5),
+        key("norm_bias", "encoder.norm.bias", default=False),
+        key("attention_bias", "encoder.attention.bias", default=False),
+        key("mlp_bias", "encoder.feed_forward.bias", default=False),
+        layer_types("encoder", older_layers),
+        also("global_attn_every_n_layers", "encoder", every_nth, default=None),
+        key(
+            "local_attention",
+            WINDOW,
+            through=Change(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1),
+            otherwise=128,
+            default=128,
+        ),
+        *bases(GLOBAL),
+        *bases(LOCAL),
+        key("embedding_dropout", "encoder.dropout", merge=first, default=0.0),
+        key("attention_dropout", "encoder.attention.dropout", merge=first, default=0.0),
+        key("mlp_dropout", "encoder.feed_forward.dropout", merge=first, default=0.0),
+    ),
+    constants={
+        "rope_parameters.full_attention.rope_type": "default",
+        "rope_parameters.sliding_attention.rope_type": "default",
+        "decoder_bias": True,
+        "sparse_prediction": False,
+        "tie_word_embeddings": True,
+    },
+    lenient=("sparse_prediction",),
+    roles={
+        "pad_token_id": "pad",
+        "bos_token_id": "start",
+        "eos_token_id": "separator",
+        "cls_token_id": "start",
+        "sep_token_id": "separator",
+    },
+    renames=(
+        same("encoder.stack.embeddings.tokens.weight", TOKENS),
+        *affine("encoder.stack.embeddings.norm", "model.embeddings.norm", biased=NORM_BIAS),
+        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.attn_norm", start=1, biased=NORM_BIAS),
+        *affine(QKV, f"{THEIRS}.attn.Wqkv", biased="encoder.attention.bias"),
+        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attn.Wo", biased="encoder.attention.bias"),
+        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.mlp_norm", biased=NORM_BIAS),
+        *affine(GATE_AND_UP, f"{THEIRS}.mlp.Wi", biased="encoder.feed_forward.bias"),
+        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.Wo", biased="encoder.feed_forward.bias"),
+        *affine("encoder.stack.norm", "model.final_norm", biased=NORM_BIAS),
+    ),
+    classes=(
+        NativeClass(
+            name="ModernBertForMaskedLM",
+            auto="AutoModelForMaskedLM",
+            heads={"masked_lm": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=head("heads.masked_lm"),
+            keys=head_keys("heads.masked_lm"),
+            renames=(
+                *affine("heads.masked_lm.dense", "head.dense", biased="heads.masked_lm.bias"),
+                *affine("heads.masked_lm.norm", "head.norm", biased=NORM_BIAS),
+                same("heads.masked_lm.bias", "decoder.bias"),
+            ),
+            copies=(Copy("decoder.weight", TOKENS),),
+            reads_roles=True,
+            pipeline="fill-mask",
+        ),
+        NativeClass(
+            name="ModernBertForSequenceClassification",
+            auto="AutoModelForSequenceClassification",
+            heads={"classification": "logits"},
+            text=ENCODED_TEXT,
+            pair=ENCODED_PAIR,
+            requirements=head("pooler"),
+            keys=(
+                *head_keys("pooler"),
+                key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls"),
+                key("classifier_dropout", "heads.classification.dropout", default=0.0),
+            ),
+            renames=(
+                *affine("pooler.dense", "head.dense", biased="pooler.bias"),
+                *affine("pooler.norm", "head.norm", biased=NORM_BIAS),
+                *affine("heads.classification.output", "classifier"),
+            ),
+            pipeline="text-classification",
+        ),
+    ),
+    longest="encoder.max_length",
+    prefix="model.",
+)

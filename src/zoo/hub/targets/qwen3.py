@@ -1,0 +1,54 @@
+"""Native target `qwen3`: Llama's decoders with normalized queries and keys, transformers' Qwen3… classes.
+
+Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers may have a window, all the same one.
+"""
+
+from zoo.hub.targets.declare.facts import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.renaming import same
+from zoo.hub.targets.declare.requirements import as_in, cached_window
+from zoo.hub.targets.declare.target import Config, Requirement, Target, key
+from zoo.hub.targets.llama import CONSTANTS, KEYS, RENAMES, REQUIREMENTS, ROLES, THEIRS, classes, sizes
+
+OURS = "decoder.stack.blocks.{i}.mixer.attention"
+WINDOW = in_layers(LOCAL, "decoder.attention.window")
+
+
+def older_layers(config: Config) -> list[str]:
+    """The kinds of layers where the file does not list them: the last ones have the window, if it is used."""
+    whole = config("max_window_layers") if config("use_sliding_window") else config("num_hidden_layers")
+    return [GLOBAL if i < whole else LOCAL for i in range(config("num_hidden_layers"))]
+
+
+target = Target(
+    name="qwen3",
+    model_type="qwen3",
+    family="transformers' Qwen3",
+    sides=("decoder",),
+    requirements=(
+        *REQUIREMENTS,
+        Requirement("decoder.attention.qk_norm", ("rmsnorm",)),
+        as_in("decoder.attention.qk_norm.eps", "decoder.norm.eps"),
+        cached_window("decoder.attention.window"),
+        Requirement("decoder.feed_forward.bias", (False,)),
+    ),
+    keys=(
+        *KEYS,
+        *sizes(151936, 22016, 32768, 32, 128),
+        key("attention_bias", "decoder.attention.bias", default=False),
+        layer_types("decoder", older_layers),
+        also("use_sliding_window", "decoder", lambda kinds: LOCAL in kinds, default=False),
+        also("max_window_layers", "decoder", lambda kinds: (*kinds, LOCAL).index(LOCAL), default=28),
+        key("sliding_window", WINDOW, default=None, null=lambda config: 4096 if config("use_sliding_window") else None),
+    ),
+    constants=CONSTANTS,
+    roles=ROLES,
+    renames=(
+        *RENAMES,
+        same(f"{OURS}.query_norm.weight", f"{THEIRS}.self_attn.q_norm.weight"),
+        same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
+    ),
+    classes=classes("Qwen3"),
+    longest="decoder.max_length",
+    prefix="model.",
+)

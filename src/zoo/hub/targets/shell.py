@@ -1,0 +1,206 @@
+"""The target `zoo`: any model, in zoo's own classes; settings, not a recipe, say what it is.
+
+Needs no transformers; the classes themselves are in `shell.py`.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.sources.foreign import Foreign, Json
+from zoo.hub.sources.foreign_weights import find_tensors
+from zoo.hub.targets.declare.renaming import Rename, same
+from zoo.hub.targets.declare.target import NativeClass, Target, articles, listed
+from zoo.models.cost import Bounds, on_meta
+from zoo.models.heads import heads
+from zoo.models.model import Model
+from zoo.models.parts import PartChoice
+from zoo.models.settings import ModelSettings, dump_settings, parse_settings
+
+MODEL_TYPE = "zoo"
+MODULE = "zoo.hub.modeling.shell"  # transformers knows the classes once it is imported
+PROCESSOR = "ZooImageProcessor"
+SETTINGS = "settings"  # the key of config.json
+LANGUAGE = NativeClass(
+    name="ZooForCausalLM",
+    auto="AutoModelForCausalLM",
+    heads={"language": "logits"},
+    text=("start", None),
+    generates=True,
+    shifts=True,
+    pipeline="text-generation",
+)
+TRANSLATION = NativeClass(
+    name="ZooForConditionalGeneration",
+    auto="AutoModelForSeq2SeqLM",
+    heads={"language": "logits"},
+    text=(None, "end"),
+    generates=True,
+    pipeline="translation",
+)
+PRETRAINING = NativeClass(
+    name="ZooForPreTraining",
+    auto="AutoModelForPreTraining",
+    heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+    labels={"next_sentence": "next_sentence_label"},
+    text=ENCODED_TEXT,
+    pair=ENCODED_PAIR,
+    reads_roles=True,
+    pipeline="fill-mask",
+)
+MASKED_LM = NativeClass(
+    name="ZooForMaskedLM",
+    auto="AutoModelForMaskedLM",
+    heads={"masked_lm": "logits"},
+    text=ENCODED_TEXT,
+    pair=ENCODED_PAIR,
+    reads_roles=True,
+    pipeline="fill-mask",
+)
+NEXT_SENTENCE = NativeClass(
+    name="ZooForNextSentencePrediction",
+    auto="AutoModelForNextSentencePrediction",
+    heads={"next_sentence": "logits"},
+    text=ENCODED_TEXT,
+    pair=ENCODED_PAIR,
+)
+CLASSIFICATION = NativeClass(
+    name="ZooForSequenceClassification",
+    auto="AutoModelForSequenceClassification",
+    heads={"classification": "logits"},
+    text=ENCODED_TEXT,
+    pair=ENCODED_PAIR,
+    pipeline="text-classification",
+)
+CAPTIONING = dataclasses.replace(
+    TRANSLATION, name="ZooForImageTextToText", auto="AutoModelForImageTextToText", pipeline="image-to-text"
+)
+PICTURES = NativeClass(
+    name="ZooForImageClassification",
+    auto="AutoModelForImageClassification",
+    heads={"classification": "logits"},
+    text=(),
+    pipeline="image-classification",
+)
+CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
+    (("decoder",), ()): (LANGUAGE, dataclasses.replace(CLASSIFICATION, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR)),
+    (("encoder", "decoder"), ()): (TRANSLATION,),
+    (("encoder",), ()): (PRETRAINING, MASKED_LM, NEXT_SENTENCE, CLASSIFICATION),
+    (("decoder",), ("encoder",)): (CAPTIONING,),
+    ((), ("encoder",)): (PICTURES,),
+}
+ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
+FAMILY = "zoo's own"
+
+
+def target_of(settings: ModelSettings) -> Target:
+    """The target that one model fits: its tensors under their own names, its settings as they are.
+
+    Raises:
+        ValueError: no class has its first head.
+    """
+    sizes = {side: size for side, part in settings.parts.items() if (size := image_size(part)) is not None}
+    readers = tuple(side for side in settings.parts if side not in sizes)
+    chosen = class_of(settings, CLASSES.get((readers, tuple(sizes)), ()))
+    kept = dataclasses.replace(settings, heads=tuple(head for head in settings.heads if head.name in chosen.heads))
+    model, both = on_meta(kept), len(kept.parts) > 1
+    body, head = renames(model)
+    roles = {**ROLES, "decoder_start_token_id": "start"} if both else ROLES
+    return Target(
+        name=MODEL_TYPE,
+        model_type=MODEL_TYPE,
+        family=FAMILY,
+        sides=tuple(kept.parts),
+        requirements=(),
+        keys=(),
+        constants={SETTINGS: plain_settings(kept), "is_encoder_decoder": both},
+        roles=roles if readers else {},
+        renames=body,
+        classes=(dataclasses.replace(chosen, renames=head),),
+        lenient=(SETTINGS,),  # a file may say them shorter
+        longest=f"{readers[0]}.max_length" if readers else "",
+        imports=MODULE,
+        counts_positions=True,
+        pictures={"image_processor_type": PROCESSOR, "image_size": next(iter(sizes.values()))} if sizes else {},
+    )
+
+
+def image_size(part: PartChoice) -> int | None:
+    """Side of the pictures that a part reads; None: it reads tokens."""
+    size: int | None = getattr(part.settings, "image_size", None)
+    return size
+
+
+def class_of(settings: ModelSettings, classes: Sequence[NativeClass]) -> NativeClass:
+    """The first class that carries the model's first head and has no head that the model lacks."""
+    names = [head.name for head in settings.heads]
+    for known in classes:
+        if names[0] in known.heads and set(known.heads) <= set(names):
+            return known
+    allowed = listed(list(dict.fromkeys(head for known in classes for head in known.heads)), " or ")
+    raise ValueError(f"the first head is {names[0]}; with {articles(settings.parts)}, {FAMILY} classes have {allowed}")
+
+
+def renames(model: Model) -> tuple[tuple[Rename, ...], tuple[Rename, ...]]:
+    """Every tensor under its own name, tied ones once: those of the parts, and those of the heads and the pooler."""
+    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
+    of_heads = [name for name in names if name.startswith(("heads.", "pooler."))]
+    return (
+        tuple(same(name, name) for name in names if name not in of_heads),
+        tuple(same(name, name) for name in of_heads),
+    )
+
+
+def plain_settings(settings: ModelSettings) -> Json:
+    """The settings as config.json has them: without what only training reads, and without the name of any file."""
+    embeddings = dataclasses.replace(settings.embeddings, vectors=None)
+    tree = dump_settings(dataclasses.replace(settings, embeddings=embeddings))
+    return {key: value for key, value in tree.items() if key != "training"}
+
+
+def read_settings(tree: Any, place: str) -> ModelSettings:
+    """The settings that a config.json has.
+
+    Raises:
+        ValueError: they are none, do not combine, or name a file.
+    """
+    if not isinstance(tree, dict):
+        raise ValueError(f"{place}: expected a map of settings, got {tree!r:.80}")
+    settings = parse_settings(tree, place=place)
+    if settings.embeddings.vectors is not None:
+        raise ValueError(f"{place}.embeddings.vectors: names a file; the vectors of a checkpoint are among its weights")
+    return settings
+
+
+def read_target(foreign: Foreign, config: Json, place: str) -> tuple[Target, ModelSettings]:
+    """What a folder of this target holds, as its config.json says.
+
+    Raises:
+        ValueError: its settings are damaged, or sizes are beyond the tensors that are there.
+    """
+    where = f"{place}: {SETTINGS}"
+    if SETTINGS not in config:
+        raise ValueError(f"{place}: the key '{SETTINGS}' is missing")
+    settings = read_settings(config[SETTINGS], where)
+    elements = [tensor.elements for tensor in find_tensors(foreign, "AutoModel").values()]
+    Bounds.of(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
+    named = config.get("id2label")
+    counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
+    if counts and (not isinstance(named, dict) or len(named) != counts[0]):
+        raise ValueError(f"{place}: id2label must name the {counts[0]} classes of the head, got {named!r:.80}")
+    try:
+        return target_of(settings), settings
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def with_classes(settings: ModelSettings, names: tuple[str, ...], labels: int) -> ModelSettings:
+    """The settings with exactly these heads; one that chooses among classes chooses among so many."""
+    written = {head.name: head for head in settings.heads}
+    found = []
+    for name in names:
+        own = {"labels": labels} if "labels" in heads.options(name) else {}
+        choice = heads.parse({"name": name, **own}, f"heads.{name}")
+        found.append(choice.inherit(**written[name].options) if name in written else choice)
+    return dataclasses.replace(settings, heads=tuple(found))

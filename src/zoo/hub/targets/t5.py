@@ -1,0 +1,173 @@
+"""Native target `t5`: pre-norm encoder-decoders with relative positions that are transformers' T5For… class.
+
+Version 1.0 ties its head to the token vectors and divides the states before it by sqrt(d_model); version 1.1 has a head
+of its own, undivided.
+
+Source: Raffel et al. 2020, arXiv:1910.10683; transformers' `models/t5`.
+"""
+
+from typing import Any
+
+from zoo.hub.targets.declare.recipes import T5
+from zoo.hub.targets.declare.renaming import Rename, same
+from zoo.hub.targets.declare.requirements import as_in, both
+from zoo.hub.targets.declare.target import Config, Copy, NativeClass, Requirement, Target, first, key
+
+FEED_FORWARDS = {
+    ("mlp", "relu"): "relu",
+    ("gated", "gelu_tanh"): "gated-gelu",
+    ("gated", "silu"): "gated-silu",
+    ("gated", "relu"): "gated-relu",
+    ("mlp", "gelu_tanh"): "gelu_new",
+    ("mlp", "gelu"): "gelu",
+    ("mlp", "silu"): "silu",
+}
+
+
+def blocks(side: str) -> tuple[Requirement, ...]:
+    """What a stack must have: no biases, scores that are not scaled, and a norm at its end."""
+    return (
+        Requirement(f"{side}.block", ("pre_norm",)),
+        Requirement(f"{side}.norm", ("rmsnorm",)),
+        Requirement(f"{side}.first_norm", (True,)),
+        Requirement(f"{side}.final_norm", (None, True)),
+        Requirement(f"{side}.position", ("relative",)),
+        Requirement(f"{side}.mixer", ("attention",)),
+        Requirement(f"{side}.attention", ("full",)),
+        Requirement(f"{side}.attention.score", ("dot",)),
+        Requirement(f"{side}.attention.window", (None,)),
+        Requirement(f"{side}.attention.qk_norm", (False,)),
+        Requirement(f"{side}.attention.sinks", (False,)),
+        Requirement(f"{side}.attention.bias", (False,)),
+        as_in(f"{side}.attention.d_value", f"{side}.attention.d_key"),
+        Requirement(f"{side}.feed_forward.bias", (False,)),
+    )
+
+
+def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
+    """The four maps of an attention."""
+    names = {"query": "q", "key": "k", "value": "v", "output": "o"}
+    return tuple(same(f"{ours}.{name}.weight", f"{theirs}.{letter}.weight") for name, letter in names.items())
+
+
+def feed_forward(side: str, theirs: str) -> tuple[Rename, ...]:
+    """Two maps, or three where one of them is a gate."""
+    ours, kind = f"{side}.stack.blocks.{{i}}", f"{side}.feed_forward"
+    return (
+        same(f"{ours}.feed_forward.up.weight", f"{theirs}.DenseReluDense.wi.weight", when=(kind, "mlp")),
+        same(f"{ours}.feed_forward.gate.weight", f"{theirs}.DenseReluDense.wi_0.weight", when=(kind, "gated")),
+        same(f"{ours}.feed_forward.up.weight", f"{theirs}.DenseReluDense.wi_1.weight", when=(kind, "gated")),
+        same(f"{ours}.feed_forward.down.weight", f"{theirs}.DenseReluDense.wo.weight"),
+        same(f"{ours}.norms.feed_forward.weight", f"{theirs}.layer_norm.weight"),
+    )
+
+
+def stack(side: str, last: int) -> tuple[Rename, ...]:
+    """A side's tensors; `last` is the number of the feed-forward among the sublayers of their blocks."""
+    ours, theirs = f"{side}.stack.blocks.{{i}}", f"{side}.block.{{i}}.layer"
+    table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    return (
+        same(f"{side}.stack.positions.0.table.weight", table),
+        *attention(f"{ours}.mixer.attention", f"{theirs}.0.SelfAttention"),
+        same(f"{ours}.norms.mixer.weight", f"{theirs}.0.layer_norm.weight"),
+        *feed_forward(side, f"{theirs}.{last}"),
+        same(f"{side}.stack.norm.weight", f"{side}.final_layer_norm.weight"),
+    )
+
+
+def decoder_depth(config: Config) -> Any:
+    """Layers of the decoder; where nothing is said, as many as the encoder has."""
+    return config("num_decoder_layers") or config("num_layers")
+
+
+target = Target(
+    name="t5",
+    model_type="t5",
+    family="transformers' T5",
+    sides=("encoder", "decoder"),
+    requirements=(
+        *blocks("encoder"),
+        *blocks("decoder"),
+        as_in("decoder.feed_forward", "encoder.feed_forward"),
+        as_in("decoder.feed_forward.activation", "encoder.feed_forward.activation"),
+        Requirement("embeddings.scale", (False,)),
+        Requirement("embeddings.norm", (None,)),
+        Requirement("embeddings.segments", (0,)),
+        Requirement("embeddings.shared", (True,)),
+    ),
+    keys=(
+        key("vocab_size", *both("vocab_size"), default=32128),
+        key("d_model", *both("d_model"), default=512),
+        key("d_kv", *both("attention.d_key"), default=64),
+        key("d_ff", *both("d_ff"), default=2048),
+        key("num_layers", "encoder.n_layers", default=6),
+        key("num_decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
+        # unread by the class, but generate() makes its cache as deep as this says, else as deep as the encoder
+        key("decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
+        key("num_heads", *both("n_heads"), default=8),
+        key("relative_attention_num_buckets", *both("position.buckets"), default=32),
+        key("relative_attention_max_distance", *both("position.max_distance"), default=128),
+        key("layer_norm_epsilon", *both("norm.eps"), default=1e-6),
+        key(
+            "feed_forward_proj",
+            "encoder.feed_forward",
+            "encoder.feed_forward.activation",
+            names=FEED_FORWARDS,
+            joined=True,
+            default="relu",
+            also={"gated-gelu_new": "gated-gelu"},
+        ),
+        key("n_positions", *both("max_length"), merge=max, default=512),  # of the tasks: its positions have no end
+        key(
+            "dropout_rate",
+            *both("dropout"),
+            *both("attention.dropout"),
+            *both("feed_forward.dropout"),
+            merge=first,
+            default=0.1,
+        ),
+    ),
+    constants={"is_encoder_decoder": True},
+    roles={"pad_token_id": "pad", "eos_token_id": "end", "decoder_start_token_id": "start"},
+    renames=(
+        same("encoder.stack.embeddings.tokens.weight", "shared.weight"),
+        *stack("encoder", last=1),
+        *stack("decoder", last=2),
+        *attention("decoder.stack.blocks.{i}.cross", "decoder.block.{i}.layer.1.EncDecAttention"),
+        same("decoder.stack.blocks.{i}.norms.cross.weight", "decoder.block.{i}.layer.1.layer_norm.weight"),
+    ),
+    copies=tuple(Copy(f"{side}.embed_tokens.weight", "shared.weight") for side in ("encoder", "decoder")),
+    classes=(
+        NativeClass(
+            name="T5ForConditionalGeneration",
+            auto="AutoModelForSeq2SeqLM",
+            heads={"language": "logits"},
+            text=(None, "end"),
+            requirements=(
+                Requirement("heads.language.bias", (False,)),
+                Requirement(
+                    "heads.language.scale",
+                    lambda facts: (True, False) if facts["heads.language.tied"] == (True,) else (False,),
+                    "where the head has a matrix of its own",
+                ),
+            ),
+            keys=(
+                key("tie_word_embeddings", "heads.language.tied", default=True),
+                # of transformers 5; before, heads were scaled where they were tied
+                key(
+                    "scale_decoder_outputs",
+                    "heads.language.scale",
+                    default=None,
+                    null=lambda config: config("tie_word_embeddings"),
+                ),
+            ),
+            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
+            copies=(Copy("lm_head.weight", "shared.weight", untied="heads.language.tied"),),
+            generates=True,
+            pipeline="translation",
+        ),
+    ),
+    longest="encoder.max_length",
+    recipe=T5,
+    strays=("EncDecAttention.relative_attention_bias.weight",),
+)

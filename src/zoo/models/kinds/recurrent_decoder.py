@@ -1,0 +1,216 @@
+"""Kind `recurrent` of decoder: a state that takes in the last word and what it reads of a memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from zoo.blocks.attention import Attention, attentions
+from zoo.blocks.documents import Unpacked, positions_of
+from zoo.blocks.dropout import Dropout
+from zoo.blocks.recurrence import Cell, hold
+from zoo.models.embeddings import Embeddings, EmbeddingSettings
+from zoo.models.kinds.recurrent_encoder import RecurrentSettings
+from zoo.models.kinds.source import SourceReading, in_rows, source_of, whole_source
+from zoo.models.parts import Decoder, Memory, Pass, States, decoders
+from zoo.registry import Choice
+
+Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)
+
+
+@dataclass(frozen=True)
+class RecurrentDecoderSettings(RecurrentSettings):
+    """Settings of the decoder.
+
+    Args:
+        attention: how a memory is read at each step; null: its summary is the context of every step.
+        n_heads: of the attention.
+    """
+
+    attention: Annotated[Choice[Attention], attentions] | None = None
+    n_heads: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_heads < 1:
+            raise ValueError(f"n_heads must be at least 1, got {self.n_heads}")
+
+
+@dataclass
+class RecurrentDecoderState:
+    """What the decoder remembers between steps."""
+
+    vectors: Vectors
+    source: SourceReading | None
+
+
+@decoders.register("recurrent")
+class RecurrentDecoder(Decoder):
+    """s_t = g(y_{t-1}, s_{t-1}, c_t), where c_t is read with s_{t-1}; without attention c is the memory's summary.
+
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1 and A.2; without attention Cho et al. 2014,
+    arXiv:1406.1078. s_0 = tanh(W summary). What the head scores is tanh(W [s_t; y_{t-1}; c_t]), with the tanh of Luong
+    et al. 2015, arXiv:1508.04025, equation 5, in place of Bahdanau's maxout. Upper layers read the layer below.
+    """
+
+    Settings = RecurrentDecoderSettings
+
+    def __init__(self, settings: RecurrentDecoderSettings, embeddings: EmbeddingSettings, d_memory: int | None) -> None:
+        super().__init__()
+        self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
+        width, d_context = self.d_model, d_memory or 0
+        self.attention: Attention | None = None
+        if d_memory is not None and settings.attention is not None:
+            chosen = settings.attention.inherit(dropout=settings.dropout)
+            self.attention = chosen.build(width, settings.n_heads, d_memory)
+            d_context = self.attention.width
+        self.embed = Embeddings(settings.vocab_size, width, settings.dropout, embeddings)
+        inputs = [width + d_context, *[width] * (settings.n_layers - 1)]
+        cells: list[Cell] = [settings.cell.build(d_input, width, False) for d_input in inputs]
+        self.n_vectors, self.layers = cells[0].n_vectors, nn.ModuleList(cells)
+        self.begin = None if d_memory is None else nn.Linear(d_memory, self.n_layers * self.n_vectors * width)
+        self.readout = nn.Linear(2 * width + d_context, width)
+        self.dropout = Dropout(settings.dropout)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        return self.embed
+
+    def attentions(self) -> Iterator[Attention]:
+        """None: each step reads the memory with the state before it."""
+        return iter(())
+
+    def forward(self, given: Pass, memory: Memory | None = None) -> States:
+        documents = given.explicit_documents()
+        x = self.embed(given.tokens, given.segments, positions_of(documents), [], given.tokens.shape[1])
+        target = None if given.documents is None else Unpacked(documents)
+        source = None if memory is None else self.source(memory, target, len(x))
+        record: list[Tensor] | None = None if given.record is None or self.attention is None else []
+        if target is None:
+            packed = pack_padded_sequence(x, torch.full((len(x),), x.shape[1]), batch_first=True)
+        else:
+            packed = target.sequence(x)
+        said, longest = self.unroll(packed, source, record), x.shape[1] if target is None else target.inside.shape[1]
+        states = pad_packed_sequence(said, batch_first=True, total_length=longest)[0]
+        if given.record is not None:
+            given.record["decoder.self"] = [None] * self.n_layers
+        if given.record is not None and record and memory is not None:
+            weights = padded_weights(record, packed)
+            weights = weights if target is None else target.pack(weights)
+            given.record["decoder.cross"] = [in_rows(weights, documents, memory)]
+        return states if target is None else target.pack(states)
+
+    def source(self, memory: Memory, target: Unpacked | None, batch: int) -> SourceReading:
+        """What each target document reads."""
+        if target is not None:
+            return source_of(memory, self.attention, target.rows, target.numbers)
+        if memory.documents is None:
+            return whole_source(memory, self.attention)
+        rows = torch.arange(batch, device=memory.states.device)
+        return source_of(memory, self.attention, rows, torch.ones_like(rows))
+
+    def first(self, like: Tensor, rows: int, source: SourceReading | None) -> Vectors:
+        """s_0 of each layer."""
+        shape = (self.n_layers, self.n_vectors, self.d_model)
+        if self.begin is None or source is None:
+            return list(like.new_zeros(shape[0], shape[1], rows, shape[2]))
+        drawn: Tensor = torch.tanh(self.begin(source.summary))
+        return list(drawn.view(rows, *shape).permute(1, 2, 0, 3))
+
+    def unroll(self, x: PackedSequence, source: SourceReading | None, record: list[Tensor] | None) -> PackedSequence:
+        """What the head scores, along sequences of different lengths."""
+        if source is not None and x.sorted_indices is not None:
+            source = source.take(x.sorted_indices)
+        vectors = self.first(x.data, int(x.batch_sizes[0]), source)
+        if self.attention is None:
+            context = None if source is None else along(source.summary, x)
+            return with_data(x, self.read_out(self.run(x, vectors, context), x.data, context))
+        tops, contexts = [], []
+        for word in torch.split(x.data, x.batch_sizes.tolist()):
+            if source is not None and len(word) < len(source.summary):  # the shortest sequences have ended
+                source, vectors = source.take(slice(len(word))), [v[:, : len(word)] for v in vectors]
+            step = self.context(vectors, source, record)
+            vectors = self.advance(word, vectors, step)
+            tops.append(vectors[-1][0])
+            contexts.append(step)
+        read = torch.cat([c for c in contexts if c is not None])
+        return with_data(x, self.read_out(torch.cat(tops), x.data, read))
+
+    def run(self, x: PackedSequence, vectors: Vectors, context: Tensor | None) -> Tensor:
+        """The top layer's states where the context does not depend on them: whole sequences, layer by layer."""
+        data = x.data if context is None else torch.cat([x.data, context], dim=-1)
+        for layer, start in zip(self.layers, vectors, strict=True):
+            assert isinstance(layer, Cell)
+            # torch sorts a state as it sorts the sequences, but these are sorted already
+            sorted_x = PackedSequence(data, x.batch_sizes)
+            data = layer.run(sorted_x, start).data
+            if layer is not self.layers[-1]:
+                data = self.dropout(data)
+        return data
+
+    def context(self, vectors: Vectors, source: SourceReading | None, record: list[Tensor] | None) -> Tensor | None:
+        """c_t: what is read of the memory with the state before the step."""
+        if source is None or self.attention is None or source.reading is None:
+            return None if source is None else source.summary
+        weights: list[Tensor | None] | None = None if record is None else []
+        read: Tensor = self.attention(vectors[-1][0][:, None], source.reading, source.view(), weights)
+        if record is not None and weights is not None:
+            record += [w[:, :, 0] for w in weights if w is not None]
+        return read[:, 0]
+
+    def advance(self, word: Tensor, vectors: Vectors, context: Tensor | None) -> Vectors:
+        """The state of each layer after one word more."""
+        x, new = word if context is None else torch.cat([word, context], dim=-1), []
+        for layer, state in zip(self.layers, vectors, strict=True):
+            assert isinstance(layer, Cell)
+            new.append(layer.step(x, state))
+            x = self.dropout(new[-1][0])
+        return new
+
+    def read_out(self, top: Tensor, word: Tensor, context: Tensor | None) -> Tensor:
+        """What the head scores."""
+        parts = [top, word] if context is None else [top, word, context]
+        said: Tensor = self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
+        return said
+
+    def start(self, batch: int, memory: Memory | None = None) -> RecurrentDecoderState:
+        source = None if memory is None else self.source(memory, None, batch)
+        return RecurrentDecoderState(self.first(self.embed.tokens.weight, batch, source), source)
+
+    def step(
+        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: RecurrentDecoderState
+    ) -> Float[Tensor, "batch new d_model"]:
+        there = torch.ones_like(tokens) if documents is None else documents
+        words, said = self.embed(tokens, None, torch.zeros_like(tokens), [], 1), []
+        for at in range(tokens.shape[1]):
+            context = self.context(state.vectors, state.source, None)
+            new = self.advance(words[:, at], state.vectors, context)
+            state.vectors = [hold(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)]
+            said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
+        return torch.stack(said, dim=1)
+
+    def reorder(self, state: RecurrentDecoderState, rows: Int[Tensor, " chosen"]) -> None:
+        state.vectors = [vectors[:, rows] for vectors in state.vectors]
+        state.source = None if state.source is None else state.source.take(rows)
+
+
+def along(vectors: Float[Tensor, "rows width"], x: PackedSequence) -> Float[Tensor, "places width"]:
+    """One vector a sequence (in sorted order), repeated at each of its places."""
+    return torch.cat([vectors[:count] for count in x.batch_sizes.tolist()])
+
+
+def with_data(x: PackedSequence, data: Float[Tensor, "places *any"]) -> PackedSequence:
+    """Sequences of the same lengths with other vectors."""
+    return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
+
+
+def padded_weights(record: list[Tensor], x: PackedSequence) -> Float[Tensor, "rows longest heads memory"]:
+    """The weights of every step as rows of the sequences."""
+    heads, memory = record[0].shape[1:]
+    flat = with_data(x, torch.cat(record).flatten(1))
+    padded = pad_packed_sequence(flat, batch_first=True)[0]
+    return padded.view(*padded.shape[:2], heads, memory)

@@ -1,0 +1,185 @@
+"""Heart-beats: every process tells the others that it lives, through the store in which they found each other."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from accelerate import Accelerator
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
+
+LEFT = "left"
+OFTEN = 1.0  # seconds between beats at the most
+
+
+@dataclass(frozen=True)
+class PeerFailure:
+    """What is wrong with another process.
+
+    Args:
+        process: which one.
+        what: what it did, with its place.
+        raised: whether it said so itself.
+        signal: which one stopped it; None: none did.
+    """
+
+    process: int
+    what: str
+    raised: bool = False
+    signal: int | None = None
+
+
+def describe_self() -> dict[str, str]:
+    """Where this process is: its machine, its number there, and whose numbers those are."""
+    names = Path("/proc/self/ns/pid")
+    numbers = os.readlink(names) if names.exists() else ""
+    return {"host": socket.gethostname(), "pid": str(os.getpid()), "numbers": numbers}
+
+
+def life(pid: str) -> str | None:
+    """How a process of this machine is: R, S, D …, T stopped, Z ended; None: it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+
+
+class Heart:
+    """Beats for this process and listens to the others, in a thread of its own.
+
+    Args:
+        timeout: seconds of silence that mean trouble.
+    """
+
+    def __init__(self, accelerator: Accelerator, timeout: float) -> None:
+        self.process: int = accelerator.process_index
+        self.count: int = accelerator.num_processes
+        self.timeout, self.every = timeout, min(OFTEN, timeout / 10)
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        reach = timedelta(seconds=max(timeout, OFTEN))
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self.store = PrefixStore(f"zoo/{attempt}", TCPStore(address, port, timeout=reach, wait_for_workers=False))
+        self.store.set(f"who/{self.process}", json.dumps(describe_self()))
+        self.store.set(f"beat/{self.process}", "0")
+        accelerator.wait_for_everyone()
+        found = self.store.multi_get([f"who/{p}" for p in range(self.count)])
+        self.who: list[dict[str, str]] = [json.loads(text) for text in found]
+        self.beats = [b""] * self.count
+        self.gone: list[int] = []
+        self.answered = time.monotonic()
+        self.heard = [self.answered] * self.count
+        self.failure: PeerFailure | None = None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="zoo-heart")
+        self.thread.start()
+
+    def beat(self) -> None:
+        """Beat until this process leaves."""
+        number = 0
+        while not self.over.wait(self.every):
+            number += 1
+            self.exchange(number)
+
+    def exchange(self, number: int) -> None:
+        """Say that this process lives, and hear who else does.
+
+        Args:
+            number: the how many-th beat this is.
+        """
+        gone = self.find_gone()  # before the store is asked: who ends because of another says so there first
+        with suppress(RuntimeError):  # a store that does not answer any more is noticed by that
+            self.store.set(f"beat/{self.process}", str(number))
+            beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
+            if self.failure is None and self.store.check(["failed"]):
+                self.failure = PeerFailure(**json.loads(self.store.get("failed")))
+            self.answered = time.monotonic()
+            for process, (old, new) in enumerate(zip(self.beats, beats, strict=True)):
+                self.heard[process] = self.heard[process] if old == new else self.answered
+            self.beats = beats
+        self.gone = [process for process in gone if self.beats[process] != LEFT.encode()]
+
+    def find_gone(self) -> list[int]:
+        """The other processes of this machine that have ended."""
+        others = [process for process in range(self.count) if process != self.process and self.is_near(process)]
+        return [process for process in others if life(self.who[process]["pid"]) in (None, "Z", "X")]
+
+    def trouble(self, silence: float) -> PeerFailure | None:
+        """What is wrong with another process, if anything is.
+
+        Args:
+            silence: seconds without a beat that are too many.
+        """
+        if self.failure is not None and self.failure.process != self.process:
+            return self.failure
+        if self.gone:
+            return PeerFailure(self.gone[0], f"{self.name(self.gone[0])} was killed")
+        for process in range(self.count):
+            quiet = self.answered - self.heard[process]
+            if process != self.process and self.beats[process] != LEFT.encode() and quiet > silence:
+                return PeerFailure(process, f"{self.name(process)} was silent for {quiet:.0f} s{self.why(process)}")
+        quiet = time.monotonic() - self.answered
+        if quiet <= silence:
+            return None
+        keeper = "the launcher" if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else self.name(0)
+        return PeerFailure(0, f"{keeper} was silent for {quiet:.0f} s{self.why(0)}")
+
+    def why(self, process: int) -> str:
+        """Why a process is silent, where this one can see it."""
+        return ": it is stopped" if self.is_near(process) and life(self.who[process]["pid"]) == "T" else ""
+
+    def is_near(self, process: int) -> bool:
+        """Whether this process can look at another one: the same machine, the same numbers of processes."""
+        here, there = ((who["host"], who["numbers"]) for who in (self.who[self.process], self.who[process]))
+        return bool(here[1]) and here == there
+
+    def name(self, process: int) -> str:
+        """A process as a user finds it."""
+        return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
+
+    def tell(self, message: str, signal: int | None = None) -> None:
+        """Tell the others that this process fails, and why."""
+        self.report(PeerFailure(self.process, f"{self.name(self.process)} failed: {message}", True, signal))
+
+    def report(self, trouble: PeerFailure) -> None:
+        """Tell the others what all of them end because of; the first one to say so counts."""
+        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(trouble))))
+
+    def attempt(self, work: Callable[[], object]) -> None:
+        """Do something with the store, but do not wait for one that does not answer."""
+
+        def quietly() -> None:
+            with suppress(RuntimeError):
+                work()
+
+        thread = threading.Thread(target=quietly, daemon=True, name="zoo-heart-word")
+        thread.start()
+        thread.join(OFTEN)
+
+    def bury(self, trouble: PeerFailure) -> None:
+        """Kill another process of this machine that is stopped: nothing else would end it."""
+        pid = self.who[trouble.process]["pid"]
+        if self.is_near(trouble.process) and life(pid) == "T":
+            with suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def speaks(self, trouble: PeerFailure) -> bool:
+        """Whether it is for this process to report: the main one, else the next one."""
+        return self.process == (1 if trouble.process == 0 and not trouble.raised else 0)
+
+    def leave(self, done: bool) -> None:
+        """Stop beating.
+
+        Args:
+            done: whether this process has done its work, so that the others need not miss it.
+        """
+        self.over.set()
+        self.thread.join(self.every + OFTEN)
+        if done:
+            self.attempt(lambda: self.store.set(f"beat/{self.process}", LEFT))

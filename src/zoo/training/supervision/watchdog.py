@@ -1,0 +1,118 @@
+"""A thread that ends the process when a step hangs or another process is lost: library timeouts are not enough."""
+
+import faulthandler
+import logging
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zoo.training.supervision.heartbeat import Heart, PeerFailure
+from zoo.training.supervision.processes import WAYS, meeting
+
+FAILED, WRONG = 1, 2
+JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait
+GRACE = 3.0  # seconds in which the main thread may notice by itself
+STDERR = 2
+logger = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Waits for signs of life: of this process from `alive`, of the others from their heart-beats.
+
+    Args:
+        limit: seconds that may lie between two signs of this process, once there was one.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self.every = limit, min(1.0, limit / 4)
+        self.last = math.inf
+        self.heart: Heart | None = None
+        self.join_by, self.say_by = math.inf, math.inf
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True, name="zoo-watchdog")
+        self.thread.start()
+
+    def alive(self) -> None:
+        """This process gets on."""
+        self.last = time.monotonic()
+
+    @contextmanager
+    def joining(self) -> Iterator[None]:
+        """Expect all processes that were launched to find each other, within some minutes."""
+        now = time.monotonic()
+        self.join_by, self.say_by = now + JOIN, now + SOON
+        try:
+            yield
+        finally:
+            self.join_by = self.say_by = math.inf
+
+    def stop(self) -> None:
+        self.over.set()
+        if threading.current_thread() is not self.thread:
+            self.thread.join()
+
+    def watch(self) -> None:
+        """Look again and again; a process that was itself stopped for a while begins anew."""
+        before = time.monotonic()
+        while not self.over.wait(self.every):
+            now = time.monotonic()
+            self.look(now, asleep=now - before - self.every)
+            before = now
+
+    def look(self, now: float, asleep: float = 0.0) -> None:
+        """See whether anything is wrong at a time.
+
+        Args:
+            asleep: seconds since the last look in which this process did not run.
+        """
+        if asleep > max(GRACE, self.every):
+            self.last += asleep
+            self.join_by += asleep
+            self.forgive(asleep)
+        elif now > self.say_by:
+            self.say_by = math.inf
+            logger.warning("waiting for the other processes: %s", meeting(os.environ))
+        elif now > self.join_by:
+            logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(os.environ), JOIN, WAYS)
+            leave_at_once(WRONG)
+        elif now - self.last > self.limit:
+            self.end_hanging(now - self.last)
+        elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
+            self.end_alone(self.heart, trouble)
+
+    def forgive(self, seconds: float) -> None:
+        """Do not count a time in which this process did not run as silence of the others."""
+        if self.heart is not None:
+            self.heart.answered += seconds
+            self.heart.heard = [heard + seconds for heard in self.heart.heard]
+
+    def end_hanging(self, seconds: float) -> None:
+        """Say that this process hangs, show where, and end it."""
+        message = f"nothing moved for {seconds:.0f} s (training.hang_timeout); where each thread stands follows"
+        if self.heart is not None:
+            message = f"{self.heart.name(self.heart.process)}: {message}"
+            self.heart.tell(message)
+        logger.critical("error: %s", message)
+        faulthandler.dump_traceback(STDERR, all_threads=True)
+        leave_at_once()
+
+    def end_alone(self, heart: Heart, trouble: PeerFailure) -> None:
+        """End this process because of another one, unless the main thread does so by itself."""
+        heart.report(trouble)
+        if self.over.wait(GRACE):
+            return
+        if heart.speaks(trouble):
+            logger.critical("error: %s; all processes end", trouble.what)
+        heart.bury(trouble)
+        leave_at_once(FAILED if trouble.signal is None else 128 + trouble.signal)
+
+
+def leave_at_once(status: int = FAILED) -> None:
+    """End the process from whichever thread this is: the main one may be stuck."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(status)
