@@ -17,7 +17,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers of one run share its 
     os.environ |= {"ZOO_CACHE": f"{FOLDER.name}/zoo", "HF_HOME": f"{FOLDER.name}/hugging-face"}
 
 # before zoo is imported: every annotated shape in these packages is checked at each call
-jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.objectives"], "beartype.beartype")
+jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.examples", "zoo.objectives"], "beartype.beartype")
 
 settings.register_profile("zoo", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("zoo")

@@ -11,12 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "registry config blocks models objectives data metrics runs inference training report hub cli".split()
-)  # each imports from itself and from those on its left
+    "discover registry config blocks models data examples objectives batches metrics runs inference training "
+    "experiments report hub cli"
+).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
     "huggingface_hub": {"hub"},
-    "accelerate": {"training"},
+    "accelerate": {"training", "experiments"},
     "datasets": {"data"},
     "evaluate": {"metrics"},
     "sacrebleu": {"metrics"},
@@ -27,9 +28,9 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli"},
 }
-ONLY: dict[str, set[str]] = {"registry": set(), "config": {"yaml"}, "blocks": {"torch", "jaxtyping"}}
+ONLY: dict[str, set[str]] = {"discover": set(), "registry": set(), "config": {"yaml"}, "blocks": {"torch", "jaxtyping"}}
 IMPORT_NAMES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not the package's own name
-LAZY = ("zoo/__init__.py", "zoo/cli/")  # the public names, and the table of commands
+LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py")  # public names, the table of commands, folders of variants
 
 
 def modules() -> dict[str, Path]:

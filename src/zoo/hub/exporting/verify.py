@@ -35,7 +35,7 @@ from zoo.runs.tensors import read_tensors
 
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
-HOME = Path(__file__).parents[2]  # where zoo is imported from
+HOME = Path(__file__).parents[3]  # where zoo is imported from
 WITH_ZOO = "zoo.hub.exporting.shell_reloading"
 NEW_TOKENS = 12
 BEAMS = 3

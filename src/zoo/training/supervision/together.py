@@ -159,7 +159,7 @@ def flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
 @cache
 def code() -> str:
     """The SHA-256 of zoo's own source, as it was when this was first asked."""
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     total = sha256()
     for path in sorted(folder.rglob("*.py")):
         total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
