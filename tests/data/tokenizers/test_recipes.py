@@ -146,7 +146,7 @@ def test_two_processes_train_the_same_tokenizer(name: str):
     script = (
         "from zoo.data.tokenizers.tokenizer import Tokenizer\n"
         "from zoo.data.tokenizers.recipes import tokenizers\n"
-        "from test_tokenizer_training import SIZES, TEXTS\n"
+        "from test_recipes import SIZES, TEXTS\n"
         f"texts = TEXTS + [word[::-1] for text in TEXTS for word in text.split()]\n"
         f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], 'min_frequency': 1}})\n"
         "print(Tokenizer.train(choice, texts).digest)"
