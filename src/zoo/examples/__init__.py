@@ -1,0 +1,5 @@
+"""Examples: importing any module of this folder finds every form in `forms`."""
+
+from zoo.discover import import_all
+
+import_all(__name__)
