@@ -8,14 +8,14 @@ from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Examples, PackedRow, RowStream
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=99, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
-ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
+ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
 
 
-def examples(objective: Any, stream: Stream, shape: RowShape, **fields: list[int]) -> Examples:
+def examples(objective: Any, stream: ModelTraits, shape: RowShape, **fields: list[int]) -> Examples:
     """Documents of the given lengths; every token is 10 + its place in its field."""
     sentences = np.arange(len(fields["text"]) + 1) if "next_sentence" in objective else None
     labels = np.arange(len(next(iter(fields.values())))) % 3
@@ -42,7 +42,7 @@ def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
 
 
 def test_a_source_and_its_target_have_the_same_document_number():
-    given = examples("translation", Stream(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
+    given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     _, part = first_part(given, 1)
     assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 0, 0]]
     assert part.inputs["source"].tolist() == [[10, 3, 11, 12, 3, 0, 0]]
@@ -50,8 +50,10 @@ def test_a_source_and_its_target_have_the_same_document_number():
     assert part.targets["translation"].tolist() == [[10, 11, 3, 12, 13, 3, -1, -1]]
 
 
-@pytest.mark.parametrize(("stream", "at"), [(Stream(causal=False), [0, 4]), (DECODER, [3, 8])])
-def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_decoder(stream: Stream, at: list[int]):
+@pytest.mark.parametrize(("stream", "at"), [(ModelTraits(causal=False), [0, 4]), (DECODER, [3, 8])])
+def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_decoder(
+    stream: ModelTraits, at: list[int]
+):
     given = examples("classification", stream, RowShape(16), text=[2, 3])
     _, part = first_part(given, 2, rows=1)
     assert part.inputs["places"]["classification"].tolist() == [*at, -1, -1]
@@ -101,12 +103,12 @@ def test_shapes_never_change_and_missing_rows_are_empty():
 
 
 def test_segments_are_left_out_where_the_model_has_none():
-    given = examples("classification", Stream(causal=False), RowShape(16), text=[2], pair=[3])
+    given = examples("classification", ModelTraits(causal=False), RowShape(16), text=[2], pair=[3])
     assert "segments" not in first_part(given, 1)[1].inputs
 
 
 def test_an_unlabelled_document_has_a_place_but_no_target():
-    given = examples("classification", Stream(causal=False), RowShape(16), text=[2, 3])
+    given = examples("classification", ModelTraits(causal=False), RowShape(16), text=[2, 3])
     given = Examples(given.form, given.mixture, given.lengths._replace(labels=None), given.read, ROLES, given.shape)
     _, part = first_part(given, 1)
     assert part.inputs["places"]["classification"].tolist() == [0, 4]

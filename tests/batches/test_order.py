@@ -8,7 +8,7 @@ from zoo.batches import order as module
 from zoo.batches.order import Cursor, Examples, PackedRow, RowStream, share
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
@@ -30,7 +30,7 @@ def examples(objective: object = "masked_lm", seed: int = 0, shape: RowShape | N
     lengths = Lengths({"text": np.cumsum([0, *sizes])}, sentences)
     ids = generator.integers(7, 50, size=sizes.sum())
     mixture = Mixture.parse(objective)
-    form = mixture.form(["text"], Stream(causal=False, segments=True))
+    form = mixture.form(["text"], ModelTraits(causal=False, segments=True))
     shape = shape or RowShape(48, longest=24)
     return Examples(form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, shape, seed)
 
@@ -131,7 +131,7 @@ def test_packed_evaluation_gives_the_same_examples():
 def test_truncated_examples_are_counted_with_their_tokens():
     lengths = Lengths({"text": np.array([0, 5, 25, 28])})
     mixture = Mixture.parse("classification")
-    form = mixture.form(["text"], Stream(causal=False))
+    form = mixture.form(["text"], ModelTraits(causal=False))
     given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
     assert given.truncated() == (1, 12)
 
@@ -139,7 +139,7 @@ def test_truncated_examples_are_counted_with_their_tokens():
 def test_data_without_any_example_is_refused():
     lengths = Lengths({"text": np.array([0, 1, 2])}, sentences=np.array([0, 1, 2]))
     mixture = Mixture.parse("next_sentence")
-    form = mixture.form(["text"], Stream(causal=False))
+    form = mixture.form(["text"], ModelTraits(causal=False))
     given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
     with pytest.raises(ValueError, match="data: no document is long enough for an example"):
         RowStream(given).take(1)

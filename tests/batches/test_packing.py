@@ -6,7 +6,7 @@ import pytest
 from zoo.batches.packing import RowShape, fill, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
 LANGUAGE = Mixture.parse("causal_lm")
@@ -55,7 +55,7 @@ def test_sentence_pairs_are_as_long_as_a_row_and_fill_it_to_97_percent():
     units = np.cumsum([0, *np.clip(generator.lognormal(3.3, 0.6, counts.sum()), 2, 200).astype(int)])
     lengths = Lengths({"text": units}, np.cumsum([0, *counts]))
     mixture, shape = Mixture.parse({"masked_lm": {}, "next_sentence": {}}), RowShape(128)
-    form = mixture.form(["text"], Stream(causal=False, segments=True))
+    form = mixture.form(["text"], ModelTraits(causal=False, segments=True))
     plans = [plan for d in range(60) for plan in form.plan(lengths, d, 0, 0, shape.limits)]
     rows = pack(plans, shape, mixture)
     assert sum(plan.length for plan in plans) / (128 * len(rows)) >= 0.97

@@ -6,12 +6,12 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
-from zoo.examples.form import Limits, Stream, forms
+from zoo.examples.form import Limits, ModelTraits, forms
 from zoo.objectives.captioning import unevenness
 from zoo.objectives.mixture import Mixture, form_of
 
 ROLES = Roles(vocab_size=20, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
-CAPTIONER, CLASSIFIER = Stream(causal=True, source=True, image_size=2), Stream(causal=False, image_size=2)
+CAPTIONER, CLASSIFIER = ModelTraits(causal=True, source=True, image_size=2), ModelTraits(causal=False, image_size=2)
 LENGTHS = Lengths(
     {"image": np.array([0, 1, 2]), "text": np.array([0, 3, 8])}, labels=np.array([4, 5])
 )  # two pictures with texts of 3 and 5 tokens
@@ -100,12 +100,12 @@ def test_the_columns_say_what_is_classified():
 WRONG = [
     (
         "captioning",
-        Stream(causal=True, source=True),
+        ModelTraits(causal=True, source=True),
         "captioning gives pictures, which this model does not read; captioner-rnn",
     ),
     (
         "classification",
-        Stream(causal=False),
+        ModelTraits(causal=False),
         "classification gives pictures, which this model does not read; cnn-attention",
     ),
     ("classification", CAPTIONER, "gives the model's encoder nothing to read; captioning does"),
@@ -122,7 +122,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("name", "stream", "message"), WRONG, ids=[f"{name} {message[:9]}" for name, _, message in WRONG]
 )
-def test_an_objective_that_does_not_suit_the_model_is_refused(name: str, stream: Stream, message: str):
+def test_an_objective_that_does_not_suit_the_model_is_refused(name: str, stream: ModelTraits, message: str):
     with pytest.raises(ValueError, match=message):
         Mixture.parse(name).form(["image", "text", "source", "target"], stream)
 

@@ -3,11 +3,11 @@ import pytest
 
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import ExamplePlan
-from zoo.examples.form import Limits, Stream
+from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.sentences import IS_NEXT, IS_RANDOM, Sentences
 
 LIMITS = Limits(32)
-FORM = Sentences(Stream(causal=False, segments=True), False)
+FORM = Sentences(ModelTraits(causal=False, segments=True), False)
 
 
 def corpus(documents: int = 40, longest: int = 12, seed: int = 0) -> Lengths:

@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, Limits, Stream
+from zoo.examples.form import Form, Limits, ModelTraits
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
 
 ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
-ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
-BOTH = Stream(causal=True, source=True)
+ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
+BOTH = ModelTraits(causal=True, source=True)
 
 
 def lengths_of(labels: list[int] | None = None, **fields: list[int]) -> Lengths:

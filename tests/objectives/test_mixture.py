@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
@@ -13,8 +13,8 @@ from zoo.examples.forms.text import Text
 from zoo.objectives.mixture import Mixture, form_of
 from zoo.objectives.objective import objectives
 
-ENCODER, DECODER = Stream(causal=False, segments=True), Stream(causal=True)
-BOTH = Stream(causal=True, source=True)
+ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
+BOTH = ModelTraits(causal=True, source=True)
 ROLES = Roles(vocab_size=100, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 
 
@@ -82,7 +82,7 @@ def test_each_form_is_built_for_the_stream():
     ],
 )
 def test_a_model_or_data_that_cannot_be_trained_on_is_refused_with_the_reason(
-    objective: str, columns: list[str], stream: Stream, message: str
+    objective: str, columns: list[str], stream: ModelTraits, message: str
 ):
     with pytest.raises(ValueError, match=message):
         Mixture.parse(objective).form(columns, stream)

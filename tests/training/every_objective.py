@@ -21,7 +21,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.ids import PICTURE, Lengths, Piece, Roles
-from zoo.examples.form import Stream, forms
+from zoo.examples.form import ModelTraits, forms
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
 from zoo.models.heads import heads
@@ -90,19 +90,19 @@ class Case:
         return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
 
 
-def columns_of(objective: Objectives, stream: Stream) -> tuple[str, ...]:
+def columns_of(objective: Objectives, stream: ModelTraits) -> tuple[str, ...]:
     """The columns of data that has just what the objective reads."""
     return forms[form_of(objective, ["text"] if stream.has_text else [PICTURE])].fields
 
 
-def shape_of(stream: Stream) -> RowShape:
+def shape_of(stream: ModelTraits) -> RowShape:
     """Rows of one to five documents, or of one picture."""
     if stream.image_size is None:
         return SHAPE
     return RowShape(SHAPE.length, 1, SHAPE.longest, pack=False) if stream.has_text else RowShape(1, pack=False)
 
 
-def fits(objective: Objectives, stream: Stream) -> bool:
+def fits(objective: Objectives, stream: ModelTraits) -> bool:
     try:
         Mixture.parse(objective).form(columns_of(objective, stream), stream)
     except ValueError:

@@ -12,7 +12,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.training.judging import Watch
@@ -32,7 +32,7 @@ def examples(name: str) -> Examples:
     bert = name == "bert-nano"
     lengths = Lengths({"text": units}, sentences) if bert else Lengths({"text": units[sentences]})
     mixture = Mixture.parse(NANO[name])
-    form = mixture.form(["text"], Stream(causal=not bert, segments=bert))
+    form = mixture.form(["text"], ModelTraits(causal=not bert, segments=bert))
     return Examples(
         form, mixture, lengths, lambda piece: ids[piece.start : piece.stop], ROLES, RowShape(32, longest=20)
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.ids import Ids
 from zoo.examples.example import Example
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.models.parts import CHANNELS
 
 Inputs = dict[str, Tensor | dict[str, Tensor]]
@@ -87,7 +87,7 @@ def lay_rows(rows: list[list[Ids]], shape: tuple[int, int], empty: int) -> tuple
 
 
 def lay_sources(
-    built: list[list[Example]], shape: tuple[int, int], pad: int, stream: Stream
+    built: list[list[Example]], shape: tuple[int, int], pad: int, stream: ModelTraits
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """What the encoder reads beside each row, and its documents: texts in rows of this shape, or one picture a row."""
     if stream.image_size is None:
@@ -96,7 +96,7 @@ def lay_sources(
     return lay_pictures(built, shape[0], stream), lay_rows(filled, (shape[0], 1), 0)[1]
 
 
-def lay_pictures(built: list[list[Example]], rows: int, stream: Stream) -> NDArray[np.uint8]:
+def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> NDArray[np.uint8]:
     """The picture of each row's one example; black where there is none."""
     size = stream.image_size or 0
     pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)

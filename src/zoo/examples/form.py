@@ -8,7 +8,7 @@ from zoo.examples.example import Example, ExamplePlan
 from zoo.registry import Slot
 
 
-class Stream(NamedTuple):
+class ModelTraits(NamedTuple):
     """What the model makes of its tokens, as far as examples depend on it.
 
     Args:
@@ -57,7 +57,7 @@ class Form(ABC):
     source: ClassVar[bool] = False
     pictures: ClassVar[bool] = False
 
-    def __init__(self, stream: Stream, whole: bool) -> None:
+    def __init__(self, stream: ModelTraits, whole: bool) -> None:
         self.stream = stream
         self.whole = whole
 

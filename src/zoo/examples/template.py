@@ -4,7 +4,7 @@ import numpy as np
 
 from zoo.data.ids import Ids, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 
 # a template names the role of each special token; None stands for the next piece of text
 Template = tuple[str | None, ...]
@@ -25,7 +25,7 @@ def overhead(template: Template) -> int:
     return sum(role is not None for role in template)
 
 
-def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, stream: Stream) -> Example:
+def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, stream: ModelTraits) -> Example:
     """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece.
 
     A role that an imported tokenizer lacks was not in the texts that its model knows: it is left out; training adds it.

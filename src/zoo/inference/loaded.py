@@ -8,7 +8,7 @@ from torch import Tensor
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
@@ -64,17 +64,17 @@ class Loaded:
         return next(iter(self.mixture.members))
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> ModelTraits:
         return stream_of(self.model)
 
 
-def stream_of(model: Model) -> Stream:
+def stream_of(model: Model) -> ModelTraits:
     """What examples must know of a model."""
     embeddings = model.stream.embeddings
     both = model.encoder is not None and model.decoder is not None
     size = None if model.encoder is None else model.encoder.image_size
     segments = embeddings is not None and model.settings.embeddings.segments > 1
-    return Stream(model.stream.causal, both, segments, size)
+    return ModelTraits(model.stream.causal, both, segments, size)
 
 
 def load_run(saved: SavedRun) -> Loaded:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zoo.data.ids import PICTURE, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, Stream, forms
+from zoo.examples.form import Form, ModelTraits, forms
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import PerLayer
 
@@ -74,7 +74,7 @@ class Mixture:
         """What each objective offers beside its loss: metric -> whether more is better."""
         return {name: dict(member.metrics) for name, member in self.members.items()}
 
-    def form(self, columns: Collection[str], stream: Stream) -> Form:
+    def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
         """The form of the examples, for the columns of the data and what the model makes of its tokens.
 
         Raises:
@@ -90,7 +90,7 @@ class Mixture:
         self.check(stream, forms[name])
         return forms.build(name, stream, self.whole)
 
-    def check(self, stream: Stream, form: type[Form]) -> None:
+    def check(self, stream: ModelTraits, form: type[Form]) -> None:
         """Refuse a model that an objective cannot train, with the reason."""
         kinds = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}
         for name, member in self.members.items():

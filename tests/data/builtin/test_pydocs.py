@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.builtin.docstrings import AREAS, Module, docstrings_of, library, read_modules, source_files, split_modules
+from zoo.data.builtin.docstrings import (
+    AREAS,
+    LibraryModule,
+    docstrings_of,
+    library,
+    read_modules,
+    source_files,
+    split_modules,
+)
 from zoo.data.builtin.pydocs import Pydocs, PydocsTopic, mask, unwrap
 from zoo.data.sources.columns import Columns
 
@@ -50,7 +58,7 @@ def test_tests_and_installed_packages_are_left_out(tmp_path: Path) -> None:
 
 def test_modules_are_read_and_never_run(tmp_path: Path) -> None:
     plant(tmp_path, boom=f'"""{LONG}."""\nraise SystemExit\n', short='"""Too short."""')
-    assert read_modules(tmp_path) == (Module("boom", (f"{LONG}.",)),)
+    assert read_modules(tmp_path) == (LibraryModule("boom", (f"{LONG}.",)),)
 
 
 def test_a_python_without_sources_is_refused(tmp_path: Path) -> None:
@@ -61,7 +69,7 @@ def test_a_python_without_sources_is_refused(tmp_path: Path) -> None:
 
 
 def test_whole_modules_are_held_out_and_nothing_they_share_with_train() -> None:
-    modules = (*(Module(f"m{i}", (f"{LONG} {i}", LONG)) for i in range(40)), Module("big", (LONG,) * 200))
+    modules = (*(LibraryModule(f"m{i}", (f"{LONG} {i}", LONG)) for i in range(40)), LibraryModule("big", (LONG,) * 200))
     parts = split_modules(modules)
     names = {split: {module.name for module in part} for split, part in parts.items()}
     assert "big" in names["train"] and names["validation"] and not names["train"] & names["validation"]

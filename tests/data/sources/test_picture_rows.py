@@ -16,11 +16,11 @@ from zoo.data.sources.pictures import Augment
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=300, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
-CAPTIONER, CLASSIFIER = Stream(causal=True, source=True, image_size=4), Stream(causal=False, image_size=4)
+CAPTIONER, CLASSIFIER = ModelTraits(causal=True, source=True, image_size=4), ModelTraits(causal=False, image_size=4)
 SIZE = 4
 FILES = {"train": "train.parquet", "validation": "validation.parquet"}
 

@@ -53,7 +53,7 @@ AREA_OF = {package: area for area, packages in AREAS.items() for package in pack
 
 
 @dataclass(frozen=True)
-class Module:
+class LibraryModule:
     """A module's dotted name and its docstrings in the order of its source."""
 
     name: str
@@ -92,7 +92,7 @@ def library_digest(root: Path) -> str:
 
 
 @cache
-def read_modules(root: Path) -> tuple[Module, ...]:
+def read_modules(root: Path) -> tuple[LibraryModule, ...]:
     """Every module that has docstrings of more than `SHORTEST` characters.
 
     Raises:
@@ -103,7 +103,7 @@ def read_modules(root: Path) -> tuple[Module, ...]:
         docstrings = tuple(text for text in docstrings_of(path.read_bytes()) if len(text) > SHORTEST)
         if docstrings:
             name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            modules.append(Module(name, docstrings))
+            modules.append(LibraryModule(name, docstrings))
     if not modules:
         raise ValueError(f"pydocs: no docstrings under {root}; this Python came without its library's sources")
     return tuple(modules)
@@ -124,7 +124,7 @@ def docstrings_of(source: bytes) -> Iterator[str]:
             yield text
 
 
-def split_modules(modules: tuple[Module, ...]) -> dict[str, list[Module]]:
+def split_modules(modules: tuple[LibraryModule, ...]) -> dict[str, list[LibraryModule]]:
     """Train and validation, whole modules in each, every area with about the same share held out."""
     held_out: set[str] = set()
     for area in {module.area for module in modules}:
@@ -138,8 +138,8 @@ def split_modules(modules: tuple[Module, ...]) -> dict[str, list[Module]]:
     return {"train": train, "validation": without(train, [module for module in modules if module.name in held_out])}
 
 
-def without(train: list[Module], modules: list[Module]) -> list[Module]:
+def without(train: list[LibraryModule], modules: list[LibraryModule]) -> list[LibraryModule]:
     """Modules less the docstrings that stand in train too, word for word."""
     seen = {text for module in train for text in module.docstrings}
-    kept = (Module(m.name, tuple(text for text in m.docstrings if text not in seen)) for m in modules)
+    kept = (LibraryModule(m.name, tuple(text for text in m.docstrings if text not in seen)) for m in modules)
     return [module for module in kept if module.docstrings]

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from zoo.data.builtin.docstrings import OTHER, SHORTEST, Module, library, library_digest, read_modules, split_modules
+from zoo.data.builtin.docstrings import (
+    OTHER,
+    SHORTEST,
+    LibraryModule,
+    library,
+    library_digest,
+    read_modules,
+    split_modules,
+)
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 
@@ -36,7 +44,7 @@ class Pydocs(Origin):
         parts = split_modules(read_modules(self.root))
         return columns.pick(self.rows(parts, split), self.place(split))
 
-    def rows(self, parts: Mapping[str, Iterable[Module]], split: str) -> Dataset:
+    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> Dataset:
         """The rows of a split, made from its modules."""
         return Dataset.from_dict({"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]})
 
@@ -44,14 +52,14 @@ class Pydocs(Origin):
 class PydocsTopic(Pydocs):
     """One document a docstring, labelled with the area of the library it is from; what names the area is taken out."""
 
-    def rows(self, parts: Mapping[str, Iterable[Module]], split: str) -> Dataset:
+    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> Dataset:
         found = topics(parts[split])
         seen = topics(parts["train"]) if split == "validation" else {}  # masked, two docstrings may have become one
         kept = {text: area for text, area in found.items() if text not in seen}
         return Dataset.from_dict({"text": list(kept), "label": list(kept.values())})
 
 
-def topics(modules: Iterable[Module]) -> dict[str, str]:
+def topics(modules: Iterable[LibraryModule]) -> dict[str, str]:
     """Masked docstring -> the area of the library it is from."""
     names = frozenset(name.lstrip("_").lower() for name in sys.stdlib_module_names)
     found: dict[str, str] = {}

@@ -7,7 +7,7 @@ import numpy as np
 
 from zoo.data.ids import Ids, Lengths, Piece, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, Limits, Stream, forms
+from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
 from zoo.examples.template import ENCODED_PAIR, lay_out, overhead, roles_of
 
@@ -42,7 +42,7 @@ class Sentences(Form):
     fields: ClassVar[tuple[str, ...]] = ("text",)
     smallest: ClassVar[int] = 5
 
-    def __init__(self, stream: Stream, whole: bool) -> None:
+    def __init__(self, stream: ModelTraits, whole: bool) -> None:
         assert not stream.causal, "objectives that demand this form refuse causal models"
         super().__init__(stream, whole)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.examples.form import Stream
+from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.record import RunRecord
 from zoo.inference.loaded import stream_of
 from zoo.models.model import Model
@@ -46,7 +46,7 @@ class Exportable:
         return self.special if self.tokenizer is None else self.tokenizer.roles
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> ModelTraits:
         """What examples must know of the model."""
         return stream_of(self.model)
 

@@ -7,7 +7,7 @@ from typing import Any
 from zoo.data.ids import PICTURE
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
-from zoo.examples.form import Stream, forms
+from zoo.examples.form import ModelTraits, forms
 from zoo.hub.exporting.tokenizer_files import to_json
 from zoo.hub.importing.config import (
     CONFIG,
@@ -154,7 +154,9 @@ def labelled(chosen: NativeClass) -> list[str]:
     return [name for name in chosen.heads if "labels" in heads.options(name)]
 
 
-def task_of(settings: ModelSettings, stream: Stream, labels: list[str], generate: dict[str, Any]) -> dict[str, Any]:
+def task_of(
+    settings: ModelSettings, stream: ModelTraits, labels: list[str], generate: dict[str, Any]
+) -> dict[str, Any]:
     """What the model is for: an objective for each of its heads, and no data."""
     named: dict[str, dict[str, Any]] = {head.name: {} for head in settings.heads}
     members = {objective_of(head, stream): options for head, options in named.items()}
@@ -162,7 +164,7 @@ def task_of(settings: ModelSettings, stream: Stream, labels: list[str], generate
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
 
 
-def objective_of(head: str, stream: Stream) -> str:
+def objective_of(head: str, stream: ModelTraits) -> str:
     """The first objective that trains a head of such a model."""
     for name in objectives.names():
         mixture = Mixture({name: objectives.build(name)})
@@ -171,7 +173,7 @@ def objective_of(head: str, stream: Stream) -> str:
     raise AssertionError(f"no objective trains the head '{head}'")
 
 
-def trains(mixture: Mixture, name: str, stream: Stream) -> bool:
+def trains(mixture: Mixture, name: str, stream: ModelTraits) -> bool:
     """Whether an objective suits a model."""
     columns = (PICTURE,) if stream.image_size is not None else ()
     try:
