@@ -21,7 +21,7 @@ import matplotlib
 from sacrebleu.metrics import BLEU
 
 from zoo.data.sources.find import load_rows
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.models.cost import parameters

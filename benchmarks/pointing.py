@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zoo.data.sources.find import load_rows
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 
 LEAST, MOST = 0.02, 0.6  # of the pixels have the colour

@@ -1,11 +1,15 @@
 """Small models with every parameter away from 0 and 1, tokenizers of each kind, and exports checked in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import constants
+from huggingface_hub.utils import _http
+from local_hub import LocalHub, local_hub
 
 from zoo.data.tokenizers.recipes import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -84,3 +88,17 @@ def shelled(
         return export(Exportable(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
 
     return make
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+    """A hub that the real client talks to over LFS, as somebody who is logged in; nobody waits."""
+    with local_hub() as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", running.token)
+        monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda seconds: None))  # between the client's retries
+        monkeypatch.setitem(_http.http_backoff.__kwdefaults__, "max_retries", 1)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)  # it would ask for a list of known agents
+        yield running

@@ -29,12 +29,12 @@ from zoo.data.task import load_task
 from zoo.experiments.finetune import finetune
 from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
+from zoo.hub.checkpoint import import_checkpoint, load_checkpoint, resolve
 from zoo.hub.exporting import samples
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained import exportable
 from zoo.hub.publishing.published import published_files
-from zoo.hub.sources.checkpoint import import_checkpoint, load_checkpoint, resolve
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.search import GenerateSettings

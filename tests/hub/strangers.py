@@ -1,15 +1,32 @@
 """Models of transformers with random weights and odd sizes, saved as strangers save them."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from zoo.registry import REQUIRED
 
 Sizes = dict[str, Any]
 DTYPES = {"float32": 1e-5, "float64": 1e-10}
+TOKENS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "vocab_size": 37}
+T5 = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
+OPUS = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "max_position_embeddings": 33,
+}
+OPUS |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 9, "decoder_ffn_dim": 11}
+BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}
+PLACES = {"max_position_embeddings": 12}
+GPT2 = {"vocab_size": 31, "n_embd": 6, "n_head": 3, "n_layer": 2, "n_positions": 12, "bos_token_id": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +69,7 @@ def sizes(draw: Any, **names: Any) -> Sizes:
 SMALL = st.integers(1, 3)
 VOCABULARY = st.integers(11, 97)
 WIDE = st.integers(3, 33)
-PLACES = st.integers(9, 40)
+LENGTHS = st.integers(9, 40)
 SHARE = st.sampled_from([0.0, 0.1, 0.25])
 EPS = st.sampled_from([1e-12, 1e-5, 1e-3])
 WORDS = st.sampled_from(["gelu", "gelu_new", "relu", "silu", "swish", "gelu_pytorch_tanh"])
@@ -68,7 +85,7 @@ def bert(draw: Any) -> Stranger:
         num_attention_heads=heads,
         num_hidden_layers=SMALL,
         intermediate_size=WIDE,
-        max_position_embeddings=PLACES,
+        max_position_embeddings=LENGTHS,
         type_vocab_size=st.integers(1, 3),
         hidden_act=WORDS,
         layer_norm_eps=EPS,
@@ -94,7 +111,7 @@ def gpt2(draw: Any, family: str = "GPT2") -> Stranger:
         n_embd=width,
         n_head=heads,
         n_layer=SMALL,
-        n_positions=PLACES,
+        n_positions=LENGTHS,
         layer_norm_epsilon=EPS,
         tie_word_embeddings=st.booleans(),
         pad_token_id=0,
@@ -124,7 +141,7 @@ def marian(draw: Any, family: str = "Marian") -> Stranger:
         decoder_attention_heads=st.sampled_from([1, heads]),
         encoder_ffn_dim=WIDE,
         decoder_ffn_dim=WIDE,
-        max_position_embeddings=PLACES,
+        max_position_embeddings=LENGTHS,
         activation_function=WORDS,
         scale_embedding=st.booleans(),
         pad_token_id=0,
@@ -152,7 +169,7 @@ def llama(draw: Any, family: str = "Llama") -> Stranger:
         head_dim=st.sampled_from([width // heads, 2, 8]),
         num_hidden_layers=SMALL,
         intermediate_size=WIDE,
-        max_position_embeddings=PLACES,
+        max_position_embeddings=LENGTHS,
         hidden_act=st.sampled_from(["silu", "gelu", "relu"]),
         rms_norm_eps=EPS,
         tie_word_embeddings=st.booleans(),
@@ -179,7 +196,7 @@ def modernbert(draw: Any) -> Stranger:
         num_attention_heads=heads,
         num_hidden_layers=st.integers(1, 4),
         intermediate_size=WIDE,
-        max_position_embeddings=PLACES,
+        max_position_embeddings=LENGTHS,
         hidden_activation=st.sampled_from(["gelu", "silu", "relu"]),
         norm_eps=EPS,
         local_attention=st.sampled_from([2, 4, 6]),
@@ -203,3 +220,24 @@ STRANGERS = {
     "qwen3": llama(family="Qwen3"),
     "modernbert": modernbert(),
 }
+
+
+def saved(folder: Path, class_name: str, **sizes: Any) -> Path:
+    """A folder with a model of a class."""
+    family = {**BERT, **PLACES} if class_name.startswith("Bert") else GPT2
+    Stranger(class_name, {**family, **sizes}, {}).save(folder)
+    return folder
+
+
+def change(folder: Path, **changed: Any) -> Path:
+    """The folder with other values in config.json; a key goes where its value is REQUIRED."""
+    tree = {**json.loads((folder / "config.json").read_text()), **changed}
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in tree.items() if v is not REQUIRED}))
+    return folder
+
+
+def rewrite(folder: Path, renamed: Any) -> None:
+    """Write the weights anew under other names (None: left out), or with others."""
+    tensors = load_file(folder / "model.safetensors")
+    kept = {new: tensor.clone() for name, tensor in tensors.items() if (new := renamed(name)) is not None}
+    save_file(kept, folder / "model.safetensors")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.settings import dump_settings
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.tensors import unique_tensors

@@ -1,6 +1,5 @@
 """Pushing shows a whole model in one commit, or nothing; doing it again completes it, and twice changes nothing."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,16 +7,15 @@ from typing import Any
 
 import pytest
 from huggingface_hub import constants
-from huggingface_hub.utils import _http
-from local_hub import LOST, RESET, STALL, LocalHub, local_hub
+from local_hub import LOST, RESET, STALL, LocalHub
 from local_repo import Repo
 
 from zoo.hub.publishing.push import PushReport, push
 from zoo.hub.publishing.repository import Repository
-from zoo.hub.sources.trouble import HubFailure, Patience, clean
+from zoo.hub.sources.failures import HubFailure, RetryPolicy, clean
 
 NAME = "org/name"
-QUICK = Patience(retries=1, first_wait=0, longest_wait=0, timeout=30)
+QUICK = RetryPolicy(retries=1, first_wait=0, longest_wait=0, timeout=30)
 HASTY = replace(QUICK, timeout=0.05)  # where it must fail anyway: being too hasty elsewhere does no harm
 CARD = "---\nlibrary_name: transformers\nlicense: mit\n---\n# A model\n"
 FILES = {
@@ -26,20 +24,6 @@ FILES = {
     "README.md": CARD.encode(),
 }
 FAULTS = [401, 403, 404, 409, 413, 429, 500, 503, RESET, STALL, LOST]
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
-    """A hub that the real client talks to over LFS, as somebody who is logged in; nobody waits."""
-    with local_hub() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setenv("HF_TOKEN", running.token)
-        monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda seconds: None))  # between the client's retries
-        monkeypatch.setitem(_http.http_backoff.__kwdefaults__, "max_retries", 1)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)  # it would ask for a list of known agents
-        yield running
 
 
 @pytest.fixture
@@ -53,7 +37,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def send(private: bool = False, patience: Patience = QUICK) -> PushReport:
+def send(private: bool = False, patience: RetryPolicy = QUICK) -> PushReport:
     return push("runs/mine", NAME, private, patience)
 
 
@@ -228,14 +212,14 @@ def test_every_failure_says_what_it_means(hub: LocalHub, files: Path, fault: int
 
 def test_the_wait_that_the_hub_asks_for_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
     waited: list[float] = []
-    monkeypatch.setattr("zoo.hub.sources.trouble.time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr("zoo.hub.sources.failures.time", SimpleNamespace(sleep=waited.append))
     asked = iter([0, 7, 900])
 
     def fail() -> None:
         raise HubFailure("busy", passing=True, wait=next(asked, 0))
 
     with pytest.raises(HubFailure, match="busy"):
-        Patience(retries=4, first_wait=1, longest_wait=60).persist(fail)
+        RetryPolicy(retries=4, first_wait=1, longest_wait=60).persist(fail)
     assert waited == [1, 7, 60, 8]
 
 

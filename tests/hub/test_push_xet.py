@@ -18,10 +18,10 @@ from local_repo import Blob
 from test_push import FAULTS, NAME
 
 from zoo.hub.publishing.push import push
-from zoo.hub.sources.trouble import Patience
+from zoo.hub.sources.failures import RetryPolicy
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("hf_xet") is None, reason="hf_xet is not installed")
-QUICK = Patience(retries=0, timeout=30)
+QUICK = RetryPolicy(retries=0, timeout=30)
 CARD = b"---\nlicense: mit\n---\n"
 FILES = {"README.md": CARD, "model.safetensors": bytes(range(256)) * 500}
 WHOLE = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
@@ -83,7 +83,7 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int | str
 ):
     (tmp_path / "store").mkdir()
-    hasty = Patience(retries=0, timeout=0.2) if fault == STALL else QUICK
+    hasty = RetryPolicy(retries=0, timeout=0.2) if fault == STALL else QUICK
     with local_hub() as hub:
         connect(hub, tmp_path / "store", monkeypatch)
         push("runs/mine", NAME, patience=QUICK)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from shell_choices import ALIBI, BOTH, ENCODER, MIXED, MODELS, SCALED, Shelled, load
 from torch import Tensor
 
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.runs.tensors import unique_tensors
 
 PROMPTS = [[9, 10, 11, 12, 13], [14, 15], [16]]

@@ -12,10 +12,10 @@ from accelerate import init_empty_weights, load_checkpoint_and_dispatch
 from shell_choices import ALIBI, BOTH, CLASSES, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.hub.targets.choose import choose_target
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.tensors import unique_tensors

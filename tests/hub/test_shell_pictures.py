@@ -12,12 +12,12 @@ from PIL import Image
 from shell_choices import Shelled, load
 
 from zoo.data.sources.pictures import decode
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.publishing.published import published_files
-from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.models.create import create_model
 
 CAPTIONERS = ["captioner-rnn-nano", "captioner-transformer-nano"]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained import exportable
-from zoo.hub.sources.checkpoint import load_checkpoint, resolve
 from zoo.models.model import Model
 
 

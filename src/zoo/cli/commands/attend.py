@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import Asked
 from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.search import parse_generate

@@ -13,7 +13,7 @@ from zoo.cli.main import DONE, FAILED
 from zoo.cli.options import Json, print_json
 from zoo.data.task import Task
 from zoo.experiments.request import Request, make_plan
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.cost import on_meta
 from zoo.models.settings import load_settings
 from zoo.runs.check import Report, check_checkpoint, check_run

@@ -8,7 +8,7 @@ from rich.table import Table
 from zoo.cli.options import Checkpoint, Data, Json, Set, console, print_json, read_sets, refuse_rest, split_sets
 from zoo.config import merge
 from zoo.data.task import load_task
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.measure import measure, on_task
 from zoo.models.generation.search import parse_generate
 

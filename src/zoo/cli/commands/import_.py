@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.visible import visible
-from zoo.hub.sources.checkpoint import import_checkpoint
+from zoo.hub.checkpoint import import_checkpoint
 
 SOURCE = "A Hugging Face folder, or hub:ORG/NAME."
 

@@ -8,7 +8,7 @@ import typer
 from zoo.cli.options import Checkpoint, Json, Set, print_json, read_sets, refuse_rest, split_sets
 from zoo.cli.visible import visible
 from zoo.config import merge
-from zoo.hub.sources.checkpoint import load_checkpoint
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
 from zoo.models.generation.search import parse_generate
 

@@ -14,7 +14,7 @@ from zoo.experiments.finetune import finetune as run_finetune
 from zoo.experiments.pretrain import pretrain as run_pretrain
 from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
-from zoo.hub.sources.checkpoint import resolve
+from zoo.hub.checkpoint import resolve
 from zoo.training.state import State
 
 RUN = "Folder of the run: new or empty, unless --resume."

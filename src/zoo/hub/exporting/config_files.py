@@ -3,7 +3,7 @@
 from typing import Any
 
 from zoo.hub.exporting.exportable import Exportable
-from zoo.hub.targets.declare.facts import Facts, facts_of
+from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.search import parse_generate
 
@@ -12,8 +12,8 @@ Json = dict[str, Any]
 
 def config_file(given: Exportable, target: Target, chosen: NativeClass) -> Json:
     """config.json: every key that the target declares, so that no default of theirs speaks for us."""
-    facts = facts_of(given.settings)
-    keys = {key.theirs: key.value(facts) for key in (*target.keys, *chosen.keys)}
+    flat = flatten(given.settings)
+    keys = {key.theirs: key.value(flat) for key in (*target.keys, *chosen.keys)}
     start = {"architectures": [chosen.name], "model_type": target.model_type, "dtype": "float32"}
     written = nested({**keys, **target.constants})
     return {**start, **written, **token_ids(given, target), **label_maps(given, chosen)}
@@ -59,11 +59,11 @@ def generation_file(given: Exportable, target: Target) -> Json:
     beams: Json = {"num_beams": settings.beams}
     if settings.beams > 1:
         beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
-    most = min(settings.max_new_tokens, most_new_tokens(facts_of(given.settings)))
+    most = min(settings.max_new_tokens, most_new_tokens(flatten(given.settings)))
     return {**token_ids(given, target), **sampling, **beams, "max_new_tokens": most}
 
 
-def most_new_tokens(facts: Facts) -> int:
+def most_new_tokens(flat: FlatSettings) -> int:
     """Positions end at `max_length`: all but the start token's are for an output, half where a prompt is before it."""
-    room: int = facts["decoder.max_length"][0]
-    return max(1, room - 1 if "encoder.kind" in facts else room // 2)
+    room: int = flat["decoder.max_length"][0]
+    return max(1, room - 1 if "encoder.kind" in flat else room // 2)

@@ -11,7 +11,7 @@ from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.exporting.verify import Check, Reload, reload_apart, verify
 from zoo.hub.targets.choose import choose_target
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.parts import PARTS
@@ -117,7 +117,7 @@ def write_files(folder: Path, given: Exportable, target: Target, chosen: NativeC
     if target.pictures:
         contents["preprocessor_config.json"] = to_json(target.pictures)
     if given.tokenizer is not None:
-        longest: int = facts_of(given.settings)[target.longest][0]
+        longest: int = flatten(given.settings)[target.longest][0]
         contents |= tokenizer_files(given.tokenizer, given.segments, chosen, longest)
     write_all(folder, contents)
     write_tensors(folder / "model.safetensors", native_tensors(given, target, chosen), {"format": "pt"})
@@ -132,8 +132,8 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
 def native_tensors(given: Exportable, target: Target, chosen: NativeClass) -> Tensors:
     """The tensors under their names, in float32; heads and the pooler may be left out, nothing else."""
     ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(given.model).items()}
-    table, facts = (*target.renames, *chosen.renames), facts_of(given.settings)
-    forgotten = [name for name in unnamed(ours, table, facts) if name.split(".")[0] in PARTS]
+    table, flat = (*target.renames, *chosen.renames), flatten(given.settings)
+    forgotten = [name for name in unnamed(ours, table, flat) if name.split(".")[0] in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {', '.join(forgotten[:SHOWN])}"
-    tables = {name: make(facts).float() for name, make in target.tables.items()}
-    return rename(ours, table, facts) | tables
+    tables = {name: make(flat).float() for name, make in target.tables.items()}
+    return rename(ours, table, flat) | tables

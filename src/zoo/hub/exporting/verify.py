@@ -27,7 +27,7 @@ from zoo.hub.exporting.comparing import (
 )
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.search import GenerateSettings
 from zoo.runs.files import read_json
@@ -153,8 +153,8 @@ def request_of(given: Exportable, target: Target, chosen: NativeClass) -> dict[s
 
 def has_relative_positions(given: Exportable, target: Target) -> bool:
     """Whether no position is added to the input: then only distances count."""
-    facts = facts_of(given.settings)
-    return not any(positions[name].embeds for side in target.sides for name in facts.get(f"{side}.position", ()))
+    flat = flatten(given.settings)
+    return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
 def labels_of(row: SampleRow, number: int, chosen: NativeClass, documents: dict[str, bool]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from zoo.hub.sources.foreign import Json
+from zoo.hub.sources.folder import Json
 from zoo.hub.targets.choose import targets
-from zoo.hub.targets.declare.facts import Facts, by_layer
+from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.target import Key, NativeClass, Target, listed, written
 from zoo.hub.targets.shell import MODEL_TYPE
 from zoo.models.cost import Bounds
@@ -118,7 +118,7 @@ def check_demands(tree: Json, target: Target, place: str) -> None:
             raise ValueError(f"{place}: {key} is {written(value):.80}; zoo imports {target.family} with {can} only")
 
 
-def read_facts(reader: ConfigReader, target: Target, chosen: NativeClass) -> Facts:
+def read_flat(reader: ConfigReader, target: Target, chosen: NativeClass) -> FlatSettings:
     """Settings by path, from the keys, then from what the target demands of all its models.
 
     What the file says speaks before defaults, and the first key of several for one setting.
@@ -127,7 +127,7 @@ def read_facts(reader: ConfigReader, target: Target, chosen: NativeClass) -> Fac
         ValueError: an unknown value, or two keys that contradict each other.
     """
     keys = (*target.keys, *chosen.keys)
-    found: Facts = {}
+    found: FlatSettings = {}
     for key in sorted(keys, key=lambda key: not reader.says(key.theirs)):
         for path, value in reader.settings(key).items():
             if path in found and found[path] != (value,) and reader.says(key.theirs) and key.merge is None:
@@ -147,7 +147,9 @@ def read_facts(reader: ConfigReader, target: Target, chosen: NativeClass) -> Fac
     return found
 
 
-def build_settings(facts: Facts, target: Target, chosen: NativeClass, bounds: Bounds, place: str) -> ModelSettings:
+def build_settings(
+    flat: FlatSettings, target: Target, chosen: NativeClass, bounds: Bounds, place: str
+) -> ModelSettings:
     """The model's settings, from settings by path.
 
     Args:
@@ -156,8 +158,8 @@ def build_settings(facts: Facts, target: Target, chosen: NativeClass, bounds: Bo
     Raises:
         ValueError: they do not combine, are beyond the tensors, or are not what the target has.
     """
-    flat = by_layer({path: value for path, (value, *_) in facts.items()})
-    tree = as_tree(flat)
+    layered = by_layer({path: value for path, (value, *_) in flat.items()})
+    tree = as_tree(layered)
     stream = tree[target.sides[-1]]
     inherited = {name: stream[name] for name in INHERITED if name in stream}
     own = tree.get("heads", {})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.foreign import Foreign, Json
+from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.models.generation.search import parse_generate
 
@@ -46,7 +46,9 @@ class Generation:
     left_out: tuple[str, ...] = ()
 
 
-def read_generation(foreign: Foreign, config: Json, target: Target, writes: bool, vocab_size: int) -> Generation:
+def read_generation(
+    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int
+) -> Generation:
     """How a folder's model generates, and its special tokens.
 
     Args:

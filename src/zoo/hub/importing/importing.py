@@ -17,13 +17,13 @@ from zoo.hub.importing.config import (
     find_target,
     label_names,
     named_class,
-    read_facts,
+    read_flat,
 )
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.tokenizer import OPTIONS, read_tokenizer
 from zoo.hub.importing.weights import choose_class, name_tensors, read_tensors, settle_copies, settle_presence
-from zoo.hub.sources.foreign import Foreign, Json
-from zoo.hub.sources.foreign_weights import find_tensors
+from zoo.hub.sources.folder import CheckpointFolder, Json
+from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.hub.targets.shell import MODEL_TYPE, read_target
@@ -93,7 +93,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         RuntimeError: the run cannot be written.
     """
     check_folder(folder, resume=False)
-    foreign = Foreign(source)
+    foreign = CheckpointFolder(source)
     config, place = foreign.read_json(CONFIG), str(source / CONFIG)
     target, known = read_family(foreign, config, place)
     stored = find_tensors(foreign, named_class(config, target) or "AutoModel")
@@ -101,13 +101,13 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     chosen = choose_class(target, named_class(config, target), found.stored)
     labels = label_names(config, target, chosen, place)
     reader = ConfigReader(config, (*target.keys, *chosen.keys), place)
-    facts = read_facts(reader, target, chosen)
-    settle_copies(found, facts, target, chosen, str(source))
-    settle_presence(found, facts, target, chosen)
+    flat = read_flat(reader, target, chosen)
+    settle_copies(found, flat, target, chosen, str(source))
+    settle_presence(found, flat, target, chosen)
     if labels:
-        facts |= {f"heads.{head}.labels": (len(labels),) for head in labelled(chosen)}
+        flat |= {f"heads.{head}.labels": (len(labels),) for head in labelled(chosen)}
     bounds = Bounds.of(tensor.elements for tensor in stored.values())
-    settings = known or build_settings(facts, target, chosen, bounds, place)
+    settings = known or build_settings(flat, target, chosen, bounds, place)
     tokenizer = read_tokenizer(foreign, config, target, chosen)
     generation = read_generation(foreign, config, target, chosen.generates, settings.vocab_size)
     read = read_tensors(found, settings, target, chosen, str(source))
@@ -132,7 +132,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     )
 
 
-def read_family(foreign: Foreign, config: Json, place: str) -> tuple[Target, ModelSettings | None]:
+def read_family(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Target, ModelSettings | None]:
     """The target that a config.json names, and the settings where it holds them as zoo writes them."""
     if not config:
         raise ValueError(f"{place}: no such file, or an empty one; a Hugging Face folder has one")

@@ -15,7 +15,7 @@ from zoo.data.tokenizers.patterns import check_patterns
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.foreign import Foreign, Json, strict_json
+from zoo.hub.sources.folder import CheckpointFolder, Json, strict_json
 from zoo.hub.targets.declare.target import NativeClass, Target
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
@@ -23,7 +23,7 @@ OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 Tokens = dict[str, str]
 
 
-def read_tokenizer(foreign: Foreign, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
+def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
     """The folder's tokenizer, or why it has none that can be read.
 
     Raises:
@@ -64,7 +64,7 @@ def cut(token: str) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
 
 
-def find_backend(foreign: Foreign, options: Json, target: Target) -> Backend | str:
+def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Backend | str:
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
@@ -111,7 +111,7 @@ def spelling(token: Any) -> str | None:
     return token if isinstance(token, str) and token else None
 
 
-def name_tokens(foreign: Foreign, options: Json, config: Json, backend: Backend, target: Target) -> Tokens:
+def name_tokens(foreign: CheckpointFolder, options: Json, config: Json, backend: Backend, target: Target) -> Tokens:
     """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids."""
     ids = {f"{name.removesuffix('_id')}": config.get(name) for name in config if name.endswith("_token_id")}
     by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoo.hub.sources.foreign_weights import SHOWN, Stored, load
-from zoo.hub.targets.declare.facts import Facts, facts_of
+from zoo.hub.sources.headers import SHOWN, TensorInfo, load
+from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.renaming import Rename, Tensors, expand
 from zoo.hub.targets.declare.target import Copy, NativeClass, Target
 from zoo.models.cost import on_meta
@@ -28,7 +28,7 @@ class Found:
         dropped: names of what the target's classes do not have.
     """
 
-    stored: dict[str, Stored] = field(default_factory=dict)
+    stored: dict[str, TensorInfo] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
 
 
@@ -47,7 +47,7 @@ def spoken_of(target: Target) -> re.Pattern[str]:
     return re.compile("|".join(sorted(patterns)))
 
 
-def name_tensors(stored: Mapping[str, Stored], target: Target, place: str) -> Found:
+def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -> Found:
     """Give every tensor the name it has today; leave out what is no weight.
 
     Raises:
@@ -76,9 +76,9 @@ def modern(name: str) -> str:
     return stem + OLD_NAMES.get(dot + last, dot + last)
 
 
-def active(renames: Sequence[Rename], facts: Facts) -> list[Rename]:
+def active(renames: Sequence[Rename], flat: FlatSettings) -> list[Rename]:
     """The renames of the settings that a model has, as far as they are known; layers not repeated."""
-    return [r for r in renames if r.when is None or facts.get(r.when[0], (r.when[1],)) == (r.when[1],)]
+    return [r for r in renames if r.when is None or flat.get(r.when[0], (r.when[1],)) == (r.when[1],)]
 
 
 def choose_class(target: Target, named: str | None, names: Collection[str]) -> NativeClass:
@@ -92,13 +92,13 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
     return next(iter([*whole, *([declared] if declared else fitting)]))
 
 
-def settle_copies(found: Found, facts: Facts, target: Target, chosen: NativeClass, place: str) -> None:
-    """Take tied tensors that are there twice once; where two differ, `facts` says that they are not tied.
+def settle_copies(found: Found, flat: FlatSettings, target: Target, chosen: NativeClass, place: str) -> None:
+    """Take tied tensors that are there twice once; where two differ, `flat` says that they are not tied.
 
     Raises:
         ValueError: they differ, and our model ties them always.
     """
-    real = {rename.theirs for rename in active((*target.renames, *chosen.renames), facts)}
+    real = {rename.theirs for rename in active((*target.renames, *chosen.renames), flat)}
     for copy in (*target.copies, *chosen.copies):
         if copy.theirs not in found.stored or copy.theirs in real:
             continue
@@ -108,12 +108,12 @@ def settle_copies(found: Found, facts: Facts, target: Target, chosen: NativeClas
         elif not same_content(mine, found.stored[copy.of]):
             if copy.untied is None:
                 raise ValueError(f"{place}: {copy.theirs} is not {copy.of}, which {target.family} has it tied to here")
-            facts[copy.untied] = (False,)
+            flat[copy.untied] = (False,)
             continue
         del found.stored[copy.theirs]
 
 
-def same_content(one: Stored, other: Stored) -> bool:
+def same_content(one: TensorInfo, other: TensorInfo) -> bool:
     """Whether two tensors have the same numbers."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
@@ -121,12 +121,12 @@ def same_content(one: Stored, other: Stored) -> bool:
     return torch.equal(both[0]["one"], both[1]["other"])
 
 
-def settle_presence(found: Found, facts: Facts, target: Target, chosen: NativeClass) -> None:
+def settle_presence(found: Found, flat: FlatSettings, target: Target, chosen: NativeClass) -> None:
     """Settings that no key speaks of and that a tensor's presence shows."""
     for rename in (*target.renames, *chosen.renames):
-        if rename.when is not None and rename.when[0] not in facts and isinstance(rename.when[1], bool):
+        if rename.when is not None and rename.when[0] not in flat and isinstance(rename.when[1], bool):
             there = rename.theirs in found.stored
-            facts[rename.when[0]] = (rename.when[1] if there else not rename.when[1],)
+            flat[rename.when[0]] = (rename.when[1] if there else not rename.when[1],)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     Raises:
         ValueError: a tensor of the body is missing, or one has another shape than config.json says.
     """
-    facts, expected = facts_of(settings), named_tensors(on_meta(settings))
+    flat, expected = flatten(settings), named_tensors(on_meta(settings))
     body, head = (
-        list(expand(renames, facts, lambda rename: rename.ours[0] in expected))
+        list(expand(renames, flat, lambda rename: rename.ours[0] in expected))
         for renames in (target.renames, chosen.renames)
     )
     head = [rename for rename in head if rename.ours[0] in expected]
@@ -164,7 +164,7 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     beyond = sorted(name for name in extra if layer_of_body(name, target))
     if beyond:
         raise ValueError(f"{place}: the tensor {beyond[0]} belongs to no layer of a model of these sizes")
-    check_tables(found, facts, target, place)
+    check_tables(found, flat, target, place)
     tensors = dict(take_back(table, found, place))
     wrong = wrong_shapes(expected, tensors)
     if wrong:
@@ -173,7 +173,7 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     return ReadWeights(tensors, missing, sorted([*found.dropped, *extra]))
 
 
-def check_tables(found: Found, facts: Facts, target: Target, place: str) -> None:
+def check_tables(found: Found, flat: FlatSettings, target: Target, place: str) -> None:
     """Compare what follows from the settings with what the folder has instead, if it has it.
 
     Raises:
@@ -182,8 +182,8 @@ def check_tables(found: Found, facts: Facts, target: Target, place: str) -> None
     for name in sorted(found.stored.keys() & target.tables.keys()):
         stored, make = found.stored[name], target.tables[name]
         with torch.device("meta"):  # what the settings claim may be far larger than what is there
-            alike = stored.shape == make(facts).shape
-        if not alike or not torch.allclose(load({name: stored})[name], make(facts).float(), rtol=0, atol=ROUNDED):
+            alike = stored.shape == make(flat).shape
+        if not alike or not torch.allclose(load({name: stored})[name], make(flat).float(), rtol=0, atol=ROUNDED):
             raise ValueError(f"{place}: {name} is not the table that {target.family} computes, and zoo has no other")
 
 

@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
+from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.trained import exportable
 from zoo.hub.importing.importing import CODE
-from zoo.hub.sources.checkpoint import load_checkpoint, resolve
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 

@@ -11,7 +11,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.publishing.published import published_files
 from zoo.hub.publishing.repository import IGNORES, Repository, Shown
-from zoo.hub.sources.trouble import HubFailure, Patience
+from zoo.hub.sources.failures import HubFailure, RetryPolicy
 
 SHOWN = 5
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class PushReport:
         return [self.url, *(changed or ["nothing has changed: it shows this model already"]), *others]
 
 
-def push(checkpoint: str | Path, name: str, private: bool = False, patience: Patience | None = None) -> PushReport:
+def push(checkpoint: str | Path, name: str, private: bool = False, patience: RetryPolicy | None = None) -> PushReport:
     """Export a checkpoint, or take a Hugging Face folder as it lies, and show it as `org/name` in one commit.
 
     Args:
@@ -52,7 +52,7 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Pat
     """
     check_name(name)
     check_access(name)
-    patience = patience or Patience()
+    patience = patience or RetryPolicy()
     with tempfile.TemporaryDirectory(prefix="zoo-push-") as place, patience.applied():
         files = published_files(checkpoint, Path(place) / "export", name)
         repository = Repository(name, HfApi(), patience.timeout)

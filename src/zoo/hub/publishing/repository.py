@@ -10,7 +10,7 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
-from zoo.hub.sources.trouble import explaining, log, status_of
+from zoo.hub.sources.failures import explaining, log, status_of
 from zoo.runs.files import digest
 
 TITLE = "zoo push"  # the title of our commits: how the files that zoo wrote are told from those of others

@@ -11,9 +11,9 @@ from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from zoo.hub.sources.foreign import Foreign
-from zoo.hub.sources.foreign_weights import PICKLES
-from zoo.hub.sources.trouble import HubFailure, Patience, explaining
+from zoo.hub.sources.failures import HubFailure, RetryPolicy, explaining
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.sources.headers import PICKLES
 
 T = TypeVar("T")
 HUB = "hub:"
@@ -45,7 +45,7 @@ def download(name: str) -> Path:
         validate_repo_id(repository)
     except HFValidationError as error:
         raise ValueError(f"{name}: {error}; expected {HUB}ORG/NAME") from None
-    with Patience(timeout=SECONDS).applied():
+    with RetryPolicy(timeout=SECONDS).applied():
         try:
             names = look(repository)
             with explaining(f"downloading {repository}"):
@@ -103,7 +103,7 @@ def refuse_pickles(repository: str, folder: Path, names: list[str]) -> None:
     pickles = [name for name in names if name.endswith(PICKLES)]
     if not pickles or any(name.endswith(".safetensors") for name in names):
         return
-    named = Foreign(folder).read_json("config.json").get("architectures")
+    named = CheckpointFolder(folder).read_json("config.json").get("architectures")
     auto = named[0] if isinstance(named, list) and named and str(named[0]).isidentifier() else "AutoModel"
     steps = [f"{name}.from_pretrained('{repository}').save_pretrained('DIR')" for name in (auto, "AutoTokenizer")]
     raise ValueError(

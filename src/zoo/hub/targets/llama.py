@@ -6,7 +6,7 @@ Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers
 """
 
 from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
-from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import (
     SAME_ACTIVATIONS,
@@ -115,9 +115,9 @@ def classes(family: str) -> tuple[NativeClass, ...]:
     )
 
 
-def divisors(facts: Facts) -> tuple[int, ...]:
+def divisors(flat: FlatSettings) -> tuple[int, ...]:
     """The numbers that divide d_model."""
-    d_model = facts["decoder.d_model"][0]
+    d_model = flat["decoder.d_model"][0]
     return tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
 
 

@@ -9,7 +9,7 @@ Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 from torch import Tensor
 
 from zoo.blocks.position import sinusoids
-from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
 from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, UNSCALED, both, plain_blocks
 from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
@@ -92,10 +92,10 @@ COPIES = (
 )
 
 
-def sines(facts: Facts) -> Tensor:
+def sines(flat: FlatSettings) -> Tensor:
     """The sinusoids of every position, all sines before all cosines."""
-    longest = max(facts[path][0] for path in both("max_length"))
-    return COLUMNS.there(sinusoids(longest, facts["encoder.d_model"][0]))
+    longest = max(flat[path][0] for path in both("max_length"))
+    return COLUMNS.there(sinusoids(longest, flat["encoder.d_model"][0]))
 
 
 TABLES = {f"model.{side}.embed_positions.weight": sines for side in ("encoder", "decoder")}
@@ -136,7 +136,7 @@ target = Target(
             requirements=(
                 Requirement(
                     "heads.language.tied",
-                    lambda facts: (True,) if facts["embeddings.shared"] == (True,) else (True, False),
+                    lambda flat: (True,) if flat["embeddings.shared"] == (True,) else (True, False),
                     "where the embeddings are shared",
                 ),
                 UNSCALED,

@@ -7,7 +7,7 @@ Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
 
 from zoo.examples.template import ENCODED_PAIR, ENCODED_TEXT
-from zoo.hub.targets.declare.facts import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, as_in, even_widths, plain_embeddings, rotary_blocks
@@ -76,7 +76,7 @@ target = Target(
         Requirement("encoder.attention", ("full",)),
         Requirement("encoder.attention.qk_norm", (False,)),
         *(
-            Requirement(f"encoder.attention.{width}", lambda facts: even_widths(facts, "encoder"), "d_model / n_heads")
+            Requirement(f"encoder.attention.{width}", lambda flat: even_widths(flat, "encoder"), "d_model / n_heads")
             for width in ("d_key", "d_value")
         ),
         *plain_embeddings(),

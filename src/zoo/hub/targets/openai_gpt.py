@@ -22,7 +22,7 @@ target = Target(
     sides=("decoder",),
     requirements=(
         *plain_blocks("decoder", "post_norm", "learned", ends_with_norm=False),
-        Requirement("decoder.d_ff", lambda facts: (4 * facts["decoder.d_model"][0],), "4 d_model"),
+        Requirement("decoder.d_ff", lambda flat: (4 * flat["decoder.d_model"][0],), "4 d_model"),
         *plain_embeddings(),
         Requirement("embeddings.norm", (None,)),
     ),

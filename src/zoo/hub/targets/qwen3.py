@@ -3,7 +3,7 @@
 Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers may have a window, all the same one.
 """
 
-from zoo.hub.targets.declare.facts import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
-from zoo.hub.sources.foreign import Foreign, Json
-from zoo.hub.sources.foreign_weights import find_tensors
+from zoo.hub.sources.folder import CheckpointFolder, Json
+from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Rename, same
 from zoo.hub.targets.declare.target import NativeClass, Target, articles, listed
 from zoo.models.cost import Bounds, on_meta
@@ -173,7 +173,7 @@ def read_settings(tree: Any, place: str) -> ModelSettings:
     return settings
 
 
-def read_target(foreign: Foreign, config: Json, place: str) -> tuple[Target, ModelSettings]:
+def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Target, ModelSettings]:
     """What a folder of this target holds, as its config.json says.
 
     Raises:

@@ -147,7 +147,7 @@ target = Target(
                 Requirement("heads.language.bias", (False,)),
                 Requirement(
                     "heads.language.scale",
-                    lambda facts: (True, False) if facts["heads.language.tied"] == (True,) else (False,),
+                    lambda flat: (True, False) if flat["heads.language.tied"] == (True,) else (False,),
                     "where the head has a matrix of its own",
                 ),
             ),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from zoo.hub.targets.declare.facts import GLOBAL, LOCAL
+from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
 from zoo.hub.targets.declare.target import Change, Config, Key, key
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}

@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
-from zoo.hub.sources.foreign import strict_json
+from zoo.hub.sources.folder import strict_json
 from zoo.hub.sources.sentencepiece import Pieces, read_pieces
 
 Files = Mapping[str, bytes]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.flat_settings import FlatSettings
 
 Tensors = dict[str, Tensor]
 
@@ -100,10 +100,10 @@ def affine(
     )
 
 
-def expand(renames: Sequence[Rename], facts: Facts, known: Callable[[Rename], bool]) -> Iterator[Rename]:
+def expand(renames: Sequence[Rename], flat: FlatSettings, known: Callable[[Rename], bool]) -> Iterator[Rename]:
     """The table for one model: entries of settings that it has, for each layer up to one that is not `known`."""
     for rename in renames:
-        if rename.when is not None and facts[rename.when[0]] != (rename.when[1],):
+        if rename.when is not None and flat[rename.when[0]] != (rename.when[1],):
             continue
         if "{i}" not in rename.theirs:
             yield rename
@@ -115,20 +115,20 @@ def expand(renames: Sequence[Rename], facts: Facts, known: Callable[[Rename], bo
             yield layer
 
 
-def rename(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> Tensors:
+def rename(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> Tensors:
     """Their tensors, from ours."""
-    table = expand(renames, facts, lambda r: r.ours[0] in tensors)
+    table = expand(renames, flat, lambda r: r.ours[0] in tensors)
     return {r.theirs: r.there(tensors) for r in table}
 
 
-def rename_back(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> Tensors:
+def rename_back(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> Tensors:
     """Our tensors, from theirs."""
-    table = expand(renames, facts, lambda r: r.theirs in tensors)
+    table = expand(renames, flat, lambda r: r.theirs in tensors)
     return {name: tensor for r in table for name, tensor in r.back(tensors[r.theirs]).items()}
 
 
-def unnamed(tensors: Mapping[str, Tensor], renames: Sequence[Rename], facts: Facts) -> list[str]:
+def unnamed(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> list[str]:
     """Names of ours that the table does not speak of."""
-    table = expand(renames, facts, lambda r: r.ours[0] in tensors)
+    table = expand(renames, flat, lambda r: r.ours[0] in tensors)
     spoken = {name for r in table for name in r.ours}
     return [name for name in tensors if name not in spoken]

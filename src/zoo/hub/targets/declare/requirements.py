@@ -1,6 +1,6 @@
 """Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
 
-from zoo.hub.targets.declare.facts import Facts
+from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.target import Requirement
 
 # what they call by several names -> the one that export writes
@@ -9,7 +9,7 @@ SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "g
 
 def as_in(path: str, other: str) -> Requirement:
     """A setting that must be as another one is."""
-    return Requirement(path, lambda facts: facts[other], f"as {other}")
+    return Requirement(path, lambda flat: flat[other], f"as {other}")
 
 
 def both(name: str) -> tuple[str, str]:
@@ -28,16 +28,16 @@ def plain_attention(side: str) -> tuple[Requirement, ...]:
         Requirement(f"{side}.attention.sinks", (False,)),
         Requirement(f"{side}.attention.bias", (True,)),
         *(
-            Requirement(f"{side}.attention.{width}", lambda facts: even_widths(facts, side), "d_model / n_heads")
+            Requirement(f"{side}.attention.{width}", lambda flat: even_widths(flat, side), "d_model / n_heads")
             for width in ("d_key", "d_value")
         ),
     )
 
 
-def even_widths(facts: Facts, side: str) -> tuple[float, ...]:
+def even_widths(flat: FlatSettings, side: str) -> tuple[float, ...]:
     """d_model / n_heads, for every n_heads of a layer; no whole number where heads do not fill the model."""
-    (d_model,) = facts[f"{side}.d_model"]
-    return tuple(d_model / n if d_model % n else d_model // n for n in facts[f"{side}.n_heads"])
+    (d_model,) = flat[f"{side}.d_model"]
+    return tuple(d_model / n if d_model % n else d_model // n for n in flat[f"{side}.n_heads"])
 
 
 def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, ...]:
@@ -57,7 +57,7 @@ def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, 
 
 def cached_window(path: str) -> Requirement:
     """A window of at least 2: with one of 1 their cache forgets nothing, and generates other texts."""
-    return Requirement(path, lambda facts: (None, *(w for w in facts.get(path, ()) if w != 1), 2), "or more")
+    return Requirement(path, lambda flat: (None, *(w for w in flat.get(path, ()) if w != 1), 2), "or more")
 
 
 def plain_mlp(side: str) -> tuple[Requirement, ...]:
@@ -94,5 +94,5 @@ def plain_language() -> tuple[Requirement, ...]:
 
 def plain_embeddings(segments: bool = False) -> tuple[Requirement, ...]:
     """Token vectors as they are, with segment vectors, however many, or without."""
-    none, some = Requirement(SEGMENTS, (0,)), Requirement(SEGMENTS, lambda facts: (facts[SEGMENTS][0] or 1,), "or more")
+    none, some = Requirement(SEGMENTS, (0,)), Requirement(SEGMENTS, lambda flat: (flat[SEGMENTS][0] or 1,), "or more")
     return Requirement("embeddings.scale", (False,)), some if segments else none

@@ -8,14 +8,14 @@ from typing import Any
 from torch import Tensor
 
 from zoo.examples.template import Template
-from zoo.hub.targets.declare.facts import Facts, facts_of
+from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
 from zoo.models.settings import ModelSettings
 from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
-Allowed = tuple[Any, ...] | Callable[[Facts], tuple[Any, ...]]
+Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
 Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
 
 
@@ -24,7 +24,7 @@ class Requirement:
     """A setting that must have one of a few values, in every layer.
 
     Args:
-        path: of the setting, as in `Facts`; a setting that the model lacks is null.
+        path: of the setting, as in `FlatSettings`; a setting that the model lacks is null.
         allowed: the values, or how they follow from other settings.
         meaning: what the allowed values are, where they do not say it themselves.
     """
@@ -33,10 +33,10 @@ class Requirement:
     allowed: Allowed
     meaning: str = ""
 
-    def obstacle(self, facts: Facts, family: str) -> str | None:
+    def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """What is in the way, and what the family has instead."""
-        allowed = self.allowed(facts) if callable(self.allowed) else self.allowed
-        wrong = [value for value in facts.get(self.path, (None,)) if value not in allowed]
+        allowed = self.allowed(flat) if callable(self.allowed) else self.allowed
+        wrong = [value for value in flat.get(self.path, (None,)) if value not in allowed]
         if not wrong:
             return None
         meaning = f" ({self.meaning})" if self.meaning else ""
@@ -79,14 +79,14 @@ class Key:
     also: Mapping[Any, Any] = field(default_factory=dict)
     joined: bool = False
 
-    def values(self, facts: Facts) -> list[Any]:
+    def values(self, flat: FlatSettings) -> list[Any]:
         if self.joined:
-            return list(product(*(facts.get(path, ()) for path in self.paths)))
-        return list(dict.fromkeys(value for path in self.paths for value in facts.get(path, ())))
+            return list(product(*(flat.get(path, ()) for path in self.paths)))
+        return list(dict.fromkeys(value for path in self.paths for value in flat.get(path, ())))
 
-    def obstacle(self, facts: Facts, family: str) -> str | None:
+    def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """What is in the way, and what the family has instead."""
-        values = self.values(facts)
+        values = self.values(flat)
         if len(values) > 1 and self.merge is None:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
         unknown = [value for value in values if self.names is not None and value not in self.names]
@@ -95,9 +95,9 @@ class Key:
             return f"{settings} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
         return None
 
-    def value(self, facts: Facts) -> Any:
+    def value(self, flat: FlatSettings) -> Any:
         """What is written."""
-        values = self.values(facts)
+        values = self.values(flat)
         if not values:
             return self.otherwise
         value = values[0] if self.merge is None else self.merge(values)
@@ -219,7 +219,7 @@ class Target:
     classes: tuple[NativeClass, ...]
     longest: str
     constants: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Callable[[Facts], Tensor]] = field(default_factory=dict)
+    tables: Mapping[str, Callable[[FlatSettings], Tensor]] = field(default_factory=dict)
     prefix: str = ""
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
@@ -246,9 +246,9 @@ class Target:
         if chosen is None:
             known = dict.fromkeys(head for c in self.classes for head in c.heads)
             return f"the first head is {settings.heads[0].name}; {self.family} has {listed(list(known), ' or ')}"
-        facts = facts_of(settings)
+        flat = flatten(settings)
         demands: tuple[Requirement | Key, ...] = (*self.requirements, *chosen.requirements, *self.keys, *chosen.keys)
-        return next((found for demand in demands if (found := demand.obstacle(facts, self.family))), None)
+        return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
 
 
 def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:

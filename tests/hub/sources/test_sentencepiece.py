@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 import transformers
-from strangers import Stranger
-from test_importing_translators import T5, TOKENS
+from strangers import T5, TOKENS, Stranger
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.checkpoint import resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.samples import ODD, TEXTS
 from zoo.hub.exporting.trained import exportable
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.sources.checkpoint import resolve
-from zoo.hub.sources.foreign import Foreign
+from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.sources.sentencepiece import CONTROL, USER_DEFINED, read_pieces
 from zoo.hub.targets.choose import targets
 
@@ -71,7 +70,9 @@ def pieces() -> list[Piece]:
 def ours(folder: Path, name: str, pieces: list[Piece], **options: Any) -> Tokenizer:
     (folder / "spiece.model").write_bytes(model(pieces))
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
-    found = read_tokenizer(Foreign(folder), {"decoder_start_token_id": 0}, targets[name], targets[name].classes[0])
+    found = read_tokenizer(
+        CheckpointFolder(folder), {"decoder_start_token_id": 0}, targets[name], targets[name].classes[0]
+    )
     assert isinstance(found, Tokenizer), found
     return found
 
@@ -155,7 +156,7 @@ WRONG = [
 def test_other_models_and_damaged_ones_are_refused(tmp_path: Path, content: bytes, words: str):
     (tmp_path / "spiece.model").write_bytes(content)
     with pytest.raises(ValueError, match=f"spiece.model: .*{words}"):
-        read_tokenizer(Foreign(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
+        read_tokenizer(CheckpointFolder(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
 
 
 def test_a_map_of_characters_that_is_none_is_refused(tmp_path: Path, pieces: list[Piece]):
@@ -163,7 +164,7 @@ def test_a_map_of_characters_that_is_none_is_refused(tmp_path: Path, pieces: lis
         content = model(pieces) + message((3, message((2, charsmap))))
         (tmp_path / "spiece.model").write_bytes(content)
         try:
-            found = read_tokenizer(Foreign(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
+            found = read_tokenizer(CheckpointFolder(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
         except ValueError as error:
             assert str(tmp_path) in str(error)
         else:
@@ -173,5 +174,5 @@ def test_a_map_of_characters_that_is_none_is_refused(tmp_path: Path, pieces: lis
 def test_a_folder_with_a_model_for_each_side_says_what_is_not_read(tmp_path: Path):
     for name in ("source.spm", "target.spm", "vocab.json"):
         (tmp_path / name).write_bytes(b"")
-    reason = read_tokenizer(Foreign(tmp_path), {}, targets["marian"], targets["marian"].classes[0])
+    reason = read_tokenizer(CheckpointFolder(tmp_path), {}, targets["marian"], targets["marian"].classes[0])
     assert reason == "no tokenizer.json; zoo does not read source.spm, target.spm"

@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from strangers import Stranger
-from test_importing import BERT, GPT2, PLACES
-from test_importing_translators import OPUS, T5, TOKENS
+from strangers import BERT, GPT2, OPUS, PLACES, T5, TOKENS, Stranger
 
 import zoo
+from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained import exportable
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.sources.checkpoint import load_checkpoint, resolve
 from zoo.hub.targets.choose import targets
 
 SMALL_GPT2 = {**GPT2, "n_positions": 40, "pad_token_id": 0, "eos_token_id": 2}

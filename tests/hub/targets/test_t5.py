@@ -10,7 +10,7 @@ import transformers
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.targets.choose import fits, obstacles, targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import rename, rename_back
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import parse_generate
@@ -110,9 +110,9 @@ def test_saving_what_was_loaded_and_loading_it_again_changes_nothing(
 @pytest.mark.parametrize("sets", [{}, V1_1])
 def test_renames_undo_themselves(build: Any, sets: Sets):
     given = build("t5-nano", sets)
-    table, facts = (*targets["t5"].renames, *targets["t5"].classes[0].renames), facts_of(given.settings)
+    table, flat = (*targets["t5"].renames, *targets["t5"].classes[0].renames), flatten(given.settings)
     ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, facts), table, facts)
+    back = rename_back(rename(ours, table, flat), table, flat)
     assert back.keys() == ours.keys()
     assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 

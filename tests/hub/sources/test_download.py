@@ -7,14 +7,11 @@ import pytest
 import torch
 from huggingface_hub import HfApi, constants
 from local_hub import LocalHub
-from test_importing import saved
-from test_push import hub
+from strangers import saved
 
 import zoo
-from zoo.hub.sources.checkpoint import resolve
+from zoo.hub.checkpoint import resolve
 from zoo.hub.sources.download import download, within
-
-__all__ = ["hub"]
 
 
 @pytest.fixture

@@ -8,45 +8,20 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from published_tokenizers import publish
 from safetensors.torch import load_file, save_file
-from strangers import Stranger
-from test_tokenizer_reading import publish
+from strangers import change, rewrite, saved
 
 import zoo
 from zoo.data.task import load_task
+from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.sources.checkpoint import import_checkpoint, load_checkpoint
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.search import GenerateSettings
 from zoo.registry import REQUIRED
-
-BERT = {"vocab_size": 31, "hidden_size": 6, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 7}
-PLACES = {"max_position_embeddings": 12}
-GPT2 = {"vocab_size": 31, "n_embd": 6, "n_head": 3, "n_layer": 2, "n_positions": 12, "bos_token_id": 1}
-
-
-def saved(folder: Path, class_name: str, **sizes: Any) -> Path:
-    """A folder with a model of a class."""
-    family = {**BERT, **PLACES} if class_name.startswith("Bert") else GPT2
-    Stranger(class_name, {**family, **sizes}, {}).save(folder)
-    return folder
-
-
-def change(folder: Path, **changed: Any) -> Path:
-    """The folder with other values in config.json; a key goes where its value is REQUIRED."""
-    tree = {**json.loads((folder / "config.json").read_text()), **changed}
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in tree.items() if v is not REQUIRED}))
-    return folder
-
-
-def rewrite(folder: Path, renamed: Any) -> None:
-    """Write the weights anew under other names (None: left out), or with others."""
-    tensors = load_file(folder / "model.safetensors")
-    kept = {new: tensor.clone() for name, tensor in tensors.items() if (new := renamed(name)) is not None}
-    save_file(kept, folder / "model.safetensors")
 
 
 def logits(folder: Path) -> torch.Tensor:

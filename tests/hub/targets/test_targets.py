@@ -6,7 +6,7 @@ import pytest
 
 from zoo import config
 from zoo.hub.targets.choose import choose_target, fits, obstacles, targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.models.heads import heads
 from zoo.models.settings import load_settings
 
@@ -170,7 +170,7 @@ def test_no_setting_of_a_stack_is_forgotten_by_a_target():
         shipped = {target: model for model, target in FITTING.items()}
         settings = settings_of(*OTHER[name]) if name in OTHER else load_settings(shipped[name])
         assert target.obstacle(settings) is None
-        for path in facts_of(settings):
+        for path in flatten(settings):
             of_stack = path.startswith(("encoder.", "decoder.")) and " in " not in path
             if of_stack and path.split(".")[-1] not in free:
                 assert path in spoken, f"{name} says nothing of {path}"

@@ -10,7 +10,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from zoo.hub.sources.foreign import Foreign, strict_json
+from zoo.hub.sources.folder import CheckpointFolder, strict_json
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -23,7 +23,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Stored:
+class TensorInfo:
     """A tensor in a file, under the name that it has there."""
 
     path: Path
@@ -36,7 +36,7 @@ class Stored:
         return math.prod(self.shape)
 
 
-def find_tensors(foreign: Foreign, class_name: str) -> dict[str, Stored]:
+def find_tensors(foreign: CheckpointFolder, class_name: str) -> dict[str, TensorInfo]:
     """The tensors of a folder by name.
 
     Args:
@@ -67,7 +67,7 @@ def refusal(folder: Path, name: str, class_name: str) -> str:
     )
 
 
-def read_index(foreign: Foreign) -> dict[str, Stored]:
+def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     """The tensors of several files, as the index says."""
     place = foreign.folder / INDEX
     where = foreign.read_json(INDEX).get("weight_map")
@@ -86,7 +86,7 @@ def read_index(foreign: Foreign) -> dict[str, Stored]:
     return {name: headers[file][name] for name, file in where.items()}
 
 
-def read_header(path: Path) -> dict[str, Stored]:
+def read_header(path: Path) -> dict[str, TensorInfo]:
     """What a safetensors file says it holds, checked against its size; no tensor is read.
 
     Raises:
@@ -104,7 +104,7 @@ def read_header(path: Path) -> dict[str, Stored]:
     return {name: read_entry(name, entry, size - 8 - length, path) for name, entry in header.items()}
 
 
-def read_entry(name: str, entry: Any, room: int, path: Path) -> Stored:
+def read_entry(name: str, entry: Any, room: int, path: Path) -> TensorInfo:
     """One tensor of a header: its bytes must be there, and as many as its shape needs."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{path}: the header's entry '{name}' is damaged")
@@ -116,13 +116,13 @@ def read_entry(name: str, entry: Any, room: int, path: Path) -> Stored:
         raise ValueError(f"{path}: '{name}' is said to lie at bytes {offsets}; the file has {room}")
     if not isinstance(dtype, str):
         raise ValueError(f"{path}: the dtype of '{name}' is damaged")
-    stored = Stored(path, name, dtype, tuple(shape))
+    stored = TensorInfo(path, name, dtype, tuple(shape))
     if dtype in BYTES and stored.elements * BYTES[dtype] != offsets[1] - offsets[0]:
         raise ValueError(f"{path}: '{name}' is said to be {shape} of {dtype}, but has {offsets[1] - offsets[0]} bytes")
     return stored
 
 
-def load(wanted: Mapping[str, Stored]) -> dict[str, Tensor]:
+def load(wanted: Mapping[str, TensorInfo]) -> dict[str, Tensor]:
     """Tensors in float32, by name.
 
     Raises:
@@ -134,7 +134,7 @@ def load(wanted: Mapping[str, Stored]) -> dict[str, Tensor]:
     return dict(each(wanted))
 
 
-def each(wanted: Mapping[str, Stored]) -> Iterator[tuple[str, Tensor]]:
+def each(wanted: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Tensor]]:
     with ExitStack() as stack:
         opened: dict[Path, Any] = {}
         for name, stored in wanted.items():

@@ -1,79 +1,23 @@
 """A stranger's tokenizer gives the ids that AutoTokenizer gives, and its special tokens find their roles."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import transformers
+from published_tokenizers import ENDING, LINES, backend, publish
 from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.sources.foreign import Foreign
+from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.choose import targets
-
-ODD = [
-    "",
-    " two  spaces ",
-    "naïve Café Ünï",
-    "아이가 공을 찬다",
-    "Zwei Männer 漢字",
-    "a\tb",
-    "x" * 150,
-    "e\u0301 \u200d",
-]
-LINES = [*ODD, *Path(argparse.__file__).read_text("utf-8").splitlines()[:1000]]
-ENDING = "<|endoftext|>"
-
-
-def backend(kind: str) -> Backend:
-    """A tokenizer as a family publishes it, trained on the lines."""
-    if kind == "bert":
-        made = Backend(models.WordPiece(unk_token="[UNK]"))
-        made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        trainer: Any = trainers.WordPieceTrainer(vocab_size=400, special_tokens=special, show_progress=False)
-    elif kind == "gpt2":
-        made = Backend(models.BPE())
-        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-        made.post_processor = processors.ByteLevel(trim_offsets=False)
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-        special = [ENDING]
-        trainer = trainers.BpeTrainer(
-            vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-        )
-    else:
-        made = Backend(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
-        made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.BpeTrainer(
-            vocab_size=400, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
-        )
-    made.train_from_iterator(LINES, trainer)
-    return made
-
-
-def publish(folder: Path, kind: str, only_vocabulary: bool = False, **options: Any) -> Path:
-    """A folder with vocabulary files only, and a config.json unless it has one."""
-    folder.mkdir(exist_ok=True)
-    made = json.loads(backend(kind).to_str())["model"]
-    if not only_vocabulary:
-        (folder / "config.json").write_text(json.dumps({"model_type": kind}))
-    (folder / "tokenizer_config.json").write_text(json.dumps(options))
-    if kind == "bert":
-        words = sorted(made["vocab"], key=made["vocab"].get)
-        (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
-        return folder
-    (folder / "vocab.json").write_text(json.dumps(made["vocab"]), "utf-8")
-    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in made["merges"]]
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n", "utf-8")
-    return folder
 
 
 def read(folder: Path, kind: str, number: int = 0, **config: Any) -> Tokenizer:
-    found = read_tokenizer(Foreign(folder), config, targets[kind], targets[kind].classes[number])
+    found = read_tokenizer(CheckpointFolder(folder), config, targets[kind], targets[kind].classes[number])
     assert isinstance(found, Tokenizer), found
     return found
 
@@ -150,10 +94,10 @@ def test_a_decoder_classifies_texts_as_its_tokenizer_writes_them(tmp_path: Path)
 
 def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path: Path):
     bert = targets["bert"], targets["bert"].classes[0]
-    assert read_tokenizer(Foreign(tmp_path), {}, *bert) == "no tokenizer.json and no vocab.txt"
+    assert read_tokenizer(CheckpointFolder(tmp_path), {}, *bert) == "no tokenizer.json and no vocab.txt"
     publish(tmp_path, "bert", tokenizer_class="BertJapaneseTokenizer")
     assert "'BertJapaneseTokenizer') whose recipe zoo does not know" in str(
-        read_tokenizer(Foreign(tmp_path), {}, *bert)
+        read_tokenizer(CheckpointFolder(tmp_path), {}, *bert)
     )
 
 

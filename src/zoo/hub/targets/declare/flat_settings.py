@@ -13,12 +13,12 @@ from zoo.models.settings import ModelSettings
 from zoo.registry import Choice, plain
 
 T = TypeVar("T")
-Facts = dict[str, tuple[Any, ...]]
+FlatSettings = dict[str, tuple[Any, ...]]
 GLOBAL, LOCAL = "global", "local"  # layers whose places see all, and those with a window
 LAYER_KINDS = ("encoder.layers", "decoder.layers")
 
 
-def facts_of(settings: ModelSettings) -> Facts:
+def flatten(settings: ModelSettings) -> FlatSettings:
     """Every setting by its path, such as `decoder.norm` and `decoder.norm.eps`, each different value once.
 
     A setting has several values where the layers of a stack differ, and is missing where the model lacks it. What

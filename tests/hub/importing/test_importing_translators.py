@@ -6,21 +6,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from strangers import OPUS, T5, TOKENS
 
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.sources.checkpoint import load_checkpoint
 
-TOKENS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "vocab_size": 37}
-T5 = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
-OPUS = {
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "max_position_embeddings": 33,
-}
-OPUS |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 9, "decoder_ffn_dim": 11}
 ODD = {"d_model": 21, "encoder_attention_heads": 3, "decoder_attention_heads": 7, "activation_function": "relu"}
 V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 APART = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29}

@@ -7,7 +7,7 @@ import torch
 
 from zoo.blocks.position import sinusoids
 from zoo.hub.targets.choose import targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import (
     ROW,
     TRANSPOSED,
@@ -80,8 +80,8 @@ def test_a_model_renamed_there_and_back_is_itself(name: str, heads: list[str]):
     target = next(target for target in targets.values() if target.obstacle(settings) is None)
     native = target.native_class(settings)
     assert native is not None
-    table, facts = (*target.renames, *native.renames), facts_of(settings)
+    table, flat = (*target.renames, *native.renames), flatten(settings)
     ours = unique_tensors(Model(settings).initialize(0))
-    again = rename_back(rename(ours, table, facts), table, facts)
+    again = rename_back(rename(ours, table, flat), table, flat)
     assert again.keys() == ours.keys()
     assert all(torch.equal(again[key], ours[key]) for key in ours)

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from zoo.hub.targets.choose import obstacles, targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import rename, rename_back
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
@@ -33,9 +33,9 @@ def test_two_vocabularies_are_two_tables(build: Any, export: Any, sets: dict[str
 @pytest.mark.parametrize("sets", [ODD, ODD | APART, {"heads.language.bias": True}])
 def test_renames_and_permutations_undo_themselves(build: Any, sets: dict[str, Any]):
     given = build("transformer-nano", sets)
-    table, facts = (*targets["marian"].renames, *targets["marian"].classes[0].renames), facts_of(given.settings)
+    table, flat = (*targets["marian"].renames, *targets["marian"].classes[0].renames), flatten(given.settings)
     ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, facts), table, facts)
+    back = rename_back(rename(ours, table, flat), table, flat)
     assert back.keys() == ours.keys()
     assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 

@@ -9,7 +9,7 @@ import pytest
 from zoo.hub.exporting.config_files import generation_file
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.importing.generation import Generation, read_generation
-from zoo.hub.sources.foreign import Foreign
+from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.choose import targets
 
 READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -25,7 +25,7 @@ READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 def read(folder: Path, name: str, said: dict[str, Any], config: dict[str, Any] | None = None) -> Generation:
     (folder / "generation_config.json").write_text(json.dumps(said))
-    return read_generation(Foreign(folder), config or {}, targets[name], True, 100)
+    return read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100)
 
 
 @pytest.mark.parametrize(("name", "said", "wanted"), READ)
@@ -50,7 +50,9 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
 
 
 def test_older_folders_say_it_in_their_config(tmp_path: Path):
-    found = read_generation(Foreign(tmp_path), {"num_beams": 6, "max_length": 512}, targets["marian"], True, 100)
+    found = read_generation(
+        CheckpointFolder(tmp_path), {"num_beams": 6, "max_length": 512}, targets["marian"], True, 100
+    )
     assert found.settings == {"beams": 6, "max_new_tokens": 511}
 
 

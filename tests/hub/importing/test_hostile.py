@@ -11,11 +11,11 @@ import hostile
 import hostile_runs
 import pytest
 
+from zoo.hub.checkpoint import import_checkpoint
 from zoo.hub.exporting.export import write_files
-from zoo.hub.sources.checkpoint import import_checkpoint
 from zoo.hub.targets.choose import targets
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REFUSED = {**hostile.REFUSED, **hostile_runs.REFUSED}
 VERBS = {"load", "evaluate", "finetune", "export", "push"}
 Seen = dict[tuple[str, str], dict[str, Any]]
@@ -34,8 +34,8 @@ def seen(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     import_checkpoint(root / "hf", root / "run")
     (root / "temporary").mkdir()
     places = {"TMPDIR": str(root / "temporary"), "ZOO_CACHE": str(root / "temporary" / "cache"), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("hostile_child.py")), str(root)]
-    path = f"{ROOT / 'src'}:{Path(__file__).parent}"
+    command = [sys.executable, str(ROOT / "tests/hub/hostile_child.py"), str(root)]
+    path = f"{ROOT / 'src'}:{ROOT / 'tests/hub'}"
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HOME": str(root), **places}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

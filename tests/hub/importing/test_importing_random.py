@@ -15,13 +15,13 @@ from strangers import DTYPES, STRANGERS, Stranger
 
 import zoo
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.export import native_tensors
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import Unrounded
-from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.hub.targets.choose import targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import Key
 from zoo.registry import REQUIRED
 
@@ -91,11 +91,11 @@ def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> 
     assert all(torch.equal(before[name], after[name]) for name in after if name not in target.tables)
     written = config_file(exported, target, chosen)
     same_words = {"swish": "silu", "gelu_pytorch_tanh": "gelu_new"}
-    facts = facts_of(exported.settings)
+    flat = flatten(exported.settings)
     telling = [key for key in (*target.keys, *chosen.keys) if key.through is None or key.through.back is not None]
     for key in telling:
         value = look_up(config, key.theirs)
-        if value is not None and key.merge is None and key.values(facts):
+        if value is not None and key.merge is None and key.values(flat):
             assert look_up(written, key.theirs) == (same_words.get(value, value) if key.names else value), key.theirs
 
 

@@ -50,7 +50,7 @@ def finite(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Foreign:
+class CheckpointFolder:
     """A folder of files that somebody else wrote.
 
     Links are followed as long as they stay inside, or lead to the blobs of a hub cache whose snapshot this is.

@@ -44,7 +44,7 @@ class HubFailure(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long the hub is waited for.
 
     Args:

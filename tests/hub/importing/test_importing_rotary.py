@@ -10,11 +10,11 @@ import transformers
 from safetensors.torch import load_file
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import native_tensors
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.sources.checkpoint import load_checkpoint
 from zoo.hub.targets.choose import targets
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import Loaded

@@ -9,9 +9,9 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from zoo.hub.sources.checkpoint import import_checkpoint
+from zoo.hub.checkpoint import import_checkpoint
 from zoo.hub.targets.choose import obstacles, targets
-from zoo.hub.targets.declare.facts import facts_of
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import rename, rename_back
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import parse_generate
@@ -90,9 +90,9 @@ def test_a_table_of_another_length_is_refused(build: Any, export: Any, tmp_path:
 
 def test_renames_undo_themselves(build: Any):
     given = build("transformer-nano", PRE_NORM | ODD | {"heads.language.bias": True})
-    table, facts = (*targets["pegasus"].renames, *targets["pegasus"].classes[0].renames), facts_of(given.settings)
+    table, flat = (*targets["pegasus"].renames, *targets["pegasus"].classes[0].renames), flatten(given.settings)
     ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, facts), table, facts)
+    back = rename_back(rename(ours, table, flat), table, flat)
     assert back.keys() == ours.keys()
     assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 
