@@ -41,9 +41,10 @@ from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles
 from zoo.training import loop
+from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
 from zoo.training.settings import fix_training, resolve_training
-from zoo.training.supervision.processes import begin_run
+from zoo.training.supervision.processes import Processes
 
 BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3
 Gradients = dict[str, Tensor]
@@ -178,7 +179,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
     training = fix_training(resolve_training([wanted]), rows=BATCH, d_model=32)
     model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
     feed = Feed(Rows(), lambda rows, size: collate(subject, list(rows), size))
-    processes, before = Accelerator(cpu=True, mixed_precision="no"), loop.Learner
+    processes, before = Processes(Accelerator(cpu=True, mixed_precision="no")), loop.Learner
     loop.Learner = Keeping  # type: ignore[misc]
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tiny import settings
@@ -31,8 +30,10 @@ from zoo.objectives.mixture import Mixture, form_of
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles
 from zoo.training import loop
+from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
-from zoo.training.supervision.processes import begin_run, start_processes, stop_processes
+from zoo.training.supervision.joining import join
+from zoo.training.supervision.processes import Processes
 
 Objectives = dict[str, dict[str, Any]]
 MIXTURES: list[Objectives] = [
@@ -133,7 +134,7 @@ class Step(NamedTuple):
         return Step(json.loads(path.with_suffix(".json").read_text()), load_file(f"{path}.safetensors"))
 
 
-def take_step(case: Case, folder: Path, micro_batch: int, processes: Accelerator) -> Step:
+def take_step(case: Case, folder: Path, micro_batch: int, processes: Processes) -> Step:
     """Train for one step of 32 rows in the loop itself."""
     kept: dict[str, Tensor] = {}
 
@@ -155,11 +156,10 @@ def take_step(case: Case, folder: Path, micro_batch: int, processes: Accelerator
 
 
 def main(folder: Path, micro_batch: int) -> None:
-    processes = start_processes(settings(), folder)
-    for number, case in enumerate(cases()):
-        step = take_step(case, folder / f"run-{number}", micro_batch, processes)
-        step.write(folder / f"{number}-{processes.process_index}")
-    stop_processes(processes)
+    with join(settings(), folder) as processes:
+        for number, case in enumerate(cases()):
+            step = take_step(case, folder / f"run-{number}", micro_batch, processes)
+            step.write(folder / f"{number}-{processes.rank}")
 
 
 if __name__ == "__main__":

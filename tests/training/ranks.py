@@ -29,11 +29,11 @@ from zoo.batches.feed import Feed
 from zoo.cli.command import with_status
 from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
+from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
-from zoo.training.supervision.processes import begin_run
+from zoo.training.supervision.joining import join
 from zoo.training.supervision.stopping import Stopped
-from zoo.training.supervision.together import check_agreement, code, together
 from zoo.training.supervision.watchdog import Watchdog
 
 MODEL = {"vocab_size": 11, "max_length": 6, "dropout": 0.0, "d_model": 8, "n_heads": 2, "d_ff": 16}
@@ -121,15 +121,15 @@ def work(request: Mapping[str, Any]) -> None:
     if fault.get("kind") == "nan":
         spoil(model)
     begun = folder.with_name(f"{folder.name}.begun")
-    with together(training, folder) as group:
-        given = begun, group.alive.__self__, fault == {**fault, "process": process, "kind": "hang"}  # type: ignore[attr-defined]
+    with join(training, folder) as processes:
+        given = begun, processes.alive.__self__, fault == {**fault, "process": process, "kind": "hang"}  # type: ignore[attr-defined]
         threading.Thread(target=lose_patience, args=given, daemon=True).start()
-        check_agreement(group.accelerator, {"training": own})
+        check_agreement(processes, {"training": own})
         stop = fault == {"process": process, "kind": "validation"}
         validation = Validation(lambda model, between: judge(model, process, between, stop), "loss")
-        watch = Watch(validation, alive=group.alive)
-        with begin_run(group.accelerator, folder, RunFiles({}), request.get("resume", False)) as run:
-            train(model, Feed(TinyRows(), Faulty(fault, process, begun)), GOAL, training, run, group.accelerator, watch)
+        watch = Watch(validation)
+        with begin_run(processes, folder, RunFiles({}), request.get("resume", False)) as run:
+            train(model, Feed(TinyRows(), Faulty(fault, process, begun)), GOAL, training, run, processes, watch)
 
 
 def begin(environment: Mapping[str, str], log: str, request: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import GOAL, Said, TinyModel, TinyRows, accelerator, begin, collate, settings
+from tiny import GOAL, Said, TinyModel, TinyRows, alone, begin, collate, settings
 from torch import Tensor
 
 from patience import HANGS
@@ -89,7 +89,7 @@ def run(folder: Path, rows: int, stop: bool = False, crash: bool = False) -> Non
     with begin(folder, resume=True, training=training) as opened:
         feed = Feed(TinyRows(), spoil)
         watch = Watch(Validation(score, "score"), report)
-        train(Troubled(rows), feed, GOAL, training, opened, accelerator(), watch)
+        train(Troubled(rows), feed, GOAL, training, opened, alone(), watch)
 
 
 @pytest.fixture(scope="module")

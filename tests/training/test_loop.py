@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import GOAL, TinyModel, TinyRows, accelerator, begin, collate, lines, losses, settings, train_tiny
+from accelerate import Accelerator
+from tiny import GOAL, TinyModel, TinyRows, alone, begin, collate, lines, losses, settings, train_tiny
 from torch.nn import functional
 
 from zoo.batches.feed import Feed
@@ -15,6 +16,7 @@ from zoo.runs.saved import open_run
 from zoo.training import loop
 from zoo.training.judging import Watch
 from zoo.training.loop import train
+from zoo.training.supervision.processes import Processes
 
 
 def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):
@@ -78,7 +80,7 @@ class TwoTerms:
 def test_a_term_without_places_adds_nothing_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(loop, "Steps", InOrder)
     with begin(tmp_path) as run:
-        train(TinyModel(), Feed(TinyRows(), collate), TwoTerms(), settings(steps=2), run, accelerator())
+        train(TinyModel(), Feed(TinyRows(), collate), TwoTerms(), settings(steps=2), run, alone())
     first, second = lines(tmp_path)
     assert first["loss"] == pytest.approx(first["loss/causal_lm"] + 0.5 * first["loss/rare"])
     assert first["rare/right"] == 0.25
@@ -148,17 +150,11 @@ def test_bfloat16_computes_forward_and_keeps_weights_in_float32(tmp_path: Path):
 
 def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
     training = settings(steps=2, trackers=["tensorboard"])
-    processes = loop.Accelerator(cpu=True, mixed_precision="no", log_with=["tensorboard"], project_dir=str(tmp_path))
+    accelerator = Accelerator(cpu=True, mixed_precision="no", log_with=["tensorboard"], project_dir=str(tmp_path))
     with begin(tmp_path, training=training) as run:
-        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, processes)
-    for tracker in processes.trackers:
+        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, Processes(accelerator))
+    for tracker in accelerator.trackers:
         tracker.finish()
     assert list((tmp_path / "trackers").glob("events*"))
     with begin(tmp_path, resume=True, training=training) as run:
         assert run.checkpoint is not None
-
-
-def test_the_first_line_says_what_trains_on_what(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.INFO)
-    train_tiny(tmp_path, settings(steps=1))
-    assert "training on one process on cpu, float32" in caplog.text

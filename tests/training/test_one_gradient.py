@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from every_objective import BATCH, Case, Step, cases, take_step
-from tiny import accelerator
+from tiny import alone
 from torch import Tensor
 
 from patience import HANGS
@@ -26,7 +26,7 @@ ZERO = 1e-12  # a gradient this much smaller than the largest is 0 but for round
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Step]:
     """By case, the step of all rows in one micro-batch."""
     folder = tmp_path_factory.mktemp("whole")
-    return {str(case): take_step(case, folder / str(case), BATCH, accelerator()) for case in CASES}
+    return {str(case): take_step(case, folder / str(case), BATCH, alone()) for case in CASES}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_every_registered_objective_is_here():
 def test_micro_batches_change_neither_gradient_nor_loss(
     case: Case, micro_batch: int, whole: dict[str, Step], tmp_path: Path
 ):
-    split = take_step(case, tmp_path, micro_batch, accelerator())
+    split = take_step(case, tmp_path, micro_batch, alone())
     assert difference(case, whole[str(case)], split, whole[in_float64(case)]) < TOLERANCE[case.dtype]
 
 
@@ -100,5 +100,5 @@ def test_a_mean_of_the_micro_batches_means_would_be_another_gradient(
     case: Case, whole: dict[str, Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(loop, "weigh", mean_of_means)
-    split = take_step(case, tmp_path, 4, accelerator())
+    split = take_step(case, tmp_path, 4, alone())
     assert difference(case, whole[str(case)], split, whole[str(case)]) > 1e-3

@@ -15,7 +15,8 @@ from tiny import TinyModel, settings, train_tiny
 from patience import HANGS
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
-from zoo.training.supervision.processes import check_processes, count_launched, forward_dtype, start_processes
+from zoo.training.precision import forward_dtype
+from zoo.training.supervision.launch import check_processes, count_launched, start_processes
 
 HERE = Path(__file__).parent
 

@@ -9,7 +9,7 @@ import torch
 from tiny import losses, settings, tensors
 
 from zoo.training.strategy import choose_strategy
-from zoo.training.supervision.processes import start_processes
+from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
 COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3}
@@ -28,7 +28,7 @@ def trained(server: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         assert set(each.wait()) == {0}, each.said()
         count, strategy = ways[name]
         expected = "one process" if count == 1 else f"{count} processes ({strategy.upper()}, MULTI_CPU)"
-        assert each.said().startswith(f"started: {expected} on cpu") and f"training on {expected}" in each.said()
+        assert each.said().startswith(f"started: {expected} on cpu")
     return {name: folder / name for name in ways}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import accelerator, begin, equal, lines, losses, settings, tensors
+from tiny import alone, begin, equal, lines, losses, settings, tensors
 
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
@@ -45,7 +45,7 @@ def train_nano(
     training = settings(**{"steps": 4, "batch": 3, "learning_rate": 1e-2, "save_every": 2, **values})
     model = create_model(name, vocab_size=50, dropout=dropout)
     with begin(folder, resume, training) as run:
-        train(model, Feed.of(given), given.mixture, training, run, accelerator(), watch or Watch())
+        train(model, Feed.of(given), given.mixture, training, run, alone(), watch or Watch())
 
 
 @pytest.mark.parametrize("name", NANO)

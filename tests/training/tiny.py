@@ -18,11 +18,12 @@ from zoo.examples.example import ExamplePlan
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
+from zoo.training.beginning import begin_run
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.settings import Training, fix_training, resolve_training
 from zoo.training.state import State
-from zoo.training.supervision.processes import begin_run
+from zoo.training.supervision.processes import Processes
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 GOAL = Mixture.parse("causal_lm")
@@ -88,13 +89,14 @@ def settings(**values: Any) -> Training:
     return fix_training(resolve_training([defaults, values]), rows=20, d_model=WIDTH)
 
 
-def accelerator() -> Accelerator:
-    return Accelerator(cpu=True, mixed_precision="no")
+def alone() -> Processes:
+    """One process on the CPU, which nothing watches."""
+    return Processes(Accelerator(cpu=True, mixed_precision="no"))
 
 
 def begin(folder: Path, resume: bool = False, training: Training | None = None) -> Run:
     files = RunFiles({}, training={} if training is None else {"steps": training.steps})
-    return begin_run(accelerator(), folder, files, resume)
+    return begin_run(alone(), folder, files, resume)
 
 
 def train_tiny(
@@ -104,7 +106,7 @@ def train_tiny(
     model = model or TinyModel()
     with begin(folder, resume, training) as run:
         feed = Feed(TinyRows(), collate)
-        return model, train(model, feed, GOAL, training, run, accelerator(), watch or Watch())
+        return model, train(model, feed, GOAL, training, run, alone(), watch or Watch())
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:

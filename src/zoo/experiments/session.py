@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 
 from zoo import config
@@ -32,13 +30,14 @@ from zoo.objectives.mixture import form_of
 from zoo.registry import plain
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.attention_backend import check_backend
+from zoo.training.beginning import begin_run, check_agreement
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.meter import Line
 from zoo.training.settings import fix_training
 from zoo.training.state import State
-from zoo.training.supervision.processes import begin_run
-from zoo.training.supervision.together import Processes, check_agreement, together
+from zoo.training.supervision.joining import join
+from zoo.training.supervision.processes import Processes
 
 logger = logging.getLogger(__name__)
 
@@ -74,32 +73,28 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
         ValueError: anything about the request that cannot be, before the run's folder is written.
     """
     check_folder(request.folder, request.resume)
-    with together(plan.training, request.folder) as group:
-        if group.accelerator.is_main_process:
+    with join(plan.training, request.folder) as processes:
+        if processes.is_main:
             try_folder(request.folder)
-        check_backend(on_meta(start.first), plan.training, group.accelerator.device)
+        check_backend(on_meta(start.first), plan.training, processes.device)
         rows = load_rows(plan.task, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         plan = replace(plan, task=name_columns(plan.task, rows["train"], plan, start.first))
         plan = replace(plan, task=name_labels(plan.task, rows["train"], plan))
-        tokenizer = agree_on(group.accelerator, lambda: start.tokenizer(plan, rows))
+        tokenizer = agree_on(processes, lambda: start.tokenizer(plan, rows))
         settings = start.settings(plan, tokenizer, len(plan.task.labels or ()))
         on_meta(settings)  # refuses what does not combine before hours of tokenising
-        data = Data.read(plan, settings, rows, tokenizer, group.accelerator, watcher.tokenising)
+        data = Data.read(plan, settings, rows, tokenizer, processes, watcher.tokenising)
         model = Model(settings).initialize(plan.training.seed)
         start.fill(model, plan, tokenizer)
-        return begin(request, plan, data, model, tokenizer, group, watcher)
+        return begin(request, plan, data, model, tokenizer, processes, watcher)
 
 
-def agree_on(accelerator: Accelerator, make: Callable[[], Tokenizer | None]) -> Tokenizer | None:
+def agree_on(processes: Processes, make: Callable[[], Tokenizer | None]) -> Tokenizer | None:
     """A tokenizer made by the main process, the same in every one."""
-    files: list[dict[str, bytes]] = [{}]
-    if accelerator.is_main_process and (made := make()) is not None:
-        files = [made.files()]
-    if accelerator.num_processes > 1:
-        broadcast_object_list(files)
-    return Tokenizer.from_files(files[0]) if files[0] else None
+    files = processes.agree(lambda: None if (made := make()) is None else made.files())
+    return None if files is None else Tokenizer.from_files(files)
 
 
 def name_columns(task: Task, rows: SplitRows, plan: Plan, first: ModelSettings) -> Task:
@@ -133,7 +128,7 @@ class Data:
         settings: ModelSettings,
         rows: Mapping[str, SplitRows],
         tokenizer: Tokenizer | None,
-        accelerator: Accelerator,
+        processes: Processes,
         progress: Progress,
     ) -> "Data":
         """Tokenise what is not cached yet, and report what had to be cut off."""
@@ -141,7 +136,7 @@ class Data:
         model = on_meta(settings)
         columns = rows["train"].data.column_names
         form = plan.mixture.form(columns, stream_of(model))
-        with accelerator.main_process_first():
+        with processes.main_first():
             splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
         shape, roles = row_shape(plan.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
         for role in plan.mixture.roles(form):
@@ -154,7 +149,7 @@ class Data:
             for name, split in splits.items()
         }
         made["train"] = replace(made["train"], augment=plan.task.augment)
-        if accelerator.is_main_process and (plan.mixture.whole or form.source):
+        if processes.is_main and (plan.mixture.whole or form.source):
             report_truncated(made)
         return Data(made["train"], made.get("validation"), splits)
 
@@ -173,7 +168,7 @@ def begin(
     data: Data,
     model: Model,
     tokenizer: Tokenizer | None,
-    group: Processes,
+    processes: Processes,
     watcher: Watcher,
 ) -> State:
     """Write the run's files and train."""
@@ -185,12 +180,11 @@ def begin(
     files = RunFiles(dump_settings(model.settings), task, config.dump(training), words, data=hashes)
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(model.settings), length, plan.mixture.capacities(length))
-    accelerator = group.accelerator
-    watch = Watch(validation(plan, data, tokenizer, accelerator), watcher.step, flops, group.alive)
-    check_agreement(accelerator, {**vars(files), "weights": fingerprint(model)})
-    with begin_run(accelerator, request.folder, files, request.resume) as run:
-        check_agreement(accelerator, {"checkpoint": run.checkpoint and run.checkpoint.step})
-        return train(model, Feed.of(data.train), plan.mixture, training, run, accelerator, watch)
+    watch = Watch(validation(plan, data, tokenizer, processes), watcher.step, flops)
+    check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
+    with begin_run(processes, request.folder, files, request.resume) as run:
+        check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
+        return train(model, Feed.of(data.train), plan.mixture, training, run, processes, watch)
 
 
 def fingerprint(model: nn.Module) -> list[float]:
@@ -198,7 +192,7 @@ def fingerprint(model: nn.Module) -> list[float]:
     return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
 
 
-def validation(plan: Plan, data: Data, tokenizer: Tokenizer | None, accelerator: Accelerator) -> Validation | None:
+def validation(plan: Plan, data: Data, tokenizer: Tokenizer | None, processes: Processes) -> Validation | None:
     """How the run judges its model: by the task's first metric, else by the loss."""
     if data.validation is None:
         return None
@@ -207,9 +201,9 @@ def validation(plan: Plan, data: Data, tokenizer: Tokenizer | None, accelerator:
         data.splits["validation"],
         plan.training.evaluation_batch,
         plan.generate,
-        process=accelerator.process_index,
-        processes=accelerator.num_processes,
-        gather=lambda mine: list(gather_object([mine])),
+        process=processes.rank,
+        processes=processes.count,
+        gather=processes.gather,
     )
 
     def measure(model: nn.Module, between: Callable[[], None]) -> dict[str, float]:

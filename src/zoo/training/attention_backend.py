@@ -9,8 +9,8 @@ from zoo.blocks.attention import Attention
 from zoo.blocks.backends.backend import Backend
 from zoo.blocks.position import Position, positions
 from zoo.models.parts import Part
+from zoo.training.precision import forward_dtype
 from zoo.training.settings import Training
-from zoo.training.supervision.processes import forward_dtype
 
 KEY = "training.attention_backend"
 

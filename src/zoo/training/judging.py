@@ -12,7 +12,6 @@ from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.meter import Line
 from zoo.training.state import State
-from zoo.training.supervision.processes import add_up
 from zoo.training.supervision.stopping import Interrupted, Signals, first_of
 
 
@@ -36,10 +35,6 @@ def ignore(line: Line) -> None:
     """Report nothing."""
 
 
-def rest() -> None:
-    """Nobody waits for a sign of life."""
-
-
 @dataclass(frozen=True)
 class Watch:
     """Who looks on.
@@ -48,13 +43,11 @@ class Watch:
         validation: None: nobody judges, and the last checkpoint is the one to use.
         report: given each step's log line, with `steps` added; in the main process.
         flops_per_token: of the model, forward and backward; None: no MFU.
-        alive: called with every step, and whenever validation gets on.
     """
 
     validation: Validation | None = None
     report: Callable[[Line], None] = ignore
     flops_per_token: float | None = None
-    alive: Callable[[], None] = rest
 
 
 NOBODY = Watch()
@@ -76,18 +69,18 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         return {}
 
     def between() -> None:
-        number = first_of(add_up(learner.accelerator, signals.flags()))
+        number = first_of(learner.processes.add_up(signals.flags()))
         if number is not None:
             raise Interrupted(number)
 
-    with learner.showing() as model, telling(model, watch.alive):
+    with learner.showing() as model, telling(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
     value = values[watch.validation.metric]
     sign = 1 if watch.validation.higher_is_better else -1
     better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
-    accelerator = learner.accelerator
     # the main process's values decide in all of them, so that no last bit can set them apart
-    (improved, decisive) = add_up(accelerator, [float(better), value] if accelerator.is_main_process else [0.0, 0.0])
+    mine = [float(better), value] if learner.processes.is_main else [0.0, 0.0]
+    (improved, decisive) = learner.processes.add_up(mine)
     state.stale = 0 if improved else state.stale + 1
     if improved:
         state.best = {"step": state.step, "metric": watch.validation.metric, "value": decisive}

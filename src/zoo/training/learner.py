@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
 
 from zoo.config import Tree
@@ -16,19 +15,20 @@ from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
 from zoo.training.attention_backend import use_backend
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.optimizers import trained
+from zoo.training.precision import forward_dtype
 from zoo.training.settings import Training
 from zoo.training.strategy import gathered, local, spread, spread_like, whole
-from zoo.training.supervision.processes import forward_dtype
+from zoo.training.supervision.processes import Processes
 
 
 class Learner:
     """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
 
     def __init__(
-        self, model: nn.Module, settings: Training, accelerator: Accelerator, checkpoint: Checkpoint | None = None
+        self, model: nn.Module, settings: Training, processes: Processes, checkpoint: Checkpoint | None = None
     ) -> None:
-        self.model, self.settings, self.accelerator = model, settings, accelerator
-        self.dtype = forward_dtype(settings.precision, accelerator.device)
+        self.model, self.settings, self.processes = model, settings, processes
+        self.dtype = forward_dtype(settings.precision, processes.device)
         for module in model.modules():
             if isinstance(module, Part):
                 module.checkpoint_layers(settings.checkpointing)
@@ -36,11 +36,11 @@ class Learner:
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
-        self.wrapped = spread(model.train(), settings, accelerator)
+        self.wrapped = spread(model.train(), settings, processes.accelerator)
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         assert settings.steps is not None, "fix_training comes first"
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
-        self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=self.dtype is torch.float16)
+        self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.dtype is torch.float16)
         self.moving = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.mean: Weights | None = None
         if checkpoint is not None:
@@ -50,12 +50,12 @@ class Learner:
         """The precision of the forward pass."""
         if self.dtype is None:
             return nullcontext()
-        return torch.autocast(self.accelerator.device.type, self.dtype)
+        return torch.autocast(self.processes.device.type, self.dtype)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss that is divided by counts of all processes."""
         # DDP averages the gradients over processes, so their number gives the sum back
-        self.accelerator.backward(self.scaler.scale(loss * self.accelerator.num_processes))
+        self.processes.accelerator.backward(self.scaler.scale(loss * self.processes.count))
 
     def clip(self) -> Tensor:
         """Clip the gradients; the norm that they had."""
@@ -125,7 +125,7 @@ class Learner:
         full = whole(tensor)
         if full is tensor:
             return tensor
-        return full.cpu() if self.accelerator.is_main_process else full.new_empty(0)
+        return full.cpu() if self.processes.is_main else full.new_empty(0)
 
     def spoiled(self) -> str | None:
         """The name of a weight that is not finite in this process; None where all are."""
@@ -165,7 +165,7 @@ def reseed_dropout(seed: int, step: int, process: int) -> None:
 
 
 @contextmanager
-def hold_gradients(accelerator: Accelerator, model: nn.Module, hold: bool) -> Iterator[None]:
+def hold_gradients(learner: Learner, hold: bool) -> Iterator[None]:
     """Keep gradients in this process: they are exchanged once a step, with the last micro-batch."""
-    with accelerator.no_sync(model) if hold else nullcontext():
+    with learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext():
         yield

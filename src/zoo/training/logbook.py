@@ -1,34 +1,29 @@
-"""What a run says: what trains on what, a line for each step, and warnings where numbers break."""
+"""What a run says: a line for each step, and warnings where numbers break."""
 
 import logging
 import math
 
 import torch
-from accelerate.utils import gather_object
 
 from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
 from zoo.training.meter import Line, Speed, Tally, measure_peak
 from zoo.training.state import State, last_good
-from zoo.training.strategy import strategy_of
-from zoo.training.supervision.processes import describe_processes
 
 SHOWN = 20
 logger = logging.getLogger(__name__)
 
 
 def begin(learner: Learner, watch: Watch) -> Speed:
-    """Say what trains on what, start the trackers, and measure the machine where its use is to be logged."""
-    accelerator, settings = learner.accelerator, learner.settings
-    if accelerator.is_main_process:
-        logger.info("training on %s", describe_processes(accelerator, settings, strategy_of(learner.wrapped)))
+    """Start the trackers, and measure the machine where its use is to be logged."""
+    processes, settings = learner.processes, learner.settings
     if settings.trackers:
-        accelerator.init_trackers("trackers")
+        processes.accelerator.init_trackers("trackers")
     peak = settings.peak_flops
     if peak is None and watch.flops_per_token is not None:
-        peak = measure_peak(accelerator.device, learner.dtype or torch.float32)
-    return Speed(watch.flops_per_token, peak and peak * accelerator.num_processes)
+        peak = measure_peak(processes.device, learner.dtype or torch.float32)
+    return Speed(watch.flops_per_token, peak and peak * processes.count)
 
 
 def is_due(step: int, every: int) -> bool:
@@ -38,7 +33,7 @@ def is_due(step: int, every: int) -> bool:
 
 def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> None:
     """Write a step's line to metrics.jsonl, and every so often to the text log and the trackers."""
-    if not learner.accelerator.is_main_process:
+    if not learner.processes.is_main:
         return
     run.log(line)
     watch.report({**line, "steps": learner.settings.steps})
@@ -46,7 +41,7 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
     if last or validated or is_due(line["step"], learner.settings.log_every):
         numbers = {key: value for key, value in line.items() if isinstance(value, float)}
         finite = {key: value for key, value in numbers.items() if math.isfinite(value)}
-        learner.accelerator.log(finite, step=line["step"])
+        learner.processes.accelerator.log(finite, step=line["step"])
         shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in silent(numbers))
         logger.info("step %d of %s: %s", line["step"], learner.settings.steps, shown)
 
@@ -62,9 +57,8 @@ def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
     state.skipped = state.skipped + 1 if tally.bad else 0
     if not tally.bad:
         return
-    everyone = list(gather_object([tally.suspects()]))
-    examples = name_examples(everyone)
-    if learner.accelerator.is_main_process:
+    examples = name_examples(learner.processes.gather(tally.suspects()))
+    if learner.processes.is_main:
         said = (
             "step %d: the loss or a gradient is not finite, nothing is updated; examples (epoch, document, number): %s"
         )

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
 
 from zoo.batches.feed import Feed, Steps
@@ -19,7 +18,7 @@ from zoo.training.meter import Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
 from zoo.training.state import State, is_complete, resume, save
-from zoo.training.supervision.processes import add_up
+from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
 Named = Mapping[str, Tensor]
@@ -45,7 +44,7 @@ def train(
     goal: Goal,
     settings: Training,
     run: Run,
-    accelerator: Accelerator,
+    processes: Processes,
     watch: Watch = NOBODY,
 ) -> State:
     """Train a model in its run folder, from where that stands to the last step.
@@ -54,32 +53,32 @@ def train(
         Stopped: a signal came; the state is saved.
         RuntimeError: too many steps in a row were not finite, memory is too small, or a checkpoint cannot be written.
     """
-    learner = Learner(model, settings, accelerator, run.checkpoint)
+    learner = Learner(model, settings, processes, run.checkpoint)
     state = resume(run, feed)
     if is_complete(state, settings):
         logger.info("already complete: %d of %d steps", state.step, settings.steps)
         return state
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
-    share = settings.batch, micro_batch, accelerator.process_index, accelerator.num_processes
+    share = settings.batch, micro_batch, processes.rank, processes.count
     with catch_signals() as signals, explain_memory(micro_batch), Steps(feed, *share) as steps:
         # a signal may have stopped the run in a step's validation: then the step is finished first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)
         while not finished:
-            watch.alive()
+            processes.alive()
             speed.start()
             parts, state.position = steps.take(last=state.step + 1 == settings.steps)
-            tally = Tally(count(accelerator, [goal.counts(part.targets) for part in parts]))
-            reseed_dropout(settings.seed, state.step, accelerator.process_index)
-            for part in (part.to(accelerator.device) for part in parts):
-                with hold_gradients(accelerator, learner.wrapped, len(tally.parts) + 1 < len(parts)):
+            tally = Tally(count(processes, [goal.counts(part.targets) for part in parts]))
+            reseed_dropout(settings.seed, state.step, processes.rank)
+            for part in (part.to(processes.device) for part in parts):
+                with hold_gradients(learner, len(tally.parts) + 1 < len(parts)):
                     with learner.autocast():
                         said = learner.wrapped(**part.inputs, **goal.asks)
                         terms = goal.terms(said.heads, part.targets, said.weights)
                     learner.backward(weigh(terms, tally.counts))
                     with torch.no_grad():
                         tally.add(part, terms, goal.measure(said.heads, part.targets))
-            tally.agree(accelerator, learner.clip(), signals.flags())
+            tally.agree(processes, learner.clip(), signals.flags())
             rate = learner.update(state.step, finite=not tally.bad)
             state.step += 1
             note_numbers(tally, state, learner)
@@ -124,15 +123,15 @@ def finish_step(
 
 def leave(learner: Learner, number: int, where: str) -> NoReturn:
     """End the run for a signal, in all processes when the state is on the disk."""
-    learner.accelerator.wait_for_everyone()
+    learner.processes.wait()
     raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 
-def count(accelerator: Accelerator, counts: list[dict[str, Tensor]]) -> dict[str, float]:
+def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, float]:
     """By term, the scored places of all micro-batches of all processes."""
     names = list(counts[0])
     local = [float(sum(int(part[name]) for part in counts)) for name in names]
-    return dict(zip(names, add_up(accelerator, local), strict=True))
+    return dict(zip(names, processes.add_up(local), strict=True))
 
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, float]) -> Tensor:

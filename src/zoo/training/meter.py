@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
 from zoo.objectives.objective import Term
-from zoo.training.supervision.processes import add_up
+from zoo.training.supervision.processes import Processes
 
 Line = dict[str, Any]
 SHOWN = 20
@@ -45,7 +44,7 @@ class Tally:
         pairs = [at_least_float32(number) for pair in measured.values() for number in pair]
         self.measured.append(torch.stack(pairs) if pairs else self.sums[-1].new_zeros(0))
 
-    def agree(self, accelerator: Accelerator, norm: Tensor, flags: list[float]) -> None:
+    def agree(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
         """Add up over all processes, and wait for the device.
 
         Args:
@@ -57,7 +56,7 @@ class Tally:
         finite = math.isfinite(norm_value) and all(map(math.isfinite, sums))
         tokens, filled = sum(part.tokens for part in self.parts), sum(part.filled for part in self.parts)
         rest = [tokens, filled, len(self.parts), float(not finite), *flags]
-        total = add_up(accelerator, [*sums, *measured, *rest])
+        total = processes.add_up([*sums, *measured, *rest])
         self.signals = total[len(total) - len(flags) :]
         self.tokens, filled, parts, bad = total[len(sums) + len(measured) : len(total) - len(flags)]
         self.bad = bad > 0

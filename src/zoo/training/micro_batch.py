@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 
 from zoo.batches.feed import Feed
 from zoo.training.learner import Learner
@@ -24,25 +23,25 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) 
         goal: whose terms are summed.
         found: what an earlier part of the run trained with.
     """
-    settings, processes = learner.settings, learner.accelerator.num_processes
+    settings, processes = learner.settings, learner.processes
     if settings.micro_batch != "auto":
         return settings.micro_batch
-    share = -(-settings.batch // processes)
+    share = -(-settings.batch // processes.count)
     rows = share if found is None else min(found, share)
     while found is None and not fits(learner, feed, goal, rows):
         if rows == 1:
             break  # the first step says it all
         rows = -(-rows // 2)
-    agreed = min(gather_object([rows]))
-    if learner.accelerator.is_main_process:
+    agreed = min(processes.gather(rows))
+    if processes.is_main:
         logger.info("training.micro_batch: auto is %d of the %d rows of a process", agreed, share)
-    return int(agreed)
+    return agreed
 
 
 def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
     """Whether memory holds a pass over so many rows, beside the optimizer's state."""
     position = feed.position
-    part = feed.collate(feed.take(rows), rows).to(learner.accelerator.device)
+    part = feed.collate(feed.take(rows), rows).to(learner.processes.device)
     feed.seek(position)
     try:
         moments = [torch.empty_like(parameter) for parameter in trained(learner.model) for _ in range(2)]
@@ -58,5 +57,5 @@ def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
         return False
     finally:
         learner.optimizer.zero_grad(set_to_none=True)
-        if learner.accelerator.device.type == "cuda":
+        if learner.processes.device.type == "cuda":
             torch.cuda.empty_cache()

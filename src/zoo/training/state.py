@@ -13,7 +13,6 @@ from zoo.training.learner import Learner
 from zoo.training.meter import Line
 from zoo.training.settings import Training
 from zoo.training.spikes import Usual
-from zoo.training.supervision.processes import add_up
 
 ADVICE = "Lower training.learning_rate, or raise training.warmup_steps"
 logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
         RuntimeError: a weight is not finite any more, or the checkpoint cannot be written; the earlier ones stand.
     """
     spoiled = learner.spoiled()
-    (count,) = add_up(learner.accelerator, [float(spoiled is not None)])
+    (count,) = learner.processes.add_up([float(spoiled is not None)])
     if count:
         raise RuntimeError(
             f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"

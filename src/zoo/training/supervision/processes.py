@@ -1,182 +1,81 @@
-"""The processes that train together, through Accelerate: how many, on what, and what they agree on."""
+"""The processes that train together, as one of them sees them: all that training asks of the others goes through it."""
 
-import logging
-import os
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-from accelerate.utils import DistributedType, InitProcessGroupKwargs
+from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
-from torch.distributed import DistNetworkError
 
-from zoo.registry import refuse_unknown
-from zoo.runs.environment import describe_environment
-from zoo.runs.run import Run, RunFiles, create_run, join_run
-from zoo.training.memory import keep_large_blocks
-from zoo.training.settings import MAY_CHANGE, Training
-from zoo.training.strategy import ONE, choose_strategy
-
-# waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
-PATIENT = timedelta(days=7)
-PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
-LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-WAYS = (
-    "to train in one process, unset WORLD_SIZE; to train in several, let `accelerate launch --multi_gpu "
-    "--num_processes N -m zoo …` or torchrun start them"
-)
-TAKEN = "another training may use that port, or another process may be process 0, too; let the launcher choose a port"
-logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-def start_processes(settings: Training, folder: Path) -> Accelerator:
-    """Join the processes that were launched together; the first thing that a training command does.
+def unwatched() -> None:
+    """No watchdog waits for a sign of life."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a training; every method but `alive` must be called by all of them.
 
     Args:
-        folder: the run's; trackers write under it.
-
-    Raises:
-        ValueError: not as many processes as were launched or asked for, or a strategy that is not supported.
+        alive: the sign of life that the watchdog waits for; called with every step from the first one on.
     """
-    for tracker in settings.trackers:
-        refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
-    keep_large_blocks()
-    launched = count_launched(os.environ)
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
-        # on CPUs Accelerate would train with DDP instead, without a word
-        raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
-    # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
-    on_cpu = launched > 1 and not torch.accelerator.is_available()
-    try:
-        accelerator = Accelerator(
-            cpu=on_cpu,
-            mixed_precision="no",
-            log_with=list(settings.trackers) or None,
-            project_dir=str(folder),
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
-        )
-    except DistNetworkError as error:
-        raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
-    check_processes(accelerator, settings, launched)
-    forward_dtype(settings.precision, accelerator.device)
-    return accelerator
 
+    accelerator: Accelerator
+    alive: Callable[[], None] = unwatched
 
-def count_launched(environment: Mapping[str, str]) -> int:
-    """How many processes a launcher started together, by the variables that it sets for each of them.
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0."""
+        return int(self.accelerator.process_index)
 
-    Raises:
-        ValueError: they are not what any launcher sets, so the others could not be found.
-    """
-    size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
-    lacking = ", ".join(name for name in LAUNCH if name not in environment)
-    if not size.isdecimal() or int(size) < 1:
-        raise ValueError(f"WORLD_SIZE: expected a number of processes, got '{size}': {WAYS}")
-    if int(size) > 1 and lacking:
-        raise ValueError(f"WORLD_SIZE is {size}, but without {lacking} no other process can be found: {WAYS}")
-    if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
-        raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
-    return int(size)
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return int(self.accelerator.num_processes)
 
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the one that writes files and logs."""
+        return bool(self.accelerator.is_main_process)
 
-def meeting(environment: Mapping[str, str]) -> str:
-    """How many processes meet, and where, by what their launcher said."""
-    size, rank, address, port = (environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
-    return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
+    @property
+    def device(self) -> torch.device:
+        """Where this process computes."""
+        device: torch.device = self.accelerator.device
+        return device
 
+    def add_up(self, numbers: Sequence[float] | Tensor) -> list[float]:
+        """Numbers added up over all processes."""
+        # Apple's GPUs have no float64
+        dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        local = torch.as_tensor(numbers, dtype=dtype)
+        if self.count == 1:
+            return local.tolist()
+        total: list[float] = self.accelerator.reduce(local.to(self.device), "sum").tolist()
+        return total
 
-def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:
-    """Refuse a launch that is not what it seems."""
-    count = accelerator.num_processes
-    if count != launched:
-        raise ValueError(
-            f"WORLD_SIZE is {launched}, but {count} process joined: start with `accelerate launch --multi_gpu "
-            f"--num_processes {launched} -m zoo …`, on CPUs with ACCELERATE_USE_CPU=true before it"
-        )
-    if settings.processes not in (None, count):
-        raise ValueError(
-            f"training.processes: {settings.processes} expected, but {count} started; on CPUs `accelerate launch "
-            "--cpu` starts one: set ACCELERATE_USE_CPU=true and use --multi_gpu"
-        )
-    if accelerator.distributed_type not in PLAIN:
-        strategy = accelerator.distributed_type.value
-        raise ValueError(f"accelerate launch: {strategy} is not supported; use --multi_gpu, and training.strategy")
-    choose_strategy(settings, count)
-    if accelerator.gradient_accumulation_steps != 1:
-        raise ValueError("accelerate launch: leave out --gradient_accumulation_steps; set training.micro_batch instead")
+    def gather(self, mine: T) -> list[T]:
+        """What each process has, in the order of their ranks."""
+        return list(gather_object([mine]))
 
+    def agree(self, make: Callable[[], T]) -> T:
+        """What the main process makes, the same in every one; the others make nothing."""
+        made: list[Any] = [make() if self.is_main else None]
+        if self.count > 1:
+            broadcast_object_list(made)
+        agreed: T = made[0]
+        return agreed
 
-def stop_processes(accelerator: Accelerator) -> None:
-    """Finish the trackers and leave the group."""
-    accelerator.end_training()
+    def main_first(self) -> AbstractContextManager[Any]:
+        """Let the main process do something before the others, which then find it done."""
+        first: AbstractContextManager[Any] = self.accelerator.main_process_first()
+        return first
 
-
-def forward_dtype(precision: str, device: torch.device) -> torch.dtype | None:
-    """The dtype that matrix products are computed in; None: float32 throughout.
-
-    Raises:
-        ValueError: float16 on a CPU.
-    """
-    if precision == "float16" and device.type == "cpu":
-        raise ValueError("training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32")
-    if precision == "auto":
-        return torch.bfloat16 if has_bfloat16(device) else None
-    return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies bfloat16 matrices in hardware, which then is several times faster than float32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))
-
-
-def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def describe_processes(accelerator: Accelerator, settings: Training, strategy: str) -> str:
-    """Processes, devices, strategy and precision in one line."""
-    count, kind = accelerator.num_processes, accelerator.distributed_type.value
-    processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"
-    dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
-    precision = str(dtype).removeprefix("torch.")
-    threads = torch.get_num_threads()
-    return f"{processes} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
-
-
-def begin_run(accelerator: Accelerator, folder: Path, files: RunFiles, resume: bool) -> Run:
-    """Create or resume a run folder in the main process and join it in the others.
-
-    Raises:
-        ValueError: as `create_run`; in every process.
-    """
-    devices = [device_name(accelerator.device)] * accelerator.num_processes
-    environment = describe_environment(sys.argv, accelerator.num_processes, devices)
-    run, refusal = None, None
-    if accelerator.is_main_process:
-        try:
-            run = create_run(folder, replace(files, environment=environment), resume, MAY_CHANGE)
-        except ValueError as error:
-            refusal = error
-    (refused,) = add_up(accelerator, [float(refusal is not None)])
-    if refused:
-        raise refusal or ValueError(f"{folder}: the main process refused it")
-    return run or join_run(folder)
-
-
-def add_up(accelerator: Accelerator, numbers: Sequence[float] | Tensor) -> list[float]:
-    """Numbers added up over all processes."""
-    # Apple's GPUs have no float64
-    dtype = torch.float32 if accelerator.device.type == "mps" else torch.float64
-    local = torch.as_tensor(numbers, dtype=dtype)
-    if accelerator.num_processes == 1:
-        return local.tolist()
-    total: list[float] = accelerator.reduce(local.to(accelerator.device), "sum").tolist()
-    return total
+    def wait(self) -> None:
+        """Wait until every process is here."""
+        self.accelerator.wait_for_everyone()

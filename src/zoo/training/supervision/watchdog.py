@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zoo.training.supervision.heartbeat import Heart, PeerFailure
-from zoo.training.supervision.processes import WAYS, meeting
+from zoo.training.supervision.launch import WAYS, meeting
 
 FAILED, WRONG = 1, 2
 JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait

@@ -3,43 +3,25 @@
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
 
 from zoo.training.settings import Training
 from zoo.training.strategy import choose_strategy
 from zoo.training.supervision.heartbeat import Heart, PeerFailure
-from zoo.training.supervision.processes import describe_processes, start_processes, stop_processes
+from zoo.training.supervision.launch import describe_processes, start_processes, stop_processes
+from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
 from zoo.training.supervision.watchdog import GRACE, Watchdog
 
-SHOWN = 5
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Processes:
-    """The processes of a training.
-
-    Args:
-        alive: to be called with every step from the first one on.
-    """
-
-    accelerator: Accelerator
-    alive: Callable[[], None]
-
-
 @contextmanager
-def together(settings: Training, folder: Path) -> Iterator[Processes]:
+def join(settings: Training, folder: Path) -> Iterator[Processes]:
     """Join the processes that were launched together; what ends one of them ends all.
 
     Raises:
@@ -124,43 +106,3 @@ def await_trouble(heart: Heart) -> PeerFailure | None:
             return trouble
         time.sleep(heart.every / 2)
     return None
-
-
-def check_agreement(accelerator: Accelerator, facts: Mapping[str, Any]) -> None:
-    """Refuse to train where the processes were not started for the same.
-
-    Args:
-        facts: what this process is about to train; maps are compared key by key.
-
-    Raises:
-        ValueError: with the first facts that differ, and in which process.
-    """
-    mine = dict(flatten({**facts, "code": code(), "torch": torch.__version__}))
-    everyone: list[dict[str, str]] = gather_object([mine])
-    faults = []
-    for process, theirs in enumerate(everyone):
-        for key in dict.fromkeys([*everyone[0], *theirs]):
-            first, other = everyone[0].get(key), theirs.get(key)
-            if first != other:
-                faults.append(f"{key}: {first} in process 0, {other} in process {process}")
-    if faults:
-        raise ValueError(f"the processes were started for different trainings: {'; '.join(faults[:SHOWN])}")
-
-
-def flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Each value of a tree of maps with its dotted place; bytes as their SHA-256."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
-
-
-@cache
-def code() -> str:
-    """The SHA-256 of zoo's own source, as it was when this was first asked."""
-    folder = Path(__file__).parents[2]
-    total = sha256()
-    for path in sorted(folder.rglob("*.py")):
-        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return total.hexdigest()

@@ -13,9 +13,9 @@ from torch import nn
 
 from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
-from zoo.training.supervision import together as module
+from zoo.training.beginning import code, flatten
+from zoo.training.supervision import joining as module
 from zoo.training.supervision.stopping import stop_at_once
-from zoo.training.supervision.together import code, flatten
 from zoo.training.supervision.watchdog import Watchdog
 
 # process, kind, processes, and what the process that reports says
@@ -113,7 +113,7 @@ def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Pat
         signal.raise_signal(signal.SIGTERM)  # as launchers do once one process has ended
 
     monkeypatch.setattr(module, "leave", leave)
-    with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), module.together(settings(), tmp_path):
+    with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), module.join(settings(), tmp_path):
         raise OSError("the disk is gone")
 
 

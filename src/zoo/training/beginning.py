@@ -1,0 +1,77 @@
+"""How a run begins: the processes agree on what they train, and the main one makes or continues the run's folder."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.runs.environment import describe_environment
+from zoo.runs.run import Run, RunFiles, create_run, join_run
+from zoo.training.precision import device_name
+from zoo.training.settings import MAY_CHANGE
+from zoo.training.supervision.processes import Processes
+
+SHOWN = 5
+
+
+def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:
+    """Create or resume a run folder in the main process and join it in the others.
+
+    Raises:
+        ValueError: as `create_run`; in every process.
+    """
+    environment = describe_environment(sys.argv, processes.count, [device_name(processes.device)] * processes.count)
+    run, refusal = None, None
+    if processes.is_main:
+        try:
+            run = create_run(folder, replace(files, environment=environment), resume, MAY_CHANGE)
+        except ValueError as error:
+            refusal = error
+    (refused,) = processes.add_up([float(refusal is not None)])
+    if refused:
+        raise refusal or ValueError(f"{folder}: the main process refused it")
+    return run or join_run(folder)
+
+
+def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
+    """Refuse to train where the processes were not started for the same.
+
+    Args:
+        facts: what this process is about to train; maps are compared key by key.
+
+    Raises:
+        ValueError: with the first facts that differ, and in which process.
+    """
+    everyone = processes.gather(dict(flatten({**facts, "code": code(), "torch": torch.__version__})))
+    faults = []
+    for rank, theirs in enumerate(everyone):
+        for key in dict.fromkeys([*everyone[0], *theirs]):
+            first, other = everyone[0].get(key), theirs.get(key)
+            if first != other:
+                faults.append(f"{key}: {first} in process 0, {other} in process {rank}")
+    if faults:
+        raise ValueError(f"the processes were started for different trainings: {'; '.join(faults[:SHOWN])}")
+
+
+def flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Each value of a tree of maps with its dotted place; bytes as their SHA-256."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
+
+
+@cache
+def code() -> str:
+    """The SHA-256 of zoo's own source, as it was when this was first asked."""
+    folder = Path(__file__).parents[1]
+    total = sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()

@@ -1,0 +1,122 @@
+"""Joining the processes that a launcher started together, through Accelerate; a launch that goes wrong is refused."""
+
+import logging
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+from accelerate.utils import DistributedType, InitProcessGroupKwargs
+from torch.distributed import DistNetworkError
+
+from zoo.registry import refuse_unknown
+from zoo.training.memory import keep_large_blocks
+from zoo.training.precision import device_name, forward_dtype
+from zoo.training.settings import Training
+from zoo.training.strategy import ONE, choose_strategy
+
+# waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
+PATIENT = timedelta(days=7)
+PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+WAYS = (
+    "to train in one process, unset WORLD_SIZE; to train in several, let `accelerate launch --multi_gpu "
+    "--num_processes N -m zoo …` or torchrun start them"
+)
+TAKEN = "another training may use that port, or another process may be process 0, too; let the launcher choose a port"
+logger = logging.getLogger(__name__)
+
+
+def start_processes(settings: Training, folder: Path) -> Accelerator:
+    """Join the processes that were launched together; the first thing that a training command does.
+
+    Args:
+        folder: the run's; trackers write under it.
+
+    Raises:
+        ValueError: not as many processes as were launched or asked for, or a strategy that is not supported.
+    """
+    for tracker in settings.trackers:
+        refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
+    keep_large_blocks()
+    launched = count_launched(os.environ)
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        # on CPUs Accelerate would train with DDP instead, without a word
+        raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
+    # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
+    on_cpu = launched > 1 and not torch.accelerator.is_available()
+    try:
+        accelerator = Accelerator(
+            cpu=on_cpu,
+            mixed_precision="no",
+            log_with=list(settings.trackers) or None,
+            project_dir=str(folder),
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
+        )
+    except DistNetworkError as error:
+        raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
+    check_processes(accelerator, settings, launched)
+    forward_dtype(settings.precision, accelerator.device)
+    return accelerator
+
+
+def count_launched(environment: Mapping[str, str]) -> int:
+    """How many processes a launcher started together, by the variables that it sets for each of them.
+
+    Raises:
+        ValueError: they are not what any launcher sets, so the others could not be found.
+    """
+    size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
+    lacking = ", ".join(name for name in LAUNCH if name not in environment)
+    if not size.isdecimal() or int(size) < 1:
+        raise ValueError(f"WORLD_SIZE: expected a number of processes, got '{size}': {WAYS}")
+    if int(size) > 1 and lacking:
+        raise ValueError(f"WORLD_SIZE is {size}, but without {lacking} no other process can be found: {WAYS}")
+    if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
+        raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
+    return int(size)
+
+
+def meeting(environment: Mapping[str, str]) -> str:
+    """How many processes meet, and where, by what their launcher said."""
+    size, rank, address, port = (environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
+    return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
+
+
+def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:
+    """Refuse a launch that is not what it seems."""
+    count = accelerator.num_processes
+    if count != launched:
+        raise ValueError(
+            f"WORLD_SIZE is {launched}, but {count} process joined: start with `accelerate launch --multi_gpu "
+            f"--num_processes {launched} -m zoo …`, on CPUs with ACCELERATE_USE_CPU=true before it"
+        )
+    if settings.processes not in (None, count):
+        raise ValueError(
+            f"training.processes: {settings.processes} expected, but {count} started; on CPUs `accelerate launch "
+            "--cpu` starts one: set ACCELERATE_USE_CPU=true and use --multi_gpu"
+        )
+    if accelerator.distributed_type not in PLAIN:
+        strategy = accelerator.distributed_type.value
+        raise ValueError(f"accelerate launch: {strategy} is not supported; use --multi_gpu, and training.strategy")
+    choose_strategy(settings, count)
+    if accelerator.gradient_accumulation_steps != 1:
+        raise ValueError("accelerate launch: leave out --gradient_accumulation_steps; set training.micro_batch instead")
+
+
+def stop_processes(accelerator: Accelerator) -> None:
+    """Finish the trackers and leave the group."""
+    accelerator.end_training()
+
+
+def describe_processes(accelerator: Accelerator, settings: Training, strategy: str) -> str:
+    """Processes, devices, strategy and precision in one line."""
+    count, kind = accelerator.num_processes, accelerator.distributed_type.value
+    processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"
+    dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
+    precision = str(dtype).removeprefix("torch.")
+    threads = torch.get_num_threads()
+    return f"{processes} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
