@@ -25,7 +25,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.models.cost import parameters
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

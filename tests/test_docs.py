@@ -14,7 +14,7 @@ from programs import load_program
 from zoo.cli.options import read_sets, split_sets
 from zoo.cli.table import COMMANDS, load
 from zoo.data.task import load_task
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 from zoo.training.settings import resolve_training
 

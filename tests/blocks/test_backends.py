@@ -11,7 +11,8 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends.backend import Backend, Eager, backends, in_one_dtype
+from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
+from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.documents import View, positions_of

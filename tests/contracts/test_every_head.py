@@ -5,7 +5,7 @@ import torch
 from small_models import DOCUMENTS, TOKENS, with_document
 
 from zoo import create_model
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 
 EACH = pytest.mark.parametrize("name", heads.names())

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from zoo.blocks.documents import View
 from zoo.models.create import create_model, list_models
+from zoo.models.kinds.part import PARTS, Part
 from zoo.models.model import Model
-from zoo.models.parts import PARTS, Part
 from zoo.objectives.cross_entropy import cross_entropy
 
 

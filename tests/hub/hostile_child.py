@@ -37,7 +37,7 @@ from zoo.hub.exporting.trained import exportable
 from zoo.hub.publishing.published import published_files
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 from zoo.runs.run import RunFiles, create_run
 
 GIB = 2**30

@@ -16,7 +16,7 @@ from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.targets.choose import targets
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 HEADS = [
     ("bert-nano", {"heads": ["masked_lm", "next_sentence"]}, "wordpiece", "BertForPreTraining"),

@@ -10,7 +10,7 @@ from looking import loaded, picture
 
 from zoo.inference.attend import Asked, Attended, attend
 from zoo.inference.loaded import Loaded
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 
 SETTINGS = GenerateSettings(max_new_tokens=5)
 PAIRS = {"text": "a", "pair": "b", "label": "c"}

@@ -15,7 +15,7 @@ from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import on_task, row_shape
 from zoo.models.create import create_model
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
 
 TREE = {

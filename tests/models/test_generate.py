@@ -9,7 +9,8 @@ from transformers.generation.logits_process import TemperatureLogitsWarper, TopK
 
 from zoo.models.create import create_model
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import GenerateSettings, Sampler, parse_generate
+from zoo.models.generation.sampler import Sampler
+from zoo.models.generation.settings import GenerateSettings, parse_generate
 from zoo.models.model import Model
 
 VOCAB, END = 23, 2

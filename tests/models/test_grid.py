@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.kinds.part import Pass
 from zoo.models.model import Model
-from zoo.models.parts import Pass
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 
 PICTURES = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -7,7 +7,10 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
-from zoo.models.heads import ClassificationHead, LanguageHead, MaskedLMHead, Pooler, PoolerSettings, average
+from zoo.models.heads.classification import ClassificationHead
+from zoo.models.heads.language import LanguageHead
+from zoo.models.heads.masked_lm import MaskedLMHead
+from zoo.models.heads.pooler import Pooler, PoolerSettings, average
 from zoo.models.settings import load_settings, with_heads
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from zoo import create_model
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.kinds.part import Pass
 from zoo.models.model import Model
-from zoo.models.parts import Pass
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 TOKENS = torch.randint(0, 300, (2, 6), generator=torch.Generator().manual_seed(0))

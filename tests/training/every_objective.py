@@ -23,9 +23,9 @@ from zoo.data.ids import PICTURE, Lengths, Piece, Roles
 from zoo.examples.form import ModelTraits, forms
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
+from zoo.models.kinds.part import CHANNELS
 from zoo.models.model import Model
-from zoo.models.parts import CHANNELS
 from zoo.objectives.mixture import Mixture, form_of
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.blocks.backends.backend import Eager, Sdpa
+from zoo.blocks.backends.eager import Eager
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
 from zoo.cli.main import main
 from zoo.models.create import create_model
@@ -94,5 +95,7 @@ def test_a_backend_is_used_by_all_attention_over_whole_rows():
 
 
 def test_an_unknown_backend_is_refused_by_name():
-    with pytest.raises(ValueError, match=rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); allowed: sdpa"):
+    with pytest.raises(
+        ValueError, match=rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); allowed: eager, flex, sdpa"
+    ):
         settings("flexx")

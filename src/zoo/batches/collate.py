@@ -13,7 +13,7 @@ from zoo.batches.order import Examples, PackedRow
 from zoo.data.ids import Ids
 from zoo.examples.example import Example
 from zoo.examples.form import ModelTraits
-from zoo.models.parts import CHANNELS
+from zoo.models.kinds.part import CHANNELS
 
 Inputs = dict[str, Tensor | dict[str, Tensor]]
 

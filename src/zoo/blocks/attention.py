@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.blocks.backends.backend import Backend, Rule, Sdpa, eager
+from zoo.blocks.backends.backend import Backend, Rule
+from zoo.blocks.backends.eager import eager
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.documents import View
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.position import Position

@@ -12,7 +12,7 @@ from zoo.blocks.position import positions
 from zoo.blocks.recurrence import cells
 from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.initialize import initializers
 from zoo.objectives.objective import objectives
 from zoo.registry import Slot

@@ -13,7 +13,7 @@ from zoo.experiments.request import Plan, Request, make_plan, split_heads
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes, stream_of
 from zoo.models.cost import on_meta
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.runs.saved import SavedRun

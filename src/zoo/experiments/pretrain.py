@@ -12,7 +12,7 @@ from zoo.experiments.request import Plan, Request, make_plan, names_key, split_h
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.inference.loaded import stream_of
 from zoo.models.cost import on_meta
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, Sets, dump_settings, load_settings, parse_settings, with_heads
 from zoo.models.vectors import refuse_missing, start_from_vectors

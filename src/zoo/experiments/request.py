@@ -9,7 +9,7 @@ from zoo import config
 from zoo.config import Tree, merge, nest
 from zoo.data.task import Task, read_task
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.models.generation.search import GenerateSettings, parse_generate
+from zoo.models.generation.settings import GenerateSettings, parse_generate
 from zoo.objectives.mixture import Mixture
 from zoo.training.settings import Training, resolve_training
 

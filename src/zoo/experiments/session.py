@@ -23,7 +23,7 @@ from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, stream_of
 from zoo.inference.measure import row_shape
 from zoo.models.cost import flops_per_token, on_meta
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import form_of

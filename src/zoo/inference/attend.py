@@ -16,7 +16,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predictors, write
 from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, source_inputs, typed_examples
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 
 SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one
 

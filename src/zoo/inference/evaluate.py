@@ -18,7 +18,7 @@ from zoo.inference.typed import CHUNK
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.compute import compute
 from zoo.metrics.metric import metrics
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 
 Gather = Callable[[Any], list[Any]]
 

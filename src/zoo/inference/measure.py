@@ -10,8 +10,8 @@ from zoo.data.store.store import open_cache
 from zoo.data.task import Task
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
-from zoo.models.generation.search import GenerateSettings
-from zoo.models.heads import heads
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture, form_of
 

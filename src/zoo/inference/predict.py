@@ -11,7 +11,8 @@ from zoo.data.ids import Ids
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import CHUNK, as_inputs, picture_inputs, source_inputs, typed_examples
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import Generated, GenerateSettings
+from zoo.models.generation.search import Generated
+from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import Slot
 
 Texts = Sequence[str]

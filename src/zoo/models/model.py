@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.models.heads import Head, Pooler, average, heads
+from zoo.models.heads.head import Head, heads
+from zoo.models.heads.pooler import Pooler, average
 from zoo.models.initialize import initialize
-from zoo.models.parts import (
+from zoo.models.kinds.part import (
     Decoder,
     Encoder,
     Memory,

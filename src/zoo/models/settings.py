@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from zoo import config
 from zoo.config import Tree
 from zoo.models.embeddings import EmbeddingSettings
-from zoo.models.heads import Head, PoolerSettings, heads
+from zoo.models.heads.head import Head, heads
+from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
-from zoo.models.parts import PARTS, PartChoice
+from zoo.models.kinds.part import PARTS, PartChoice
 from zoo.registry import Choice, plain, refuse_unknown
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")

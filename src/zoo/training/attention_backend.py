@@ -8,7 +8,7 @@ from torch import nn
 from zoo.blocks.attention import Attention
 from zoo.blocks.backends.backend import Backend
 from zoo.blocks.position import Position, positions
-from zoo.models.parts import Part
+from zoo.models.kinds.part import Part
 from zoo.training.precision import forward_dtype
 from zoo.training.settings import Training
 

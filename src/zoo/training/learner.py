@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.config import Tree
-from zoo.models.parts import Part
+from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
 from zoo.training.attention_backend import use_backend

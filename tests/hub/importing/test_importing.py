@@ -20,7 +20,7 @@ from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import REQUIRED
 
 

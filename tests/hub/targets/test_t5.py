@@ -13,7 +13,7 @@ from zoo.hub.targets.choose import fits, obstacles, targets
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import rename, rename_back
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 

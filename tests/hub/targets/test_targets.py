@@ -7,7 +7,7 @@ import pytest
 from zoo import config
 from zoo.hub.targets.choose import choose_target, fits, obstacles, targets
 from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.settings import load_settings
 
 FITTING = {

@@ -9,7 +9,7 @@ from zoo.cli.options import Checkpoint
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import Asked
 from zoo.inference.attend import attend as run_attend
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
 
 TEXT = (

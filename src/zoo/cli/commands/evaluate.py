@@ -10,7 +10,7 @@ from zoo.config import merge
 from zoo.data.task import load_task
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.measure import measure, on_task
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 
 def evaluate(

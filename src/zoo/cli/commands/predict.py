@@ -10,7 +10,7 @@ from zoo.cli.visible import visible
 from zoo.config import merge
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 INPUTS = "A text, or the file of a picture; none: the lines of standard input."
 PAIR = "The second text; once for each TEXT."

@@ -16,8 +16,8 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.samples import SampleRow, lay_out
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.models.generation.generate import generate
-from zoo.models.generation.search import GenerateSettings
-from zoo.models.heads import Head
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.head import Head
 from zoo.models.model import Model, Output
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1

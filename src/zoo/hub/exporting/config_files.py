@@ -5,7 +5,7 @@ from typing import Any
 from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.models.parts import PARTS
+from zoo.models.kinds.part import PARTS
 from zoo.runs.files import make_aside, move_into_place
 from zoo.runs.tensors import unique_tensors, write_tensors
 

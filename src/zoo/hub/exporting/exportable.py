@@ -10,8 +10,8 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.record import RunRecord
 from zoo.inference.loaded import stream_of
+from zoo.models.kinds.part import Part
 from zoo.models.model import Model
-from zoo.models.parts import Part
 from zoo.models.settings import ModelSettings
 
 ADDRESS = "path/to/this/folder"

@@ -29,7 +29,7 @@ from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.models.generation.search import GenerateSettings
+from zoo.models.generation.settings import GenerateSettings
 from zoo.runs.files import read_json
 from zoo.runs.tensors import read_tensors
 

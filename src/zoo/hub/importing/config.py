@@ -9,7 +9,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.target import Key, NativeClass, Target, listed, written
 from zoo.hub.targets.shell import MODEL_TYPE
 from zoo.models.cost import Bounds
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
 from zoo.registry import REQUIRED, nearest
 

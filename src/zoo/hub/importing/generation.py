@@ -7,7 +7,7 @@ from typing import Any
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
-from zoo.models.generation.search import parse_generate
+from zoo.models.generation.settings import parse_generate
 
 GENERATION = "generation_config.json"
 MOST_BEAMS = 256  # each of them is a row in memory

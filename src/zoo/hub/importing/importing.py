@@ -29,7 +29,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.hub.targets.shell import MODEL_TYPE, read_target
 from zoo.inference.loaded import stream_of
 from zoo.models.cost import Bounds, on_meta
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import Mixture, form_of

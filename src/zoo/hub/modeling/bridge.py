@@ -11,7 +11,7 @@ from transformers.utils.generic import can_return_tuple
 
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.model import IGNORED, Shell, documents_of, loss_of
-from zoo.models.parts import Encoder, Memory, Pass
+from zoo.models.kinds.part import Encoder, Memory, Pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 # what tools hand on to every model, empty, and what no class here takes: positions follow from the mask

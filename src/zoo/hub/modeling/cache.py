@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from zoo.models.parts import Decoder, Memory
+from zoo.models.kinds.part import Decoder, Memory
 
 
 class StateCache(Cache):  # type: ignore[misc]

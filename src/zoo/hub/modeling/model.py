@@ -11,8 +11,8 @@ from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.targets.declare.target import articles
 from zoo.hub.targets.shell import with_classes
+from zoo.models.kinds.part import Memory, Part, Pass
 from zoo.models.model import Model
-from zoo.models.parts import Memory, Part, Pass
 from zoo.models.settings import ModelSettings
 from zoo.objectives.cross_entropy import cross_entropy
 

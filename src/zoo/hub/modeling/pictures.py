@@ -13,7 +13,7 @@ from zoo.data.sources.pictures import square
 from zoo.hub.modeling.bridge import TargetWriter, answer
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.model import Shell, loss_of
-from zoo.models.parts import Pass
+from zoo.models.kinds.part import Pass
 
 STACKED = 4  # axes of an array that holds several pictures
 

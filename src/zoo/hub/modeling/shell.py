@@ -32,7 +32,7 @@ from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.model import Shell, documents_of, loss_of
 from zoo.hub.modeling.pictures import ZooForImageClassification, ZooForImageTextToText, ZooImageProcessor
 from zoo.hub.targets.shell import MODEL_TYPE
-from zoo.models.parts import Pass
+from zoo.models.kinds.part import Pass
 
 ENCODER, DECODER = ("encoder",), ("decoder",)
 

@@ -13,9 +13,9 @@ from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Rename, same
 from zoo.hub.targets.declare.target import NativeClass, Target, articles, listed
 from zoo.models.cost import Bounds, on_meta
-from zoo.models.heads import heads
+from zoo.models.heads.head import heads
+from zoo.models.kinds.part import PartChoice
 from zoo.models.model import Model
-from zoo.models.parts import PartChoice
 from zoo.models.settings import ModelSettings, dump_settings, parse_settings
 
 MODEL_TYPE = "zoo"

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from zoo.models.generation.search import BeamSearch, Generated, GenerateSettings, Sampler, Search
+from zoo.models.generation.beams import BeamSearch
+from zoo.models.generation.sampler import Sampler
+from zoo.models.generation.search import Generated, Search
+from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 
 

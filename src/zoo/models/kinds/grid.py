@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.stage import StageOption, group_norm
 from zoo.models.embeddings import EmbeddingSettings
-from zoo.models.parts import CHANNELS, Encoder, Memory, Pass, States, encoders
+from zoo.models.kinds.part import CHANNELS, Encoder, Memory, Pass, States, encoders
 
 
 @dataclass(frozen=True)

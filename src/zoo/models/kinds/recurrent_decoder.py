@@ -14,9 +14,9 @@ from zoo.blocks.documents import Unpacked, positions_of
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, hold
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
+from zoo.models.kinds.part import Decoder, Memory, Pass, States, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings
 from zoo.models.kinds.source import SourceReading, in_rows, source_of, whole_source
-from zoo.models.parts import Decoder, Memory, Pass, States, decoders
 from zoo.registry import Choice
 
 Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)

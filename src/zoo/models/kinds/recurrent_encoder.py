@@ -10,7 +10,7 @@ from zoo.blocks.documents import View, positions_of
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, cells
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
-from zoo.models.parts import Documents, Encoder, Memory, Pass, States, encoders
+from zoo.models.kinds.part import Documents, Encoder, Memory, Pass, States, encoders
 from zoo.registry import Choice
 
 

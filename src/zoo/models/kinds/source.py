@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zoo.blocks.attention import Attention, KeysValues
 from zoo.blocks.documents import Unpacked, View, positions_of
-from zoo.models.parts import Memory
+from zoo.models.kinds.part import Memory
 
 
 @dataclass

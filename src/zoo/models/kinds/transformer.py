@@ -13,7 +13,7 @@ from zoo.blocks.documents import View, positions_of
 from zoo.blocks.position import Position
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
-from zoo.models.parts import Decoder, Documents, Encoder, Memory, Pass, States, decoders, encoders
+from zoo.models.kinds.part import Decoder, Documents, Encoder, Memory, Pass, States, decoders, encoders
 
 
 class Stack(nn.Module):

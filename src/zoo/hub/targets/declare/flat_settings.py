@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from zoo.blocks.attention import head_widths
 from zoo.config import slot_of
 from zoo.models.kinds.layer import TransformerSettings
-from zoo.models.parts import PartChoice
+from zoo.models.kinds.part import PartChoice
 from zoo.models.settings import ModelSettings
 from zoo.registry import Choice, plain
 

@@ -1,0 +1,55 @@
+"""Backend `sdpa`: torch's scaled_dot_product_attention."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
+from zoo.blocks.backends.eager import eager
+from zoo.blocks.documents import View
+
+
+@backends.register("sdpa")
+class Sdpa(Backend):
+    """torch's scaled_dot_product_attention; what that does not know or is slow at, by the formula."""
+
+    def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
+        drops = rule.dropout > 0 and queries.device.type == "cpu"
+        if drops or rule.score.scale is None:
+            return eager(queries, keys, values, view, rule, None)
+        return fused(queries, keys, values, view, rule)
+
+
+def fused(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+    """torch's kernels; a query that sees no key gets 0."""
+    keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
+    boolean = mask is not None and mask.dtype == torch.bool
+    causal = rule.sinks is None and boolean and view.causal_only(rule.window)
+    if rule.sinks is not None:
+        mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
+    elif mask is not None and not boolean:
+        mask = mask.to(queries.dtype)
+    return F.scaled_dot_product_attention(
+        queries,
+        keys,
+        values,
+        attn_mask=None if causal else mask,
+        dropout_p=rule.dropout,
+        is_causal=causal,
+        scale=rule.score.scale,
+        enable_gqa=keys.shape[1] != queries.shape[1],
+    )
+
+
+def with_sinks(
+    mask: Tensor | None, queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sinks as keys of zeros, whose scores are their logits, with values of zeros."""
+    n_sinks, shape = sinks.shape[1], queries.shape[:3]
+    seen = queries.new_zeros(*shape, keys.shape[2])
+    if mask is not None:
+        seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask
+    logits = sinks[None, :, None].expand(*shape, n_sinks).to(seen.dtype)
+    keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
+    return torch.cat([seen, logits], dim=-1), keys, values

@@ -1,0 +1,78 @@
+"""Beam search: several sequences are carried on side by side."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.models.generation.search import Generated, Search
+from zoo.models.generation.settings import GenerateSettings
+
+UNREACHABLE = -1.0e9  # a log-probability that no sequence has, finite so that sums of it stay numbers
+
+
+class BeamSearch(Search):
+    """Carry on the likeliest `beams` sequences; keep the best finished ones.
+
+    Source: Wu et al. 2016, arXiv:1609.08144, section 7, with the length penalty, the candidates (2 beams) and the
+    stopping rule of transformers (early_stopping=False), so that an exported model generates the same.
+    """
+
+    def __init__(
+        self, rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device
+    ) -> None:
+        self.width, self.limit, self.end, self.penalty = settings.beams, limit, end, settings.length_penalty
+        self.running = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
+        self.scores = torch.full((rows, self.width), UNREACHABLE, device=device)
+        self.scores[:, 0] = 0.0  # all beams begin equal: only the first may be continued
+        self.best = torch.full((rows, self.width, limit), -1, dtype=torch.long, device=device)
+        self.best_scores = torch.full((rows, self.width), UNREACHABLE, device=device)
+        self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
+        self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
+        self.exhausted = False
+
+    def choose(
+        self, logits: Float[Tensor, "sequences vocab_size"]
+    ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"]]:
+        rows, length = len(self.scores), self.running.shape[2] + 1
+        totals = self.scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
+        candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
+        parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
+        sequences = torch.cat([pick(self.running, parents), tokens[..., None]], dim=2)
+        ends = torch.full_like(tokens, length >= self.limit, dtype=torch.bool)
+        if self.end is not None:
+            ends |= tokens == self.end
+        self.finish(sequences, candidates / length**self.penalty, ends)
+        onward = (candidates + ends * UNREACHABLE).topk(self.width)
+        self.scores, self.running = onward.values, pick(sequences, onward.indices)
+        reachable = self.scores[:, :1] / length**self.penalty
+        worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
+        self.improvable &= (reachable > worst).any(1, keepdim=True)
+        self.exhausted = bool(ends.all())
+        offsets = torch.arange(rows, device=flat.device)[:, None] * self.width
+        return self.running[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
+
+    def finish(
+        self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor
+    ) -> None:
+        """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
+        now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
+        scores = scores + (~now | ~self.improvable) * UNREACHABLE
+        padded = F.pad(sequences, (0, self.limit - sequences.shape[2]), value=-1)
+        merged = torch.cat([self.best_scores, scores], dim=1)
+        kept = merged.topk(self.width)
+        self.best_scores = kept.values
+        self.best = pick(torch.cat([self.best, padded], dim=1), kept.indices)
+        self.finished = torch.cat([self.finished, now], dim=1).gather(1, kept.indices)
+
+    def done(self) -> bool:
+        return self.exhausted or not bool(self.improvable.any())
+
+    def results(self) -> list[Generated]:
+        best = zip(self.best[:, 0].tolist(), self.best_scores[:, 0].tolist(), strict=True)
+        return [Generated([t for t in tokens if t not in (-1, self.end)], score) for tokens, score in best]
+
+
+def pick(sequences: Int[Tensor, "rows n length"], which: Int[Tensor, "rows m"]) -> Int[Tensor, "rows m length"]:
+    """Of each row the sequences with these numbers."""
+    return sequences.gather(1, which[..., None].expand(-1, -1, sequences.shape[2]))

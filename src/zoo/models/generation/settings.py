@@ -1,0 +1,62 @@
+"""How text is generated: the `generate:` map of a task and of `--set`."""
+
+from dataclasses import dataclass
+
+from zoo import config
+
+
+@dataclass(frozen=True)
+class GenerateSettings:
+    """How text is generated.
+
+    Args:
+        max_new_tokens: tokens, the end token included.
+        temperature: logits are divided by it before sampling; 0: the likeliest token; None: 1 where top_k or top_p is
+            given, else 0.
+        top_k: sample from this many likeliest tokens only.
+        top_p: sample from the likeliest tokens that together have this probability.
+        beams: sequences that are carried on side by side; 1: no beam search.
+        length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty.
+        seed: of sampling; a row's samples do not depend on the other rows.
+    """
+
+    max_new_tokens: int = 100
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    beams: int = 1
+    length_penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        limits = [
+            ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
+            ("temperature", self.temperature is None or self.temperature >= 0, "at least 0"),
+            ("top_k", self.top_k is None or self.top_k >= 1, "at least 1"),
+            ("top_p", self.top_p is None or 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("beams", self.beams >= 1, "at least 1"),
+            ("seed", self.seed >= 0, "at least 0"),
+        ]
+        for name, holds, allowed in limits:
+            if not holds:
+                raise ValueError(f"generate.{name}: expected a number {allowed}, got {getattr(self, name)}")
+        if self.samples and self.beams > 1:
+            advice = "set beams to 1 or temperature to 0"
+            raise ValueError(f"generate: beams and sampling (temperature, top_k, top_p) do not combine; {advice}")
+        if self.temperature == 0 and (self.top_k or self.top_p):
+            raise ValueError("generate: top_k and top_p need a temperature above 0")
+
+    @property
+    def samples(self) -> bool:
+        if self.temperature is None:
+            return self.top_k is not None or self.top_p is not None
+        return self.temperature > 0
+
+
+def parse_generate(tree: config.Tree, place: str = "generate") -> GenerateSettings:
+    """Read a `generate:` map.
+
+    Raises:
+        ValueError: an unknown key, a wrong type or a value that cannot be.
+    """
+    return config.build(GenerateSettings, tree, place)

@@ -1,0 +1,28 @@
+"""Slot `head`: what scores the states. Supplied: d_model, vocab_size, pooled."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.registry import Slot
+
+
+class Head(nn.Module, ABC):
+    """Scores vectors: one for each place it is asked for.
+
+    Class attributes:
+        scores_documents: whether it scores documents (one vector each) instead of tokens.
+    """
+
+    scores_documents: ClassVar[bool]
+
+    @abstractmethod
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        """Logits; `table` is the matrix of token vectors, for heads that are tied to it."""
+
+
+heads: Slot[Head] = Slot("head")

@@ -1,0 +1,44 @@
+"""Head `language`: the next token."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.models.heads.head import Head, heads
+
+
+@heads.register("language")
+class LanguageHead(Head):
+    """Scores of the next token: x E' with the token vectors E, or with a matrix of its own.
+
+    Source: Press & Wolf 2017, arXiv:1608.05859; Vaswani et al. 2017, section 3.4.
+
+    Args:
+        tied: whether E is the matrix of token vectors.
+        bias: whether a learned bias is added.
+        scale: divide x by sqrt(d_model), for token vectors of size 1 (Raffel et al. 2020, arXiv:1910.10683; T5's code).
+    """
+
+    scores_documents = False
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        pooled: bool,
+        *,
+        tied: bool = True,
+        bias: bool = False,
+        scale: bool = False,
+    ) -> None:
+        super().__init__()
+        self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
+        self.factor = d_model**-0.5 if scale else 1.0
+
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        states = states if self.factor == 1.0 else states * self.factor
+        return F.linear(states, table if self.output is None else self.output.weight, self.bias)

@@ -1,0 +1,46 @@
+"""Head `masked_lm`: the token that stood at a masked place."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.blocks.activation import ActivationOption, activations
+from zoo.blocks.norm import NormOption, norms
+from zoo.models.heads.head import Head, heads
+
+
+@heads.register("masked_lm")
+class MaskedLMHead(Head):
+    """norm(f(x W + b)) E' + c, with the token vectors E.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT.
+
+    Args:
+        activation: f, a registered activation.
+        norm: a registered norm.
+        bias: whether W has a bias (c is always there).
+    """
+
+    scores_documents = False
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        pooled: bool,
+        *,
+        activation: ActivationOption = "gelu",
+        norm: NormOption = "layernorm",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model, bias)
+        self.activation = activations.build(activation)
+        self.norm = norms.build(norm, d_model)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)

@@ -1,0 +1,26 @@
+"""Head `next_sentence`: whether one text follows the other."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.models.heads.head import Head, heads
+
+
+@heads.register("next_sentence")
+class NextSentenceHead(Head):
+    """Scores of "is next" (0) and "is not" (1), from the pooled summary.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2.
+    """
+
+    scores_documents = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool) -> None:
+        super().__init__()
+        self.output = nn.Linear(d_model, 2)
+
+    def forward(
+        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
+    ) -> Float[Tensor, "*places n"]:
+        logits: Tensor = self.output(states)
+        return logits

@@ -1,0 +1,59 @@
+"""From a document's states to the one vector that a head scores."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from zoo.blocks.activation import activations
+from zoo.blocks.norm import norms
+from zoo.registry import Choice
+
+
+@dataclass(frozen=True)
+class PoolerSettings:
+    """How a document's summary becomes the vector that heads score.
+
+    Args:
+        activation: a registered activation.
+        norm: applied at the end (ModernBERT); None: none.
+        bias: whether the linear map has a bias.
+        mean: summarize a document by the mean of its states instead of what its encoder gives.
+    """
+
+    activation: Annotated[Choice[nn.Module], activations] = activations.parse("tanh")
+    norm: Annotated[Choice[nn.Module], norms] | None = None
+    bias: bool = True
+    mean: bool = False
+
+
+def average(
+    states: Float[Tensor, "batch length d_model"],
+    documents: Int[Tensor, "batch length"],
+    places: Int[Tensor, " places"],
+) -> Float[Tensor, "places d_model"]:
+    """The mean state of the document that each flat place (row * length + place; -1: any document) belongs to."""
+    places = places.clamp_min(0)
+    rows = places // documents.shape[1]
+    its = (documents[rows] == documents.flatten()[places][:, None]).to(states.dtype)
+    return torch.einsum("pl,pld->pd", its / its.sum(1, keepdim=True), states[rows])
+
+
+class Pooler(nn.Module):
+    """norm(f(x W + b)) of a document's summary; tanh(x W + b) in BERT.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. With gelu and a norm: Warner et al. 2024
+    (ModernBERT), arXiv:2412.13663; the authors' code.
+    """
+
+    def __init__(self, d_model: int, settings: PoolerSettings) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model, settings.bias)
+        self.activation = settings.activation.build()
+        self.norm = None if settings.norm is None else settings.norm.build(d_model)
+
+    def forward(self, summary: Float[Tensor, "documents d_model"]) -> Float[Tensor, "documents d_model"]:
+        pooled: Tensor = self.activation(self.dense(summary))
+        return pooled if self.norm is None else self.norm(pooled)
