@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.annotations import PerLayer
 from zoo.config import build, dump, parse_yaml, to_yaml
-from zoo.registry import Choice, PerLayer, Slot
+from zoo.registry import Choice, Slot
 
 
 class Norm:

@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "discover registry config blocks models data examples objectives batches metrics runs inference training "
-    "experiments report hub cli"
+    "discover annotations registry config blocks models data examples objectives batches metrics runs inference "
+    "training experiments report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -28,7 +28,13 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli"},
 }
-ONLY: dict[str, set[str]] = {"discover": set(), "registry": set(), "config": {"yaml"}, "blocks": {"torch", "jaxtyping"}}
+ONLY: dict[str, set[str]] = {
+    "discover": set(),
+    "annotations": set(),
+    "registry": set(),
+    "config": {"yaml"},
+    "blocks": {"torch", "jaxtyping"},
+}
 IMPORT_NAMES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not the package's own name
 LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py")  # public names, the table of commands, folders of variants
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.registry import Choice, PerLayer, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.annotations import PerLayer
+from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
 
 
 class Part:

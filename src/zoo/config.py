@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import yaml
 
-from zoo.registry import UNIONS, Choice, PerLayer, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.annotations import UNIONS, PerLayer
+from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
 
 C = TypeVar("C")
 Tree = dict[str, Any]

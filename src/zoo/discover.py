@@ -1,7 +1,13 @@
-"""Finding variants: importing every module of a folder is what registers them."""
+"""Finding variants: importing the module that defines one is what registers it."""
 
 import importlib
+import importlib.metadata
+import logging
 import pkgutil
+from functools import cache
+
+GROUP = "zoo.variants"  # the entry points by which another installed package names its modules of variants
+logger = logging.getLogger(__name__)
 
 
 def import_all(package: str) -> None:
@@ -13,3 +19,27 @@ def import_all(package: str) -> None:
     folder = importlib.import_module(package)
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"{package}.{module.name}")
+
+
+@cache
+def import_outside() -> None:
+    """Import the modules of variants of every other installed package, once.
+
+    A package that cannot be imported is reported, and zoo goes on without its variants: commands that do not need them
+    must not fail because of it.
+    """
+    for point in importlib.metadata.entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:  # whatever a stranger's module raises
+            package = point.dist.name if point.dist is not None else point.value
+            logger.warning(
+                "package %s: %s cannot be imported, so its variants are missing: %r", package, point.value, error
+            )
+
+
+def outside_packages() -> dict[str, str]:
+    """The other installed packages that register variants, with their versions."""
+    points = importlib.metadata.entry_points(group=GROUP)
+    found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
+    return dict(sorted(found.items()))

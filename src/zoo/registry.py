@@ -3,16 +3,16 @@
 import difflib
 import inspect
 import sys
-import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+
+from zoo.annotations import MAPS, UNIONS, PerLayer, describe, pair_up, takes_list
+from zoo.discover import import_outside
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty
-UNIONS = (Union, types.UnionType)
-MAPS = (dict, Mapping)
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -42,16 +42,6 @@ class Option:
     default: Any
 
 
-@dataclass(frozen=True)
-class PerLayer:
-    """Values cycled over the layers of a stack: layer i reads values[i % len(values)]."""
-
-    values: tuple[Any, ...]
-
-    def at(self, layer: int) -> Any:
-        return self.values[layer % len(self.values)]
-
-
 class Slot(Generic[T]):
     """A named place in a model and the variants that may fill it.
 
@@ -74,10 +64,22 @@ class Slot(Generic[T]):
         return add
 
     def names(self) -> list[str]:
+        """Every variant: zoo's own in a fixed order, then those of other installed packages."""
+        import_outside()
         return list(self.variants)
 
     def __getitem__(self, name: str) -> type[T]:
-        refuse_unknown(name, self.variants, self.name, self.name)
+        return self.find(name, self.name)
+
+    def find(self, name: str, place: str) -> type[T]:
+        """The variant of this name; other installed packages are imported only for a name that zoo does not have.
+
+        Raises:
+            ValueError: no variant has this name.
+        """
+        if name not in self.variants:
+            import_outside()
+        refuse_unknown(name, self.variants, self.name, place)
         return self.variants[name]
 
     def options(self, name: str) -> dict[str, Option]:
@@ -110,7 +112,7 @@ class Slot(Generic[T]):
             raise ValueError(f"{place}: 'name' is missing; allowed: {', '.join(self.variants)}")
         if not isinstance(name, str):
             raise ValueError(f"{place}: 'name' must be a text, got {name!r}; allowed: {', '.join(self.variants)}")
-        refuse_unknown(name, self.variants, self.name, place)
+        self.find(name, place)
         known = self.options(name)
         given = {key: v for key, v in value.items() if key != "name"}
         for key in given:
@@ -195,15 +197,6 @@ def check_cycled(value: Any, annotation: Any, place: str) -> Any:
     return check(value, annotation, place)
 
 
-def takes_list(annotation: Any) -> bool:
-    """Whether a list is a value of this annotation itself."""
-    if get_origin(annotation) is Annotated:
-        return takes_list(get_args(annotation)[0])
-    if get_origin(annotation) in UNIONS:
-        return any(takes_list(a) for a in get_args(annotation))
-    return annotation in (Any, list, tuple) or get_origin(annotation) in (list, tuple)
-
-
 def check(value: Any, annotation: Any, place: str) -> Any:
     """Return `value` as the annotated type: a whole number is a valid float, nothing else is converted.
 
@@ -235,16 +228,6 @@ def check(value: Any, annotation: Any, place: str) -> Any:
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
 
 
-def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
-    """Each value of a list with its annotation: `tuple[A, B]` takes two, `tuple[A, ...]` and `list[A]` any number."""
-    arguments = get_args(annotation)
-    if get_origin(annotation) is list or arguments[-1] is Ellipsis:
-        return [(value, arguments[0]) for value in values]
-    if len(values) != len(arguments):
-        raise ValueError(f"{place}: expected {describe(annotation)}, got {list(values)}")
-    return list(zip(values, arguments, strict=True))
-
-
 def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
     """`check` against a list of values: of the same type and equal."""
     if isinstance(value, str):
@@ -274,24 +257,3 @@ def check_union(value: Any, annotation: Any, place: str) -> Any:
             if chosen or (len(members) == 1 and get_origin(member) is not None):  # the member's own message says more
                 raise refusal
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
-
-
-def describe(annotation: Any) -> str:
-    """A type in words a user knows."""
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation in words:
-        return words[annotation]
-    if origin is Annotated:
-        return f"the name of a {arguments[1].name}" if isinstance(arguments[1], Slot) else describe(arguments[0])
-    if origin in UNIONS:
-        return " or ".join(describe(a) for a in arguments if a is not PerLayer)
-    if origin is typing.Literal:
-        return " or ".join(map(repr, arguments))
-    if origin is tuple and arguments[-1] is not Ellipsis:
-        return f"a list of {len(arguments)} values"
-    if annotation in (list, tuple) or origin in (list, tuple):
-        return "a list"
-    if annotation in MAPS or origin in MAPS or is_dataclass(annotation):
-        return "a map"
-    return str(getattr(annotation, "__name__", annotation))

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from zoo.annotations import PerLayer
 from zoo.data.ids import PICTURE, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, ModelTraits, forms
 from zoo.objectives.objective import Objective, Term, Weights, objectives
-from zoo.registry import PerLayer
 
 T = TypeVar("T")
 

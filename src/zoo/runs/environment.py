@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from zoo.config import Tree
+from zoo.discover import outside_packages
 from zoo.runs.files import read_sealed
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
@@ -51,8 +52,8 @@ def read_environment(path: Path) -> Tree:
 
 
 def versions() -> Tree:
-    """The packages that are installed, with their versions."""
-    return {name: version for name in PACKAGES if (version := installed(name)) is not None}
+    """The packages that are installed, with their versions, those that register variants of zoo among them."""
+    return {name: version for name in PACKAGES if (version := installed(name)) is not None} | outside_packages()
 
 
 def installed(package: str) -> str | None:

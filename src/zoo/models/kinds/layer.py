@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from torch import nn
 
+from zoo.annotations import PerLayer
 from zoo.blocks.attention import Attention, attentions
 from zoo.blocks.block import Block, blocks
 from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import Mixer, mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import Position, positions
-from zoo.registry import Choice, PerLayer, at_layer, plain
+from zoo.registry import Choice, at_layer, plain
 
 T = TypeVar("T")
 CYCLED = {"per_layer": True}

@@ -1,0 +1,67 @@
+"""Type annotations of settings: what they take, and how a message words them."""
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, Protocol, Union, get_args, get_origin
+
+UNIONS = (Union, types.UnionType)
+MAPS = (dict, Mapping)
+
+
+@typing.runtime_checkable
+class Named(Protocol):
+    """What may mark an annotation beside its type: a slot of the registry, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PerLayer:
+    """Values cycled over the layers of a stack: layer i reads values[i % len(values)]."""
+
+    values: tuple[Any, ...]
+
+    def at(self, layer: int) -> Any:
+        return self.values[layer % len(self.values)]
+
+
+def takes_list(annotation: Any) -> bool:
+    """Whether a list is a value of this annotation itself."""
+    if get_origin(annotation) is Annotated:
+        return takes_list(get_args(annotation)[0])
+    if get_origin(annotation) in UNIONS:
+        return any(takes_list(a) for a in get_args(annotation))
+    return annotation in (Any, list, tuple) or get_origin(annotation) in (list, tuple)
+
+
+def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
+    """Each value of a list with its annotation: `tuple[A, B]` takes two, `tuple[A, ...]` and `list[A]` any number."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is list or arguments[-1] is Ellipsis:
+        return [(value, arguments[0]) for value in values]
+    if len(values) != len(arguments):
+        raise ValueError(f"{place}: expected {describe(annotation)}, got {list(values)}")
+    return list(zip(values, arguments, strict=True))
+
+
+def describe(annotation: Any) -> str:
+    """A type in words a user knows."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in words:
+        return words[annotation]
+    if origin is Annotated:
+        return f"the name of a {arguments[1].name}" if isinstance(arguments[1], Named) else describe(arguments[0])
+    if origin in UNIONS:
+        return " or ".join(describe(a) for a in arguments if a is not PerLayer)
+    if origin is typing.Literal:
+        return " or ".join(map(repr, arguments))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return f"a list of {len(arguments)} values"
+    if annotation in (list, tuple) or origin in (list, tuple):
+        return "a list"
+    if annotation in MAPS or origin in MAPS or is_dataclass(annotation):
+        return "a map"
+    return str(getattr(annotation, "__name__", annotation))
