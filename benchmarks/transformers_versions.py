@@ -21,10 +21,11 @@ import torch
 
 from zoo.data.tokenizers.recipes import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import write_files
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.samples import TEXTS
-from zoo.hub.exporting.verify import reload_apart, verify
+from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.exporting.verify import verify
 from zoo.hub.targets.choose import targets
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.model import Model
@@ -81,7 +82,7 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
 
 def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
     """What each environment says of an export of a class: its largest differences, or what it got wrong."""
-    given, found = Exportable(model_of(target, chosen), tokenizer, heads=list(chosen.heads)), []
+    given, found = TrainedModel(model_of(target, chosen), tokenizer, heads=list(chosen.heads)), []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), given, target, chosen)
         for python in pythons:

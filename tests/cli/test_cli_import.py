@@ -11,7 +11,7 @@ from zoo.cli.visible import visible
 from zoo.data.tokenizers.recipes import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.export import write_files
-from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     """A Hugging Face folder with a small BERT and its tokenizer."""
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 90}), [TEXT] * 3)
     sets = [(("vocab_size",), tokenizer.vocab_size), (("heads",), ["masked_lm"])]
-    given = Exportable(Model(load_settings("bert-nano", sets)).initialize(0), tokenizer)
+    given = TrainedModel(Model(load_settings("bert-nano", sets)).initialize(0), tokenizer)
     chosen = targets["bert"].native_class(given.settings)
     assert chosen is not None
     (tmp_path / "hf").mkdir()

@@ -15,9 +15,9 @@ from zoo.data.tokenizers.recipes import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting import samples, verify
 from zoo.hub.exporting.export import ExportReport, export_model
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.samples import TEXTS
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 
@@ -42,7 +42,7 @@ def disturb(model: Model) -> Model:
     return model
 
 
-Build = Callable[..., Exportable]
+Build = Callable[..., TrainedModel]
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +51,14 @@ def build(trained: dict[str, Tokenizer]) -> Build:
 
     def make(
         name: str, sets: dict[str, Any] | None = None, kind: str = "bpe", moved: bool = True, **known: Any
-    ) -> Exportable:
+    ) -> TrainedModel:
         both = name.startswith(("transformer", "t5"))
         sides = ("encoder", "decoder") if both else ("encoder",) if "bert" in name else ("decoder",)
         small = {**SMALL, "vocab_size": trained[kind].vocab_size}
         small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
         pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]
         model = Model(load_settings(name, pairs)).initialize(0)
-        return Exportable(disturb(model) if moved else model, trained[kind], **known)
+        return TrainedModel(disturb(model) if moved else model, trained[kind], **known)
 
     return make
 
@@ -85,7 +85,7 @@ def shelled(
     def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:
         values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
         settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
-        return export(Exportable(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
+        return export(TrainedModel(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
 
     return make
 

@@ -33,7 +33,7 @@ from zoo.hub.checkpoint import import_checkpoint, load_checkpoint, resolve
 from zoo.hub.exporting import samples
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.exporting.trained import exportable
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.publishing.published import published_files
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
@@ -146,7 +146,7 @@ def use_finetune(folder: Path, target: Path) -> None:
 
 def use_export(folder: Path, target: Path) -> None:
     """An export, which plain transformers reloads here, where it is watched."""
-    export_model(exportable(resolve(folder), "a/b"), target / "out", None, reload)
+    export_model(load_trained(resolve(folder), "a/b"), target / "out", None, reload)
 
 
 def use_push(folder: Path, target: Path) -> None:

@@ -16,11 +16,10 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from zoo.data.task import read_task
 from zoo.hub.exporting.card.card import card_files
-from zoo.hub.exporting.card.prose import block, plain, without_folders
+from zoo.hub.exporting.card.markdown import block, plain, without_folders
 from zoo.hub.exporting.card.snippets import PIPELINES, snippets
 from zoo.hub.exporting.export import ExportReport
-from zoo.hub.exporting.exportable import Exportable
-from zoo.hub.exporting.record import RunRecord
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.choose import choose_target, targets
 
@@ -57,30 +56,30 @@ LINES = [
 ]
 
 
-def record(**known: Any) -> RunRecord:
+def history(**known: Any) -> TrainingHistory:
     environment = {"command": COMMAND, "versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
     task = read_task(TASK, "task.yaml")
     told = {"training": {"steps": 10, "seed": 0}, "data": {"train": "ab12"}, "environment": environment, "lines": LINES}
-    return RunRecord(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
+    return TrainingHistory(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
 
 
 @pytest.fixture
-def classifier(build: Any) -> Exportable:
+def classifier(build: Any) -> TrainedModel:
     heads = {"heads": {"classification": {"labels": 2}}}
-    return build("bert-nano", heads, labels=["bad", NASTY], record=record())
+    return build("bert-nano", heads, labels=["bad", NASTY], history=history())
 
 
-def write(given: Exportable) -> str:
+def write(given: TrainedModel) -> str:
     """The card of a model, as if its check had passed."""
     target = choose_target(given.settings)
     chosen = target.native_class(given.settings)
     assert chosen is not None
     fields = {field.name: 0 for field in dataclasses.fields(Check)}
-    check = Check(**{**fields, "class_name": chosen.name, "differences": {"float32": 1e-6}})  # type: ignore[arg-type]
+    check = Check(**{**fields, "differences": {"float32": 1e-6}})  # type: ignore[arg-type]
     return card_files(given, target, chosen, check, [])["README.md"].decode()
 
 
-def test_the_front_matter_is_what_the_hub_reads(classifier: Exportable):
+def test_the_front_matter_is_what_the_hub_reads(classifier: TrainedModel):
     card = ModelCard(write(classifier))
     assert (card.data.license, card.data.language, card.data.datasets) == ("mit", ["en"], ["org/films"])
     assert (card.data.library_name, card.data.pipeline_tag) == ("transformers", "text-classification")
@@ -90,13 +89,13 @@ def test_the_front_matter_is_what_the_hub_reads(classifier: Exportable):
     assert (result.metric_type, result.metric_value, result.dataset_split) == ("accuracy", 0.75, "validation")
 
 
-def test_the_model_index_has_the_form_that_the_hubs_client_parses(classifier: Exportable):
+def test_the_model_index_has_the_form_that_the_hubs_client_parses(classifier: TrainedModel):
     tree = ModelCard(write(classifier)).data.to_dict()
     name, results = model_index_to_eval_results(tree["model-index"])
     assert name == "films" and len(results) == 1
 
 
-def test_the_card_tells_data_training_metrics_limitations_and_environment(classifier: Exportable):
+def test_the_card_tells_data_training_metrics_limitations_and_environment(classifier: TrainedModel):
     text = write(classifier)
     told = ["| train | ab12 |", "- steps of training: 10", "steps: 10", "| classification/accuracy | 0.7500 |"]
     told += [
@@ -108,21 +107,21 @@ def test_the_card_tells_data_training_metrics_limitations_and_environment(classi
     assert not [words for words in told if words not in text]
 
 
-def test_the_card_says_where_its_command_computes_in_another_precision(classifier: Exportable):
+def test_the_card_says_where_its_command_computes_in_another_precision(classifier: TrainedModel):
     said = "measured with `precision: auto` as in training; the command computes in float32"
     for precision, rounded in (("auto", True), ("float32", False)):
-        given = dataclasses.replace(classifier, record=record(training={"steps": 10, "precision": precision}))
+        given = dataclasses.replace(classifier, history=history(training={"steps": 10, "precision": precision}))
         assert (said in write(given)) == rounded
 
 
 def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that_was_never_made(
-    classifier: Exportable,
+    classifier: TrainedModel,
 ):
     task = read_task({**TASK, "tokenizer": {"name": "wordpiece", "vocab_size": 8000}}, "task.yaml")
 
     def card(*command: str) -> str:
-        trained = record(environment={"command": ["zoo", *command, "films.yaml"]})
-        return write(dataclasses.replace(classifier, record=dataclasses.replace(trained, task=task)))
+        trained = history(environment={"command": ["zoo", *command, "films.yaml"]})
+        return write(dataclasses.replace(classifier, history=dataclasses.replace(trained, task=task)))
 
     folder, fetched = card("finetune", "/srv/models/some-bert"), card("finetune", "--set", "a=b", "hub:org/some-bert")
     begun = card("pretrain", "bert-nano")
@@ -132,15 +131,15 @@ def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that
     assert "vocab_size: 8000" in begun and "vocab_size: 8000" not in folder
 
 
-def test_the_picture_lies_beside_the_card_that_shows_it(classifier: Exportable):
+def test_the_picture_lies_beside_the_card_that_shows_it(classifier: TrainedModel):
     pytest.importorskip("matplotlib")
     text = write(classifier)
     assert "![loss and metrics by step](curves.png)\n\nThe dotted line is at the step of these weights." in text
-    bare = dataclasses.replace(classifier, record=record(lines=[]))
+    bare = dataclasses.replace(classifier, history=history(lines=[]))
     assert "curves.png" not in write(bare) and "## Evaluation" not in write(bare)
 
 
-def test_no_folder_of_the_author_is_in_the_card(classifier: Exportable):
+def test_no_folder_of_the_author_is_in_the_card(classifier: TrainedModel):
     text = write(classifier)
     assert "quaxly" not in text and "/srv" not in text
     assert "train: train.tsv" in text and "validation: sst2/dev.tsv" in text
@@ -172,7 +171,7 @@ class Tags(HTMLParser):
         self.found.add(tag)
 
 
-def test_text_from_data_stays_text(classifier: Exportable):
+def test_text_from_data_stays_text(classifier: TrainedModel):
     text = write(classifier)
     outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
     tags = Tags()

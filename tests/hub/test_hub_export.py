@@ -12,8 +12,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from zoo.hub.exporting.export import ExportReport, export_model
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import targets
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
@@ -159,7 +159,7 @@ def test_beams_give_the_same_texts_with_the_exported_settings(build: Any, export
     assert ours == [token for token in theirs if token not in (0, 3)]
 
 
-def refuse(given: Exportable, folder: Path, words: str) -> None:
+def refuse(given: TrainedModel, folder: Path, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         export_model(given, folder, reload=reload)
 

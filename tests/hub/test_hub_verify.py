@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from zoo.hub.exporting import reloading
+from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.comparing import compare_logits
 from zoo.hub.exporting.samples import SampleRow
-from zoo.hub.exporting.verify import reload_apart
 
 
 def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(tmp_path: Path):

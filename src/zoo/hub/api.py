@@ -4,7 +4,7 @@ from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
-from zoo.hub.exporting.trained import exportable
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.models.model import Model
 
 
@@ -28,4 +28,4 @@ def export(path: str | Path, folder: str | Path, target: str | None = None) -> E
         ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
-    return export_model(exportable(resolve(path)), Path(folder), target)
+    return export_model(load_trained(resolve(path)), Path(folder), target)

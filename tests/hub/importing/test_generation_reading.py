@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.hub.exporting.config_files import generation_file
-from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.generation import Generation, read_generation
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.choose import targets
@@ -85,5 +85,5 @@ def test_values_that_cannot_be_here_are_named_and_left_out(
 
 def test_what_was_read_is_written_again(build: Any, tmp_path: Path):
     said = {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 20}
-    given: Exportable = build("t5-nano", generate=read(tmp_path, "t5", said).settings)
+    given: TrainedModel = build("t5-nano", generate=read(tmp_path, "t5", said).settings)
     assert said.items() <= generation_file(given, targets["t5"]).items()

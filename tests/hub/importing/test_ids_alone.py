@@ -13,7 +13,7 @@ import zoo
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.exporting.trained import exportable
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.targets.choose import targets
 
@@ -34,7 +34,7 @@ def test_it_is_exported_again_with_the_same_tensors_and_special_tokens(
     Stranger(name, sizes, {}).save(tmp_path / "theirs")
     report = import_folder(tmp_path / "theirs", tmp_path / "run")
     assert any("the model reads token ids only" in line for line in report.lines())
-    exported = export_model(exportable(resolve(tmp_path / "run")), tmp_path / "out", reload=reload)
+    exported = export_model(load_trained(resolve(tmp_path / "run")), tmp_path / "out", reload=reload)
     assert exported.class_name == name and exported.check.texts == 0
     assert not [file for file in exported.files if file.startswith("tokenizer")]
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "out"))
@@ -62,7 +62,7 @@ def test_damaged_ids_are_refused(tmp_path: Path):
         place.write_text(content)
         object.__setattr__(saved, "tokenizer", {"roles.json": content.encode()})
         with pytest.raises(ValueError, match=words):
-            exportable(saved)
+            load_trained(saved)
 
 
 def test_a_model_of_one_kind_of_segments_reads_pairs_as_one(build: Any, export: Any):

@@ -16,8 +16,8 @@ import zoo
 from zoo.data.task import load_task
 from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
 from zoo.hub.exporting.export import export_model
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import reload
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
@@ -214,5 +214,5 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
     asked = on_task(loaded, load_task(str(tmp_path / "task.yaml")))
     measured = measure(asked, "validation", None, GenerateSettings())
     assert measured["loss"] == pytest.approx(-math.log(wanted[0]), abs=1e-5)
-    given = Exportable(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    given = TrainedModel(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
     assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"

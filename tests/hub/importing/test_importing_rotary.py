@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.exporting.export import native_tensors
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.targets.choose import targets
 from zoo.hub.targets.declare.target import Target
@@ -80,7 +80,7 @@ def test_logits_stay_and_the_way_back_gives_the_same_tensors(
 ):
     theirs = saved(name, config, tmp_path / "theirs")
     loaded = agree(theirs, tmp_path / "theirs", tmp_path / "run")
-    given = Exportable(loaded.model.float(), trained["bpe"], loaded.mixture.heads, loaded.task.labels or ())
+    given = TrainedModel(loaded.model.float(), trained["bpe"], loaded.mixture.heads, loaded.task.labels or ())
     target = target_of(tmp_path / "theirs")
     chosen = target.native_class(given.settings)
     assert chosen is not None and chosen.name == name and target.obstacle(given.settings) is None

@@ -16,7 +16,7 @@ from zoo.hub.checkpoint import resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.samples import ODD, TEXTS
-from zoo.hub.exporting.trained import exportable
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
@@ -123,7 +123,7 @@ def test_an_imported_t5_is_exported_with_its_own_tokenizer(tmp_path: Path, quick
     Stranger("T5ForConditionalGeneration", sizes, {}).save(tmp_path / "theirs")
     tokenizer = ours(tmp_path / "theirs", "t5", pieces)
     import_folder(tmp_path / "theirs", tmp_path / "run")
-    report = export_model(exportable(resolve(tmp_path / "run")), tmp_path / "out", reload=reload)
+    report = export_model(load_trained(resolve(tmp_path / "run")), tmp_path / "out", reload=reload)
     assert report.check.texts == 30
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs("a </s> b")["input_ids"] == [*tokenizer.encode(["a </s> b"])[0], tokenizer.roles.end]

@@ -7,8 +7,8 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import fits, obstacles, targets
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import rename, rename_back
@@ -52,7 +52,7 @@ def test_both_versions_are_exported_and_checked(build: Any, export: Any, sets: S
     assert report.check.generated == 6
 
 
-def exported(given: Exportable, export: Any) -> Any:
+def exported(given: TrainedModel, export: Any) -> Any:
     """The export as transformers loads it, in float64."""
     return transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
 

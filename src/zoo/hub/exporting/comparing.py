@@ -91,18 +91,18 @@ def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
 
 
 def compare_losses(
-    dtype: str, ours: Mapping[str, Tensor], labels: Sequence[Mapping[str, Any]], chosen: NativeClass, theirs: float
+    dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRow], native: NativeClass, theirs: float
 ) -> float:
     """How far the losses are apart: of each head the mean cross-entropy over all labels, added up."""
     loss = torch.zeros((), dtype=torch.float64)
-    for head in chosen.heads:
-        given = [label[chosen.labels.get(head, "labels")] for label in labels]
+    for head in native.heads:
+        labels = [row.labels[native.label_of(head)] for row in rows]
         logits = ours[head]
         if logits.dim() == 2:
-            loss += F.cross_entropy(logits, torch.tensor(given))
+            loss += F.cross_entropy(logits, torch.tensor(labels))
             continue
-        targets = pad(given, IGNORED)[0]
-        if chosen.shifts:
+        targets = pad(labels, IGNORED)[0]
+        if native.shifts:
             logits, targets = logits[:, :-1], targets[:, 1:]
         loss += F.cross_entropy(logits.flatten(0, 1), targets.flatten())
     difference = abs(float(loss) - theirs)
@@ -130,7 +130,7 @@ def compare_pictures(rows: Sequence[SampleRow], size: int | None, theirs: Tensor
 def compare_texts(
     tokenizer: Tokenizer,
     segments: bool,
-    chosen: NativeClass,
+    native: NativeClass,
     texts: Sequence[tuple[str, ...]],
     theirs: dict[str, Any],
 ) -> None:
@@ -139,8 +139,8 @@ def compare_texts(
     if extra:
         raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
     for number, text in enumerate(texts):
-        template = chosen.text if len(text) == 1 else chosen.pair
-        encoded = map(tokenizer.encode_with_roles, text) if chosen.reads_roles else tokenizer.encode(text)
+        template = native.text if len(text) == 1 else native.pair
+        encoded = map(tokenizer.encode_with_roles, text) if native.reads_roles else tokenizer.encode(text)
         row = lay_out(tokenizer.roles, template, [ids.tolist() for ids in encoded], sys.maxsize)
         expected = {"input_ids": row.tokens, **({"token_type_ids": row.segments} if segments else {})}
         for name, ids in expected.items():

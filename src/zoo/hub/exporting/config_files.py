@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import parse_generate
@@ -10,13 +10,13 @@ from zoo.models.generation.settings import parse_generate
 Json = dict[str, Any]
 
 
-def config_file(given: Exportable, target: Target, chosen: NativeClass) -> Json:
+def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> Json:
     """config.json: every key that the target declares, so that no default of theirs speaks for us."""
-    flat = flatten(given.settings)
-    keys = {key.theirs: key.value(flat) for key in (*target.keys, *chosen.keys)}
-    start = {"architectures": [chosen.name], "model_type": target.model_type, "dtype": "float32"}
+    flat = flatten(trained.settings)
+    keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys)}
+    start = {"architectures": [native.name], "model_type": target.model_type, "dtype": "float32"}
     written = nested({**keys, **target.constants})
-    return {**start, **written, **token_ids(given, target), **label_maps(given, chosen)}
+    return {**start, **written, **token_ids(trained, target), **label_maps(trained, native)}
 
 
 def nested(flat: Json) -> Json:
@@ -31,16 +31,16 @@ def nested(flat: Json) -> Json:
     return tree
 
 
-def token_ids(given: Exportable, target: Target) -> Json:
+def token_ids(trained: TrainedModel, target: Target) -> Json:
     """The ids of the tokens that the target gives a part to play; null where the tokenizer lacks one."""
-    return {key: getattr(given.roles, role) for key, role in target.roles.items()}
+    return {key: getattr(trained.roles, role) for key, role in target.roles.items()}
 
 
-def label_maps(given: Exportable, chosen: NativeClass) -> Json:
+def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
     """The names of the classes, by number and back."""
-    if "classification" not in chosen.heads:
+    if "classification" not in native.heads:
         return {}
-    names = given.class_names
+    names = trained.class_names
     return {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
@@ -48,9 +48,9 @@ def label_maps(given: Exportable, chosen: NativeClass) -> Json:
     }
 
 
-def generation_file(given: Exportable, target: Target) -> Json:
+def generation_file(trained: TrainedModel, target: Target) -> Json:
     """generation_config.json: the task's way to generate, in their words."""
-    settings = parse_generate(dict(given.generate))
+    settings = parse_generate(dict(trained.generate))
     sampling: Json = {"do_sample": settings.samples}
     if settings.samples:
         sampling["temperature"] = 1.0 if settings.temperature is None else settings.temperature
@@ -59,8 +59,8 @@ def generation_file(given: Exportable, target: Target) -> Json:
     beams: Json = {"num_beams": settings.beams}
     if settings.beams > 1:
         beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
-    most = min(settings.max_new_tokens, most_new_tokens(flatten(given.settings)))
-    return {**token_ids(given, target), **sampling, **beams, "max_new_tokens": most}
+    most = min(settings.max_new_tokens, most_new_tokens(flatten(trained.settings)))
+    return {**token_ids(trained, target), **sampling, **beams, "max_new_tokens": most}
 
 
 def most_new_tokens(flat: FlatSettings) -> int:

@@ -2,7 +2,8 @@
 
 import base64
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -10,7 +11,7 @@ from PIL import Image
 from zoo.data.ids import Roles
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.template import Template, overhead, roles_of
-from zoo.hub.exporting.exportable import Exportable
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.target import NativeClass
 
 TEXTS = (
@@ -41,41 +42,43 @@ class SampleRow:
 
     Args:
         picture: a file of one, in base64, where the model reads pictures: instead of the source, or of the tokens.
+        labels: by the argument of the class that takes them.
     """
 
     tokens: list[int]
     segments: list[int]
     source: list[int]
     picture: str = ""
+    labels: dict[str, Any] = field(default_factory=dict)
 
 
-def sample_rows(given: Exportable, chosen: NativeClass, longest: int) -> list[SampleRow]:
+def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> list[SampleRow]:
     """Rows of different length: texts, pairs, and random ids up to `longest` places; pictures where they are read."""
-    stream, limit = given.stream, min(longest, LONGEST)
+    stream, limit = trained.stream, min(longest, LONGEST)
     files = pictures() if stream.image_size is not None else []
     if not stream.has_text:
         return [SampleRow([0], [], [], file) for file in files]  # a picture is one place of its row
-    texts, roles = [*encode(given), random_ids(given.roles, limit, 0)], given.roles
+    texts, roles = [*encode(trained), random_ids(trained.roles, limit, 0)], trained.roles
     if stream.source:
         start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
         if files:
             return [SampleRow([start, *ids][:limit], [], [], file) for file, ids in zip(files, targets, strict=True)]
-        sources = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
+        sources = [lay_out(roles, native.text, [ids], limit) for ids in texts]
         return [
             SampleRow([start, *ids][:limit], [], source.tokens) for source, ids in zip(sources, targets, strict=True)
         ]
-    rows = [lay_out(roles, chosen.text, [ids], limit) for ids in texts]
-    if chosen.pair and limit >= overhead(chosen.pair):
+    rows = [lay_out(roles, native.text, [ids], limit) for ids in texts]
+    if native.pair and limit >= overhead(native.pair):
         numbers = [[TEXTS.index(text) for text in pair] for pair in PAIRS]
-        rows += [lay_out(roles, chosen.pair, [texts[i] for i in pair], limit) for pair in numbers]
+        rows += [lay_out(roles, native.pair, [texts[i] for i in pair], limit) for pair in numbers]
     return rows
 
 
-def encode(given: Exportable) -> list[list[int]]:
+def encode(trained: TrainedModel) -> list[list[int]]:
     """The ids of the sample texts; without a tokenizer, random ones."""
-    if given.tokenizer is None:
-        return [random_ids(given.roles, length, length) for length in LENGTHS]
-    return [ids.tolist() for ids in given.tokenizer.encode(TEXTS)]
+    if trained.tokenizer is None:
+        return [random_ids(trained.roles, length, length) for length in LENGTHS]
+    return [ids.tolist() for ids in trained.tokenizer.encode(TEXTS)]
 
 
 def random_ids(roles: Roles, length: int, seed: int) -> list[int]:

@@ -22,7 +22,7 @@ THEIR_ROLES = {
 }
 
 
-def tokenizer_files(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, bytes]:
+def tokenizer_files(tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int) -> dict[str, bytes]:
     """The contents of the tokenizer's files, by name.
 
     Args:
@@ -30,18 +30,18 @@ def tokenizer_files(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, l
         longest: the most tokens of a text.
     """
     return {
-        "tokenizer.json": with_template(tokenizer, segments, chosen).to_str(pretty=True).encode(),
-        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, segments, chosen, longest)),
+        "tokenizer.json": with_template(tokenizer, segments, native).to_str(pretty=True).encode(),
+        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, segments, native, longest)),
     }
 
 
-def with_template(tokenizer: Tokenizer, segments: bool, chosen: NativeClass) -> Backend:
+def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
     """The tokenizer, writing special tokens where the objective's examples have them."""
     backend = Backend.from_str(tokenizer.backend.to_str())
-    pair = chosen.pair or (*chosen.text, None)
-    roles = [role for role in roles_of((*chosen.text, *pair)) if role in tokenizer.role_tokens]
+    pair = native.pair or (*native.text, None)
+    roles = [role for role in roles_of((*native.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
-        single=spell(tokenizer, chosen.text, segments),
+        single=spell(tokenizer, native.text, segments),
         pair=spell(tokenizer, pair, segments),
         special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
     )
@@ -58,7 +58,7 @@ def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]
     return [f"{name}:{int(segments and place > 2)}" for place, name in enumerate(names) if name is not None]
 
 
-def tokenizer_config(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, longest: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int) -> dict[str, Any]:
     """How AutoTokenizer wraps tokenizer.json."""
     inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
     tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
@@ -69,7 +69,7 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, chosen: NativeClass, 
         "model_input_names": inputs,
         "padding_side": "right",
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": not chosen.reads_roles,  # what a text spells is text, as it was in training
+        "split_special_tokens": not native.reads_roles,  # what a text spells is text, as it was in training
         **tokens,
     }
 

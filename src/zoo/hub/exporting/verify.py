@@ -1,20 +1,14 @@
-"""Does an exported folder, loaded by plain transformers, say what our model says?"""
+"""Does an exported folder, loaded by plain transformers, compute what our model computes?"""
 
 import copy
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from zoo.blocks.position import positions
+from zoo.hub.exporting.child import Reload
 from zoo.hub.exporting.comparing import (
     TOLERANCES,
     compare_generated,
@@ -25,21 +19,14 @@ from zoo.hub.exporting.comparing import (
     score,
     scores_documents,
 )
-from zoo.hub.exporting.exportable import Exportable
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
+from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import GenerateSettings
-from zoo.runs.files import read_json
-from zoo.runs.tensors import read_tensors
 
-Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
-PROGRAM = Path(__file__).with_name("reloading.py")
-HOME = Path(__file__).parents[3]  # where zoo is imported from
-WITH_ZOO = "zoo.hub.exporting.shell_reloading"
 NEW_TOKENS = 12
 BEAMS = 3
-LOUD = 5  # lines of a failed program's complaint that are passed on
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,6 @@ class Check:
         pictures: how many pictures were brought to the model's size by both.
     """
 
-    class_name: str
     differences: dict[str, float]
     losses: dict[str, float]
     rows: int
@@ -64,102 +50,94 @@ class Check:
 
     @property
     def same(self) -> str:
-        """What was found to be the same, in words."""
+        """What was found to be identical, in words."""
         pixels = f"the pixels of {self.pictures} pictures" * bool(self.pictures)
         ids = f"the ids of {self.texts} texts" * bool(self.texts)
         written = f"{self.generated} texts generated greedily and with beams" * bool(self.generated)
         return " and ".join(filter(None, (pixels, ids, written)))
 
-
-def reload_apart(
-    folder: Path, request: dict[str, Any], python: str = sys.executable
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reload in a process of its own, of any Python, where nothing reaches the network.
-
-    Zoo cannot be imported there, unless the classes are its own.
-    """
-    with tempfile.TemporaryDirectory(prefix="zoo-export-") as place:
-        asked = Path(place) / "request.json"
-        asked.write_text(json.dumps(request), "utf-8")
-        program = ["-P", "-m", WITH_ZOO] if request["imports"] else ["-I", str(PROGRAM)]
-        command = [python, *program, str(folder), str(asked), place]
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        if request["imports"]:
-            environment["PYTHONPATH"] = os.pathsep.join([str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])])
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if done.returncode:
-            complaint = "\n".join(done.stderr.strip().splitlines()[-LOUD:])
-            raise RuntimeError(f"transformers cannot load what was written: {complaint}")
-        return read_json(Path(place) / "report.json"), read_tensors(Path(place) / "logits.safetensors")
+    def lines(self) -> list[str]:
+        """The check as a terminal shows it."""
+        differences, losses = (
+            ", ".join(f"{value:.1e} in {dtype}" for dtype, value in found.items())
+            for found in (self.differences, self.losses)
+        )
+        same = [f"{self.same} are the same"] * bool(self.same)
+        sides = "either side" if self.left else "the right"
+        same += [f"rows were padded on {sides}"] * bool(self.generated or not self.pictures)
+        return [
+            f"reloaded by transformers: largest difference of logits {differences}, of the loss {losses}",
+            "; ".join(same),
+        ]
 
 
-def verify(folder: Path, given: Exportable, target: Target, chosen: NativeClass, reload: Reload) -> Check:
+def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeClass, reload: Reload) -> Check:
     """Compare a folder with the model that it was written from.
 
     Raises:
         RuntimeError: something differs; the message says what, where and by how much.
     """
-    model = copy.deepcopy(given.model).cpu().float().eval()
-    room = min((part.max_length for part in given.readers.values()), default=1)
-    rows = sample_rows(given, chosen, room)
-    texts = [] if given.tokenizer is None else lines(given.tokenizer)
-    pairs = list(PAIRS) if chosen.pair and texts else []
-    prompts = [prompt_of(row, i, room, given.stream.source) for i, row in enumerate(rows[:PROMPTS])]
-    prompts = prompts if chosen.generates else []
-    documents = {head: scores_documents(model, head) for head in chosen.heads}
-    labels = [labels_of(row, i, chosen, documents) for i, row in enumerate(rows)]
-    request = request_of(given, target, chosen) | {
-        "rows": [asdict(row) | {"labels": label} for row, label in zip(rows, labels, strict=True)],
-        "texts": texts,
-        "pairs": pairs,
-        "prompts": prompts,
-    }
+    model = copy.deepcopy(trained.model).cpu().float().eval()
+    room = min((part.max_length for part in trained.readers.values()), default=1)
+    rows = labelled(sample_rows(trained, native, room), trained, native)
+    texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
+    pairs = list(PAIRS) if native.pair and texts else []
+    prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(rows[:PROMPTS])]
+    prompts = prompts if native.generates else []
+    request = request_of(trained, target, native)
+    request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
     report, logits = reload(folder, request)
-    if report["faults"] or report["class"] != chosen.name:
-        raise RuntimeError(f"transformers loads a {report['class']} (wanted: {chosen.name}) with {report['faults']}")
-    pixels = compare_pictures(rows, given.stream.image_size, logits.pop("pixels", None))
+    if report["faults"] or report["class"] != native.name:
+        raise RuntimeError(f"transformers loads a {report['class']} (wanted: {native.name}) with {report['faults']}")
+    pixels = compare_pictures(rows, trained.stream.image_size, logits.pop("pixels", None))
     differences, losses = {}, {}
     for dtype in TOLERANCES:
         ours = score(model.to(getattr(torch, dtype)), rows, pixels)
         theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
         differences[dtype] = compare_logits(dtype, ours, theirs, rows)
-        losses[dtype] = compare_losses(dtype, ours, labels, chosen, report["losses"][dtype])
-    if given.tokenizer is not None:
-        compare_texts(given.tokenizer, given.segments, chosen, [(text,) for text in texts], report["texts"])
-        compare_texts(given.tokenizer, given.segments, chosen, pairs, report["pairs"])
+        losses[dtype] = compare_losses(dtype, ours, rows, native, report["losses"][dtype])
+    if trained.tokenizer is not None:
+        compare_texts(trained.tokenizer, trained.segments, native, [(text,) for text in texts], report["texts"])
+        compare_texts(trained.tokenizer, trained.segments, native, pairs, report["pairs"])
     for search, beams in (("greedy", 1), ("beams", BEAMS)):
         settings = GenerateSettings(max_new_tokens=NEW_TOKENS, beams=beams)
-        compare_generated(model, given.roles, prompts, report[search], settings, pixels)
+        compare_generated(model, trained.roles, prompts, report[search], settings, pixels)
     left = any(name.startswith("float64/left/") for name in logits)
     count = 0 if pixels is None else len(pixels)
-    return Check(chosen.name, differences, losses, len(rows), len(texts) + len(pairs), 2 * len(prompts), left, count)
+    return Check(differences, losses, len(rows), len(texts) + len(pairs), 2 * len(prompts), left, count)
 
 
-def request_of(given: Exportable, target: Target, chosen: NativeClass) -> dict[str, Any]:
+def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> dict[str, Any]:
     """What `reloading.py` must know of the class and of the model, beside what it is compared on."""
-    pooled = given.model.stream.pooled
+    pooled = trained.model.stream.pooled
     return {
         "imports": target.imports,
-        "auto": chosen.auto,
-        "pad": given.roles.pad,
-        "segments": given.segments,
-        "outputs": dict(chosen.heads),
-        # the first place of a row that is padded on the left is none of its document
-        "left": [head for head in chosen.heads if not (scores_documents(given.model, head) and pooled)],
-        "relative": target.counts_positions or has_relative_positions(given, target),
+        "auto": native.auto,
+        "pad": trained.roles.pad,
+        "segments": trained.segments,
+        "outputs": dict(native.heads),
+        # a pooled head reads the first place of a row, which is padding where rows are padded on the left
+        "left": [head for head in native.heads if not (scores_documents(trained.model, head) and pooled)],
+        "relative": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
 
 
-def has_relative_positions(given: Exportable, target: Target) -> bool:
+def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
     """Whether no position is added to the input: then only distances count."""
-    flat = flatten(given.settings)
+    flat = flatten(trained.settings)
     return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
-def labels_of(row: SampleRow, number: int, chosen: NativeClass, documents: dict[str, bool]) -> dict[str, Any]:
-    """Labels by the argument of their class: any do, as long as they differ."""
-    return {chosen.labels.get(head, "labels"): number % 2 if documents[head] else row.tokens for head in chosen.heads}
+def labelled(rows: list[SampleRow], trained: TrainedModel, native: NativeClass) -> list[SampleRow]:
+    """The rows with labels, to compare losses: any labels serve, as long as they differ."""
+    documents = {head: scores_documents(trained.model, head) for head in native.heads}
+    return [
+        replace(
+            row, labels={native.label_of(head): number % 2 if documents[head] else row.tokens for head in native.heads}
+        )
+        for number, row in enumerate(rows)
+    ]
 
 
 def prompt_of(row: SampleRow, number: int, room: int, both: bool) -> dict[str, Any]:

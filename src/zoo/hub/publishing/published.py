@@ -5,7 +5,7 @@ from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
-from zoo.hub.exporting.trained import exportable
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
@@ -30,7 +30,7 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
     place = Path(checkpoint).expanduser()
     if (place / CONFIG).is_file() and not is_run(place):
         return files_of_folder(place)
-    export_model(exportable(resolve(checkpoint), address), aside)
+    export_model(load_trained(resolve(checkpoint), address), aside)
     return sorted(aside.iterdir())
 
 

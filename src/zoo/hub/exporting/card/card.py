@@ -1,13 +1,13 @@
-"""README.md of an exported folder: what it is, how to use it, how it came to be, how good it is, how it was checked."""
+"""README.md of an export: what the model is, how to use it, how it was trained, measured and checked."""
 
 import shlex
+from typing import Any
 
 from zoo.config import to_yaml
 from zoo.hub.exporting.card.front_matter import front_matter
-from zoo.hub.exporting.card.prose import block, folded, plain, table, visible, without_folders
+from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible, without_folders
 from zoo.hub.exporting.card.snippets import snippets
-from zoo.hub.exporting.exportable import ADDRESS, Exportable
-from zoo.hub.exporting.record import RunRecord
+from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
@@ -17,53 +17,45 @@ CARD, CURVES = "README.md", "curves.png"
 
 
 def card_files(
-    given: Exportable, target: Target, chosen: NativeClass, check: Check, left_out: list[str]
+    trained: TrainedModel, target: Target, native: NativeClass, check: Check, left_out: list[str]
 ) -> dict[str, bytes]:
-    """The model card, and the picture that it shows where there is one."""
-    record = given.record
-    picture = draw_curves(record.lines, record.step) if record is not None else None
+    """The model card, and the picture of the curves where there is one."""
+    history = trained.history
+    name = visible(history.name) if history is not None else native.name
+    picture = draw_curves(history.lines, history.step) if history is not None else None
     lines = [
-        *front_matter(chosen, record, name_of(given, chosen)),
-        *title(given, target, chosen),
-        *loading(given, target, chosen),
-        *about(given, left_out),
-        *(told(record, picture is not None, given.address) if record is not None else []),
-        *limits(given),
+        *front_matter(native, history, name),
+        *title(trained, target, native, name),
+        *usage(trained, target, native),
+        *architecture(trained, left_out),
+        *(training(history, picture is not None, trained.address) if history is not None else []),
+        *limitations(trained),
         *checked(check, "" if target.imports else "plain "),
     ]
     return {CARD: "\n".join(lines).encode()} | ({CURVES: picture} if picture is not None else {})
 
 
-def name_of(given: Exportable, chosen: NativeClass) -> str:
-    """What the model is called: the name of its run."""
-    return visible(given.record.name) if given.record is not None else chosen.name
-
-
-def title(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
+def title(trained: TrainedModel, target: Target, native: NativeClass, name: str) -> list[str]:
     """What it is."""
-    count = sum(parameter.numel() for parameter in given.model.parameters())
-    purpose = f", trained for {', '.join(given.record.objectives)}" if given.record is not None else ""
+    count = sum(parameter.numel() for parameter in trained.model.parameters())
+    purpose = f", trained for {', '.join(trained.history.objectives)}" if trained.history is not None else ""
     loads = f"and one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
         loads = f"in zoo's own class: `transformers` loads it where zoo is installed, after `import {target.imports}`"
-    return [
-        f"# {plain(name_of(given, chosen))}",
-        "",
-        f"A `{chosen.name}` with {count:,} parameters{purpose}. Trained with zoo, {loads}.",
-        "",
-    ]
+    said = f"A `{native.name}` with {count:,} parameters{purpose}. Trained with zoo, {loads}."
+    return [f"# {plain(name)}", "", said, ""]
 
 
-def loading(given: Exportable, target: Target, chosen: NativeClass) -> list[str]:
+def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
-    pairs = given.record is not None and "pair" in given.record.task.columns
-    programs = snippets(chosen, given.address, pairs, target.imports, given.tokenizer is not None)
-    return ["## How to use it", "", *(line for program in programs for line in block(program, "python"))]
+    pairs = trained.history is not None and "pair" in trained.history.task.columns
+    programs = snippets(native, trained.address, pairs, target.imports, trained.tokenizer is not None)
+    return section("How to use it", *(block(program, "python") for program in programs))
 
 
-def about(given: Exportable, left_out: list[str]) -> list[str]:
+def architecture(trained: TrainedModel, left_out: list[str]) -> list[str]:
     """Sizes and choices."""
-    settings, tokenizer = given.settings, given.tokenizer
+    settings, tokenizer = trained.settings, trained.tokenizer
     known = "no tokenizer" if tokenizer is None else f"{tokenizer.vocab_size:,} tokens"
     lines = [f"{known}, d_model {settings.d_model}"]
     tree = {key: value for key, value in dump_settings(settings).items() if key != "training"}
@@ -71,87 +63,89 @@ def about(given: Exportable, left_out: list[str]) -> list[str]:
         sizes = [f"{key} {value}" for key, value in tree[side].items() if type(value) in (int, str)]
         lines.append(f"{side}: {', '.join(sizes)}")
     if any(head.name == "classification" for head in settings.heads):
-        lines.append(f"classes: {', '.join(map(plain, given.class_names))}")
+        lines.append(f"classes: {', '.join(map(plain, trained.class_names))}")
     if left_out:
         lines.append(f"heads that this class lacks and that were left out: {', '.join(left_out)}")
-    choices = block(without_folders(to_yaml(tree)), "yaml")
-    return ["## Model", "", *(f"- {line}" for line in lines), "", *folded("Every choice", choices)]
+    return section("Model", listed(lines), settings_of("Every choice", tree))
 
 
-def told(record: RunRecord, picture: bool, address: str) -> list[str]:
-    """Data, training and what came of it."""
-    return [*data(record), *training(record, picture), *measured(record, address), *environment(record)]
-
-
-def data(record: RunRecord) -> list[str]:
-    """What it was trained on."""
-    unread = ("training", "card", "tokenizer") if record.base else ("training", "card")  # it kept its base's tokenizer
-    task = {key: value for key, value in record.task.plain().items() if key not in unread}
-    lines = table(("split", "SHA-256 of the data and of how it is read"), record.data.items()) if record.data else []
-    settings = block(without_folders(to_yaml(task)), "yaml")
-    return ["## Data", "", *lines, *folded("The task", settings)]
-
-
-def training(record: RunRecord, picture: bool) -> list[str]:
-    """How it was trained."""
-    chosen = {key: value for key, value in record.training.items() if value is not None}
-    said = [f"objective: {', '.join(record.objectives)}", f"steps of training: {record.step:,}"]
-    if record.base:
-        said.insert(0, f"fine-tuned from: {plain(without_folders(record.base))}")
+def training(history: TrainingHistory, picture: bool, address: str) -> list[str]:
+    """What it was trained on, how, what validation measured, and on which machine."""
+    unread = ("training", "card", "tokenizer") if history.base else ("training", "card")  # it kept its base's tokenizer
+    task = {key: value for key, value in history.task.plain().items() if key not in unread}
+    data = table(("split", "SHA-256 of the data and of how it is read"), history.data.items()) if history.data else []
+    said = [f"objective: {', '.join(history.objectives)}", f"steps of training: {history.step:,}"]
+    if history.base:
+        said.insert(0, f"fine-tuned from: {plain(without_folders(history.base))}")
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
-    shown = curves if picture else []
-    settings = folded("Every setting", block(without_folders(to_yaml(chosen)), "yaml")) if chosen else []
-    return ["## Training", "", *(f"- {line}" for line in said), "", *shown, *settings]
+    settings = {key: value for key, value in history.training.items() if value is not None}
+    return [
+        *section("Data", data, settings_of("The task", task)),
+        *section("Training", listed(said), curves if picture else [], settings_of("Every setting", settings)),
+        *evaluation(history, address),
+        *environment(history),
+    ]
 
 
-def measured(record: RunRecord, address: str) -> list[str]:
-    """What validation gave, and the command that gives it again."""
-    if not record.measured:
+def evaluation(history: TrainingHistory, address: str) -> list[str]:
+    """The validation metrics, and the command that measures them again."""
+    if not history.measured:
         return []
-    task = visible(without_folders(record.task_name))
-    place = address if address == ADDRESS else f"hub:{address}"
+    task = visible(without_folders(history.task_name))
+    place = address if address == PLACEHOLDER else f"hub:{address}"
     command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
-    rows = [(name, f"{value:.4f}") for name, value in record.measured.items()]
-    known = record.training.get("precision")
+    rows = [(name, f"{value:.4f}") for name, value in history.measured.items()]
+    known = history.training.get("precision")
     rounded = known is not None and known != "float32"
     how = f", measured with `precision: {known}` as in training; the command computes in float32" * rounded
-    said = f"On the validation split{how}:"
-    return ["## Evaluation", "", said, "", *table(("metric", "value"), rows), *block(command)]
+    return section(
+        "Evaluation", [f"On the validation split{how}:", ""], table(("metric", "value"), rows), block(command)
+    )
 
 
-def environment(record: RunRecord) -> list[str]:
-    """What it ran on."""
-    known = record.environment
+def environment(history: TrainingHistory) -> list[str]:
+    """The versions and the machine of the training."""
+    known = history.environment
     rows = [(name, str(version)) for name, version in known.get("versions", {}).items()]
     rows += [(key, str(known[key])) for key in ("python", "platform", "processes", "threads") if known.get(key)]
     rows += [("devices", ", ".join(map(str, known["devices"])))] if known.get("devices") else []
-    return ["## Environment", "", *folded("Versions and machine", table(("what", "which"), rows))] if rows else []
+    return section("Environment", folded("Versions and machine", table(("what", "which"), rows))) if rows else []
 
 
-def limits(given: Exportable) -> list[str]:
+def limitations(trained: TrainedModel) -> list[str]:
     """What not to expect of it."""
-    size = given.stream.image_size
+    size = trained.stream.image_size
     reads = [f"the middle square of a picture, brought to {size} x {size} pixels"] * (size is not None)
-    reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in given.readers.items()]
+    reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
     lines = [f"It reads {' and '.join(reads)}."]
-    if given.record is not None:
-        own = given.record.card.limitations
+    if trained.history is not None:
+        own = trained.history.card.limitations
         lines += [plain(own)] if own else ["Its author has not said what it should not be used for."]
         lines.append("It knows only what its data holds, the mistakes and prejudices of the data included.")
         split = "It was measured on the validation split by which it was chosen; other data may give other figures."
-        lines += [split] if given.record.measured else ["It was not measured on data that it was not trained on."]
-    return ["## Limitations", "", *(f"- {line}" for line in lines), ""]
+        lines += [split] if trained.history.measured else ["It was not measured on data that it was not trained on."]
+    return section("Limitations", listed(lines))
 
 
 def checked(check: Check, which: str) -> list[str]:
     """The figures of the check, made by `which` transformers."""
     largest = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in check.differences.items())
-    same = [f"{check.same} are the same."] if check.same else ["it has no tokenizer, so rows were of random ids."]
-    return [
-        "## Check",
-        "",
-        f"Before this folder got its name, {which}`transformers` loaded it and was compared with the trained model:",
-        f"the largest difference of logits over {check.rows} rows is {largest};",
-        *same,
-        "",
-    ]
+    return section(
+        "Check",
+        [
+            f"Before this folder was finished, {which}`transformers` loaded it, and was compared with our model:",
+            f"the largest difference of logits over {check.rows} rows is {largest};",
+            f"{check.same} are the same." if check.same else "it has no tokenizer, so rows were of random ids.",
+            "",
+        ],
+    )
+
+
+def listed(lines: list[str]) -> list[str]:
+    """A list of Markdown."""
+    return [*(f"- {line}" for line in lines), ""]
+
+
+def settings_of(title: str, tree: dict[str, Any]) -> list[str]:
+    """Settings as YAML, folded away; nothing where there are none."""
+    return folded(title, block(without_folders(to_yaml(tree)), "yaml")) if tree else []

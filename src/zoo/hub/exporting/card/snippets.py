@@ -66,7 +66,7 @@ LOADING = {
 PICTURES = ("image-classification",)  # tasks for which no tokenizer is needed
 
 
-def snippets(chosen: NativeClass, address: str, pairs: bool, imports: str = "", tokenizer: bool = True) -> list[str]:
+def snippets(native: NativeClass, address: str, pairs: bool, imports: str = "", tokenizer: bool = True) -> list[str]:
     """Programs that show how a model is used: by its pipeline, where it has one, and by its classes.
 
     Args:
@@ -76,10 +76,10 @@ def snippets(chosen: NativeClass, address: str, pairs: bool, imports: str = "", 
         tokenizer: whether there is one; without, nothing but ids, or pictures, can be read.
     """
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
-    words = {"address": address, "given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "auto": chosen.auto}
-    task = chosen.pipeline if tokenizer or chosen.pipeline in PICTURES else None
+    words = {"address": address, "given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "auto": native.auto}
+    task = native.pipeline if tokenizer or native.pipeline in PICTURES else None
     loaded = LOADING.get(task or "", (LOAD if tokenizer else LOAD_ALONE,))
     piped = [PIPELINES[task]] if task in PIPELINES else []
-    piped = [text.replace("import pipeline\n", QUIETLY) if len(chosen.heads) > 1 else text for text in piped]
+    piped = [text.replace("import pipeline\n", QUIETLY) if len(native.heads) > 1 else text for text in piped]
     programs = [*(text.format(**words) for text in piped), "\n".join(text.format(**words) for text in loaded)]
     return [IMPORT.format(imports=imports) + program if imports else program for program in programs]

@@ -181,6 +181,10 @@ class NativeClass:
     reads_roles: bool = False
     pipeline: str | None = None
 
+    def label_of(self, head: str) -> str:
+        """The argument that takes a head's labels."""
+        return self.labels.get(head, "labels")
+
 
 @dataclass(frozen=True)
 class Target:

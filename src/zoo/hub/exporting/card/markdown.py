@@ -42,3 +42,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table; its cells are made harmless."""
     cells = ["| " + " | ".join(plain(cell) for cell in row) + " |" for row in rows]
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *cells, ""]
+
+
+def section(title: str, *parts: Sequence[str]) -> list[str]:
+    """Lines under a heading."""
+    return [f"## {title}", "", *(line for part in parts for line in part)]

@@ -1,0 +1,21 @@
+"""model.safetensors of an export: our tensors under the names that a class of transformers gives them."""
+
+from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.targets.declare.flat_settings import flatten
+from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
+from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.models.kinds.part import PARTS
+from zoo.runs.tensors import unique_tensors
+
+WEIGHTS = "model.safetensors"
+SHOWN = 5
+
+
+def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -> Tensors:
+    """The tensors under their names, in float32; heads and the pooler may be left out, nothing else."""
+    ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(trained.model).items()}
+    renames, flat = (*target.renames, *native.renames), flatten(trained.settings)
+    forgotten = [name for name in unnamed(ours, renames, flat) if name.split(".")[0] in PARTS]
+    assert not forgotten, f"target {target.name} names no tensor for {', '.join(forgotten[:SHOWN])}"
+    tables = {name: make(flat).float() for name, make in target.tables.items()}
+    return rename(ours, renames, flat) | tables
