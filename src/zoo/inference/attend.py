@@ -13,9 +13,10 @@ from torch import Tensor
 from zoo.data.ids import Ids, Picture
 from zoo.data.sources.pictures import decode, read_file
 from zoo.inference.loaded import Loaded
-from zoo.inference.predict import predictors, write
+from zoo.inference.predictors.predictor import predictors
 from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, source_inputs, typed_examples
+from zoo.inference.writing import write
 from zoo.models.generation.settings import GenerateSettings
 
 SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one

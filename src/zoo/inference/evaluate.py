@@ -13,8 +13,8 @@ from zoo.batches.collate import MicroBatch, collate, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.inference.loaded import Loaded
-from zoo.inference.predict import write
 from zoo.inference.typed import CHUNK
+from zoo.inference.writing import write
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.compute import compute
 from zoo.metrics.metric import metrics

@@ -30,6 +30,7 @@ class Loaded:
     Args:
         given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
         special: the roles of a model that was imported without one.
+        untrained: heads whose weights are newly initialised, since the checkpoint that was imported lacks them.
     """
 
     model: Model
@@ -37,6 +38,7 @@ class Loaded:
     task: Task
     mixture: Mixture
     special: Roles = NO_ROLES
+    untrained: tuple[str, ...] = ()
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -57,11 +59,6 @@ class Loaded:
     def roles(self) -> Roles:
         """The tokenizer's roles; none where nothing is read or written in tokens."""
         return self.tokenizer.roles if self.stream.has_text else NO_ROLES
-
-    @property
-    def purpose(self) -> str:
-        """The name of the first objective."""
-        return next(iter(self.mixture.members))
 
     @property
     def stream(self) -> ModelTraits:
@@ -94,7 +91,7 @@ def load_run(saved: SavedRun) -> Loaded:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
-    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective), special)
+    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective), special, saved.checkpoint.untrained)
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

@@ -1,204 +1,117 @@
-"""What a checkpoint says about texts that someone typed, or pictures: a predictor for each objective."""
+"""What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from zoo.data.ids import Ids
 from zoo.inference.loaded import Loaded
-from zoo.inference.typed import CHUNK, as_inputs, picture_inputs, source_inputs, typed_examples
-from zoo.models.generation.generate import generate
-from zoo.models.generation.search import Generated
+from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.typed import CHUNK
 from zoo.models.generation.settings import GenerateSettings
-from zoo.registry import Slot
-
-Texts = Sequence[str]
-TOP = 5  # tokens that are shown for a masked place
 
 
-class Prediction(NamedTuple):
-    """An input, what the model makes of it, and how sure it is."""
+class Unanswered(NamedTuple):
+    """An input without an answer: its number, from 1, and why."""
 
     input: Any
-    output: Any
-    scores: Any
+    number: int
+    error: str
 
 
-class Predictor(ABC):
-    """Uses a model for what an objective trained it to do.
+class Question(NamedTuple):
+    """An input, its number, and what answers it: a predictor, or the reason why none does."""
 
-    Class attributes:
-        pairs: whether it takes a second text.
+    number: int
+    text: str
+    pair: str | None
+    predictor: Predictor | str
+
+
+def predict(
+    loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, writes: bool = False
+) -> list[Prediction]:
+    """An answer to each input, all or none; options as in `answer_each`.
+
+    Raises:
+        ValueError: as `answer_each`, or an input has no answer: it is too long, or fits no objective of the checkpoint.
     """
-
-    pairs: ClassVar[bool] = False
-
-    @abstractmethod
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        """A prediction for each text; a model that reads pictures is given the paths of their files."""
+    found = []
+    for answer in answer_each(loaded, texts, pairs, settings, writes):
+        if isinstance(answer, Unanswered):
+            raise ValueError(f"input {answer.number}: {answer.error}" if len(texts) > 1 else answer.error)
+        found.append(answer)
+    return found
 
 
-predictors: Slot[Predictor] = Slot("predictor")
+def answer_each(
+    loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, writes: bool = False
+) -> Iterator[Prediction | Unanswered]:
+    """The answer to each input in turn; an input that cannot be answered does not keep the others from it.
 
-
-def predict(loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings) -> list[Prediction]:
-    """What the checkpoint's first objective trained it for, done to each text.
+    A checkpoint of several objectives fills the masks of a text that has some, judges or classifies a pair where there
+    is one, and otherwise does what its first objective trained it for.
 
     Args:
         pairs: second texts, for models of pairs.
         settings: how text is generated, where it is.
+        writes: whether to generate text: what classifies is passed over then.
 
     Raises:
-        ValueError: a text that does not fit, or second texts for a model that reads one.
+        ValueError: the checkpoint has no tokenizer, or its head was never trained.
     """
-    predictor = predictors.build(loaded.purpose)
-    if pairs is not None and not predictor.pairs:
-        raise ValueError(
-            f"--pair: this checkpoint was trained for {loaded.purpose}, which reads one text; leave it out"
-        )
     if pairs is not None and len(pairs) != len(texts):
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
-    found: list[Prediction] = []
-    for start in range(0, len(texts), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        found += predictor.predict(loaded, texts[chunk], None if pairs is None else pairs[chunk], settings)
-    return found
+    known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
+    second: Sequence[str | None] = pairs or [None] * len(texts)
+    asked = enumerate(zip(texts, second, strict=True), 1)
+    questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in asked]
+    for _, group in groupby(questions, lambda question: id(question.predictor)):
+        alike = list(group)
+        for start in range(0, len(alike), CHUNK):
+            yield from answer(loaded, alike[start : start + CHUNK], settings)
 
 
-@predictors.register("causal_lm")
-class Continue(Predictor):
-    """Writes a text on; the output is the text with its continuation."""
-
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        prompts = [loaded.tokenizer.begin(text) for text in texts]
-        written = generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end)
-        decoded = [loaded.tokenizer.decode([*p, *g.tokens]) for p, g in zip(prompts, written, strict=True)]
-        return [Prediction(t, d, g.score) for t, d, g in zip(texts, decoded, written, strict=True)]
-
-
-@predictors.register("translation")
-class Translate(Predictor):
-    """Writes the target of a source."""
-
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        written = translate(loaded, loaded.tokenizer.encode(texts), settings)
-        return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
-
-
-def translate(loaded: Loaded, sources: Sequence[Ids], settings: GenerateSettings) -> list[Generated]:
-    """What the model writes for each source.
+def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | None, writes: bool) -> Predictor | str:
+    """The predictor of the first objective that fits an input, or why none does.
 
     Raises:
-        ValueError: a source is too long for the model.
+        ValueError: the head that would answer is newly initialised.
     """
-    return write(loaded, *source_inputs(loaded, sources), settings)
+    obstacles = []
+    for name, member in loaded.mixture.members.items():
+        obstacle = obstacle_of(name, known.get(name), pair, writes) or known[name].obstacle(loaded, text, pair)
+        if obstacle is None and member.head in loaded.untrained:
+            raise ValueError(
+                f"the head '{member.head}' is newly initialised (missing from the imported checkpoint), so its "
+                f"answers would be random: train it first, with zoo finetune on a task of objective {name}"
+            )
+        if obstacle is None:
+            return known[name]
+        obstacles.append(obstacle)
+    return "; or ".join(obstacles)
 
 
-def write(loaded: Loaded, source: Tensor, documents: Tensor, settings: GenerateSettings) -> list[Generated]:
-    """What the model writes for each row of sources, texts or pictures."""
-    roles = loaded.tokenizer.roles
-    return generate(loaded.model, [[roles.id("start")]] * len(source), settings, roles.end, source, documents)
+def obstacle_of(name: str, predictor: Predictor | None, pair: str | None, writes: bool) -> str | None:
+    """Why an objective's predictor cannot be asked in this way."""
+    if predictor is None:
+        return f"no predictor is registered for the objective {name}"
+    if pair is not None and not predictor.pairs:
+        return f"--pair: this checkpoint was trained for {name}, which reads one text; leave it out"
+    if writes and not predictor.writes:
+        return f"--set generate.…: this checkpoint was trained for {name}, which generates no text; leave it out"
+    return None
 
 
-@predictors.register("captioning")
-class Caption(Predictor):
-    """Writes a text about a picture, given its file."""
-
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        written = write(loaded, *picture_inputs(loaded, texts), settings)
-        return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
-
-
-@predictors.register("classification")
-class Classify(Predictor):
-    """Names the likeliest class of a text, a pair or a picture; scores are the probabilities of all classes."""
-
-    pairs = True
-
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        known = loaded.task.columns  # empty: an imported model's, which has seen what nobody knows here
-        if "pair" in known and pairs is None:
-            raise ValueError("--pair: this checkpoint classifies pairs; give the second text")
-        if known and "pair" not in known and pairs is not None:
-            what = "texts" if loaded.stream.image_size is None else "pictures"
-            raise ValueError(f"--pair: this checkpoint classifies single {what}; leave it out")
-        if loaded.stream.image_size is None:
-            encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
-            seen = as_inputs(loaded, typed_examples(loaded, loaded.tokenizer.encode(texts), encoded))
-        else:
-            seen = {"tokens": picture_inputs(loaded, texts)[0]}
-        logits = loaded.model(**seen).heads["classification"]
-        names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
-        inputs = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
-        shares = logits.float().softmax(-1).tolist()
-        return [
-            Prediction(given, names[share.index(max(share))], dict(zip(names, share, strict=True)))
-            for given, share in zip(inputs, shares, strict=True)
-        ]
-
-
-@predictors.register("masked_lm")
-class FillMasks(Predictor):
-    """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
-
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        mask = loaded.tokenizer.roles.id("mask")
-        encoded = [loaded.tokenizer.encode_with_roles(text) for text in texts]
-        for text, ids in zip(texts, encoded, strict=True):
-            if mask not in ids:
-                spelling = loaded.tokenizer.spell(mask)
-                raise ValueError(f"there is nothing to fill in {text!r}: write {spelling} where a word is missing")
-        inputs = as_inputs(loaded, typed_examples(loaded, encoded, None))
-        places = inputs["tokens"].eq(mask).flatten().nonzero().squeeze(1)
-        logits = loaded.model(**inputs, places={"masked_lm": places}).heads["masked_lm"]
-        best = logits.float().softmax(-1).topk(min(TOP, logits.shape[-1]))
-        rows = (places // inputs["tokens"].shape[1]).tolist()
-        found = []
-        for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
-            mine = [i for i, r in enumerate(rows) if r == row]
-            filled = ids.copy()
-            filled[ids == mask] = best.indices[mine, 0].cpu().numpy()
-            scores = [self.name(loaded, best.indices[i].tolist(), best.values[i].tolist()) for i in mine]
-            found.append(Prediction(text, loaded.tokenizer.decode(filled), scores))
-        return found
-
-    def name(self, loaded: Loaded, ids: list[int], shares: list[float]) -> dict[str, float]:
-        return {loaded.tokenizer.spell(i): share for i, share in zip(ids, shares, strict=True)}
-
-
-@predictors.register("next_sentence")
-class JudgePair(Predictor):
-    """Says whether the second text follows the first."""
-
-    pairs = True
-
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
-    ) -> list[Prediction]:
-        if pairs is None:
-            raise ValueError("--pair: next_sentence compares two texts: give the second one")
-        examples = typed_examples(loaded, loaded.tokenizer.encode(texts), loaded.tokenizer.encode(pairs))
-        logits = loaded.model(**as_inputs(loaded, examples)).heads["next_sentence"]
-        found = []
-        for text, pair, (follows, other) in zip(texts, pairs, logits.float().softmax(-1).tolist(), strict=True):
-            output = "is next" if follows >= other else "is not next"
-            found.append(Prediction([text, pair], output, {"is next": follows, "is not next": other}))
-        return found
+def answer(loaded: Loaded, questions: Sequence[Question], settings: GenerateSettings) -> list[Prediction | Unanswered]:
+    """Answers to inputs of one predictor; where it refuses them, halves show which it is that it refuses."""
+    predictor, texts = questions[0].predictor, [question.text for question in questions]
+    if isinstance(predictor, str):
+        return [Unanswered(question.text, question.number, predictor) for question in questions]
+    pairs = [question.pair for question in questions if question.pair is not None] or None
+    try:
+        return list(predictor.predict(loaded, texts, pairs, settings))
+    except ValueError as error:
+        if len(questions) == 1:
+            return [Unanswered(texts[0], questions[0].number, str(error))]
+    middle = len(questions) // 2
+    return [*answer(loaded, questions[:middle], settings), *answer(loaded, questions[middle:], settings)]

@@ -37,7 +37,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
         (plan,) = form.plan(lengths, number, 0, 0, limits)
         if plan.truncated:
             limit = f"the model reads at most {limits.longest}, special tokens included"
-            raise ValueError(f"text {number + 1} is {plan.truncated} tokens too long: {limit}")
+            raise ValueError(f"the text is {plan.truncated} tokens too long: {limit}")
         built.append(form.build(plan, read, loaded.tokenizer.roles))
     return built
 
@@ -64,9 +64,8 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tenso
     ended = [np.append(ids, loaded.tokenizer.roles.id("end")) for ids in sources]
     longest = max(map(len, ended))
     if longest > encoder.max_length:
-        number = [len(ids) for ids in ended].index(longest)
         limit = f"the model reads at most {encoder.max_length}"
-        raise ValueError(f"text {number + 1} has {longest} tokens with its end: {limit}")
+        raise ValueError(f"the text has {longest} tokens with its end: {limit}")
     tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
     return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)
 

@@ -63,6 +63,11 @@ class Checkpoint:
         return bool(self.state.get("passing"))
 
     @property
+    def untrained(self) -> tuple[str, ...]:
+        """The heads whose weights are newly initialised: what was imported lacks them."""
+        return tuple(self.state.get("untrained", ()))
+
+    @property
     def training(self) -> Tree | None:
         """The settings it was trained with; None where an older zoo wrote it."""
         return read_yaml(self.folder / TRAINING) if TRAINING in self.files else None

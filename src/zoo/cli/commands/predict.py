@@ -31,7 +31,7 @@ def predict(
     texts = list(inputs) or [line.rstrip("\n") for line in sys.stdin]
     if not texts:
         raise ValueError("there is no text: give one, or lines on standard input")
-    found = run_predict(loaded, texts, list(pair) or None, settings)
+    found = run_predict(loaded, texts, list(pair) or None, settings, writes=bool(trees["generate"]))
     if as_json:
         return print_json([prediction._asdict() for prediction in found])
     for prediction in found:

@@ -1,0 +1,46 @@
+"""Fills masked places."""
+
+import torch
+
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.typed import as_inputs, typed_examples
+from zoo.models.generation.settings import GenerateSettings
+
+TOP = 5  # tokens that are shown for a masked place
+
+
+@predictors.register("masked_lm")
+class MaskFilling(Predictor):
+    """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
+
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        mask = loaded.tokenizer.roles.id("mask")
+        if mask in loaded.tokenizer.encode_with_roles(text):
+            return None
+        return f"there is nothing to fill in {text!r}: write {loaded.tokenizer.spell(mask)} where a word is missing"
+
+    @torch.no_grad()
+    def predict(
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+    ) -> list[Prediction]:
+        mask = loaded.tokenizer.roles.id("mask")
+        encoded = [loaded.tokenizer.encode_with_roles(text) for text in texts]
+        inputs = as_inputs(loaded, typed_examples(loaded, encoded, None))
+        places = inputs["tokens"].eq(mask).flatten().nonzero().squeeze(1)
+        logits = loaded.model(**inputs, places={"masked_lm": places}).heads["masked_lm"]
+        best = logits.float().softmax(-1).topk(min(TOP, logits.shape[-1]))
+        rows = (places // inputs["tokens"].shape[1]).tolist()
+        found = []
+        for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+            mine = [i for i, r in enumerate(rows) if r == row]
+            filled = ids.copy()
+            filled[ids == mask] = best.indices[mine, 0].cpu().numpy()
+            scores = [spell(loaded, best.indices[i].tolist(), best.values[i].tolist()) for i in mine]
+            found.append(Prediction(text, loaded.tokenizer.decode(filled), scores))
+        return found
+
+
+def spell(loaded: Loaded, ids: list[int], shares: list[float]) -> dict[str, float]:
+    """Tokens as the vocabulary spells them, with their probabilities."""
+    return {loaded.tokenizer.spell(i): share for i, share in zip(ids, shares, strict=True)}

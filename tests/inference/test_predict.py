@@ -1,0 +1,108 @@
+"""Claims about predictions: each input goes to the objective that it fits, and answers carry the right names."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from looking import loaded
+
+from zoo.inference.loaded import Loaded
+from zoo.inference.predict import Unanswered, answer_each, predict
+from zoo.inference.predictors.predictor import Prediction
+from zoo.models.generation.settings import GenerateSettings
+from zoo.objectives.objective import objectives
+from zoo.runs.run import RunFiles, create_run
+from zoo.runs.saved import open_run
+
+BOTH = {"masked_lm": {}, "next_sentence": {}}
+SETTINGS = GenerateSettings(max_new_tokens=3)
+
+
+def prefer(model: Loaded, head: str, label: int) -> None:
+    """Let a head always find one label likeliest."""
+    linear = [module for module in model.model.heads[head].modules() if isinstance(module, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.zero_()
+        linear.bias[label] = 2.0
+
+
+def test_a_checkpoint_of_two_objectives_fills_masks_and_judges_pairs():
+    bert = loaded("bert-nano", BOTH)
+    (filled,) = predict(bert, ["the red [MASK] sleeps"], None, SETTINGS)
+    assert len(filled.scores) == 1 and "[MASK]" not in filled.output
+    (judged,) = predict(bert, ["the red cat"], ["sleeps"], SETTINGS)
+    assert judged.input == ["the red cat", "sleeps"] and judged.output in ("is next", "is not next")
+
+
+def test_a_text_that_fits_no_objective_is_told_what_each_needs():
+    words = r"nothing to fill in 'the cat': write \[MASK\] where a word is missing; or --pair: next_sentence compares"
+    with pytest.raises(ValueError, match=words):
+        predict(loaded("bert-nano", BOTH), ["the cat"], None, SETTINGS)
+
+
+@pytest.mark.parametrize(("label", "answer"), [(0, "is next"), (1, "is not next")])
+def test_label_0_of_next_sentence_means_is_next(label: int, answer: str):
+    bert = loaded("bert-nano", "next_sentence")
+    prefer(bert, "next_sentence", label)
+    (found,) = predict(bert, ["the red cat"], ["sleeps"], SETTINGS)
+    assert found.output == answer and found.scores[answer] == pytest.approx(1 / (1 + torch.e**-2), abs=1e-5)
+
+
+def test_classes_have_the_names_of_their_positions():
+    model = loaded("bert-nano", "classification")
+    model = replace(model, task=replace(model.task, labels=["zebra", "ape"]))
+    prefer(model, "classification", 0)
+    (found,) = predict(model, ["the red cat"], None, SETTINGS)
+    assert found.output == "zebra" and found.scores["zebra"] > 0.8 and list(found.scores) == ["zebra", "ape"]
+
+
+def test_a_classifier_that_also_generates_does_so_where_that_is_asked_for():
+    model = loaded("gpt2-nano", {"classification": {}, "causal_lm": {}})
+    assert predict(model, ["the red"], None, SETTINGS)[0].output in ("0", "1")
+    assert predict(model, ["the red"], None, SETTINGS, writes=True)[0].output.startswith("the red")
+
+
+def test_generation_settings_of_a_model_that_generates_nothing_are_refused():
+    with pytest.raises(ValueError, match=r"--set generate.…: .* trained for classification, which generates no text"):
+        predict(loaded("bert-nano", "classification"), ["the"], None, SETTINGS, writes=True)
+
+
+def test_an_input_that_cannot_be_answered_does_not_keep_the_others_from_it():
+    bert, texts = loaded("bert-nano", BOTH), ["a [MASK] dog", "no mask", "[MASK] " * 300, "the red [MASK]", "cats"] * 9
+    found = list(answer_each(bert, texts, None, SETTINGS))
+    assert [isinstance(answer, Prediction) for answer in found] == [True, False, False, True, False] * 9
+    assert [answer.number for answer in found if isinstance(answer, Unanswered)][:3] == [2, 3, 5]
+    assert "the text is" in found[2].error and "tokens too long" in found[2].error
+    alone = predict(bert, ["the red [MASK]"], None, SETTINGS)[0]
+    assert found[3].output == alone.output
+
+
+def test_a_typed_text_that_is_too_long_is_named_by_its_number():
+    with pytest.raises(ValueError, match="^input 2: the text is .* tokens too long: the model reads at most"):
+        predict(loaded("bert-nano", "masked_lm"), ["a [MASK]", "[MASK] " * 300], None, SETTINGS)
+
+
+def test_a_head_that_was_never_trained_does_not_answer(tmp_path: Path):
+    bert = replace(loaded("bert-nano", BOTH), untrained=("masked_lm",))
+    with pytest.raises(ValueError, match=r"the head 'masked_lm' is newly initialised .* with zoo finetune on a task"):
+        predict(bert, ["a [MASK] dog"], None, SETTINGS)
+    assert predict(bert, ["a dog"], ["runs"], SETTINGS)[0].output.startswith("is")
+
+
+def test_a_run_records_which_heads_were_never_trained(tmp_path: Path):
+    weights: dict[str, Any] = {"weights": {"a": torch.zeros(1)}}
+    for name, state in {"imported": {"step": 0, "untrained": ["masked_lm"]}, "trained": {"step": 0}}.items():
+        with create_run(tmp_path / name, RunFiles({})) as run:
+            run.save(0, weights, state)
+    assert open_run(tmp_path / "imported").checkpoint.untrained == ("masked_lm",)
+    assert open_run(tmp_path / "trained").checkpoint.untrained == ()
+
+
+def test_an_objective_without_a_predictor_is_named():
+    bert = loaded("bert-nano", "masked_lm")
+    bert.mixture.members = {"something": objectives.build("masked_lm")}
+    with pytest.raises(ValueError, match="no predictor is registered for the objective something"):
+        predict(bert, ["a [MASK]"], None, SETTINGS)
