@@ -21,6 +21,7 @@ import matplotlib
 from sacrebleu.metrics import BLEU
 
 from zoo.data.sources.find import load_rows
+from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
@@ -62,7 +63,7 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
     """
     if loaded.purpose != "translation":
         raise ValueError(f"BLEU by length is measured on translators; this run was trained for {loaded.purpose}")
-    rows = load_rows(loaded.task, data, [split])[split].data
+    rows = load_rows(loaded.task, inputs(), data, [split])[split].data
     return joined([Example(*pair) for pair in zip(rows["source"], rows["target"], strict=True)], join)
 
 

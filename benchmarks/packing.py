@@ -19,11 +19,11 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
 from zoo.data.task import Task, load_task
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.examples.form import Form
+from zoo.examples.form import Form, inputs
 from zoo.experiments.pretrain import train_tokenizer
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import open_run
 
 
@@ -42,7 +42,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
     """The examples of the train split in the task's rows."""
     mixture, columns = Mixture.parse(task.objective), rows.data.column_names
     form = form_for_some_model(mixture, columns)
-    split = open_cache({"train": rows}, form_of(mixture.members, columns), tokenizer)["train"]
+    split = open_cache({"train": rows}, mixture.form_class(columns).stored, tokenizer)["train"]
     row, longest = task.row_length, task.example_length
     shape = RowShape(row.target, longest=longest.target, pack=task.pack)
     if form.source:
@@ -78,7 +78,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.tasks:
         task = load_task(name)
-        rows = load_rows(task, options.data, ["train"])["train"]
+        rows = load_rows(task, inputs(), options.data, ["train"])["train"]
         if options.tokenizer is None:
             tokenizer = train_tokenizer(task, rows)
         else:

@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zoo.data.sources.find import load_rows
+from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 
@@ -144,7 +145,7 @@ def rim(maps: Floats) -> Floats:
 
 def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list[Pointed]], Floats, tuple[int, ...]]:
     """By word how it points, by word of any kind its `rim`, and the grid."""
-    rows = load_rows(loaded.task, options.data, [options.split])[options.split]
+    rows = load_rows(loaded.task, inputs(), options.data, [options.split])[options.split]
     assert loaded.stream.image_size is not None
     found: dict[str, list[Pointed]] = {word: [] for word in COLOURS}
     rims, words, grid = [], single_tokens(loaded), ()

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import write_files

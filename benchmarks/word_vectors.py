@@ -33,6 +33,7 @@ from sklearn.utils.extmath import randomized_svd
 from zoo.cli.commands.train import pretrain
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
+from zoo.examples.form import inputs
 from zoo.models.settings import load_settings
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -94,7 +95,7 @@ def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
 def write_some(task: str, count: int, file: Path) -> None:
     """Some of a task's training rows, the same at every call, as a table of their own."""
     settings = load_task(task)
-    rows = load_rows(settings, None, ["train"])["train"].data
+    rows = load_rows(settings, inputs(), None, ["train"])["train"].data
     picked = rows.select(np.random.default_rng(0).permutation(len(rows))[:count])
     names = [settings.columns.get(name, name) for name in ("text", "label")]
     lines = [f"{text}\t{label}" for text, label in zip(picked["text"], picked["label"], strict=True)]
@@ -106,7 +107,7 @@ def prepare(options: argparse.Namespace) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     vectors, tokenizer = options.folder / VECTORS, options.folder / TOKENIZER
     if not vectors.exists():
-        texts = load_rows(load_task(options.text), None, ["train"])["train"].data["text"]
+        texts = load_rows(load_task(options.text), inputs(), None, ["train"])["train"].data["text"]
         width = load_settings(options.model).d_model
         write_vectors(learn_vectors(texts, width, options.words, options.window), vectors)
     if not tokenizer.exists():

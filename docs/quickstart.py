@@ -22,6 +22,7 @@ from torch import Tensor
 import zoo
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
+from zoo.examples.form import inputs
 
 MARK = ".quickstart"  # lies in a folder that this program made
 PARTS = ("runs", "exports", "logits")  # all that it writes beside the mark
@@ -231,7 +232,7 @@ def measured(run_folder: Path) -> tuple[float, float, float | None]:
 
 def majority(task: str) -> float:
     """The share of validation that one gets right who always names train's most frequent class."""
-    rows = load_rows(load_task(task))
+    rows = load_rows(load_task(task), inputs())
     train, validation = (rows[split].data["label"] for split in ("train", "validation"))
     counts = {label: list(train).count(label) for label in set(train)}
     return list(validation).count(max(counts, key=lambda label: counts[label])) / len(validation)

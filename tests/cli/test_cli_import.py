@@ -8,7 +8,7 @@ import pytest
 from commands import Said
 
 from zoo.cli.visible import visible
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.trained_model import TrainedModel

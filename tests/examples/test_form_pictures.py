@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits, forms
 from zoo.objectives.captioning import unevenness
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=20, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
 CAPTIONER, CLASSIFIER = ModelTraits(causal=True, source=True, image_size=2), ModelTraits(causal=False, image_size=2)
@@ -91,12 +91,6 @@ def test_a_coverage_below_nothing_is_refused():
         Mixture.parse({"captioning": {"coverage": -1.0}})
 
 
-def test_the_columns_say_what_is_classified():
-    assert form_of(["classification"], ["image", "label"]) == "image"
-    assert form_of(["classification"], ["text", "label"]) == "text"
-    assert form_of(["captioning"], ["image", "text"]) == "image_text"
-
-
 WRONG = [
     (
         "captioning",
@@ -128,7 +122,7 @@ def test_an_objective_that_does_not_suit_the_model_is_refused(name: str, stream:
 
 
 def test_a_column_that_is_missing_is_named():
-    with pytest.raises(ValueError, match="columns: 'image' is missing, which captioning needs; the task gives: text"):
+    with pytest.raises(ValueError, match="columns: 'image' is missing, which captioning needs; given: text"):
         Mixture.parse("captioning").form(["text"], CAPTIONER)
 
 

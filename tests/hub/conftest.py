@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import _http
 from local_hub import LocalHub, local_hub
 
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting import samples, verify
 from zoo.hub.exporting.export import ExportReport, export_model

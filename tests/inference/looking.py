@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from zoo.data.task import read_task
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
 from zoo.models.model import Model

@@ -9,8 +9,9 @@ from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
 from zoo.data.task import Task, read_task
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import forms, inputs
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import on_task, row_shape
@@ -40,8 +41,8 @@ def loaded(tmp_path: Path) -> Loaded:
 
 
 def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
-    rows = load_rows(loaded.task, folder, ["validation"])
-    split = open_cache(rows, "source_target", loaded.tokenizer)["validation"]
+    rows = load_rows(loaded.task, inputs(), folder, ["validation"])
+    split = open_cache(rows, forms["source_target"].stored, loaded.tokenizer)["validation"]
     form = loaded.mixture.form(["source", "target"], loaded.stream)
     shape = row_shape(loaded.task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
@@ -57,7 +58,7 @@ def classified(folder: Path, test: str) -> tuple[Loaded, Evaluation]:
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"] * 3)
     model = create_model("bert-nano", vocab_size=tokenizer.vocab_size, heads=[{"name": "classification", "labels": 3}])
     loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
-    split = open_cache(load_rows(task, folder, ["test"]), "text", tokenizer)["test"]
+    split = open_cache(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, tokenizer)["test"]
     form = loaded.mixture.form(["text"], loaded.stream)
     shape = row_shape(task, model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)

@@ -3,7 +3,7 @@
 import pytest
 from looking import TEXTS
 
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.readable import readable
 

@@ -3,18 +3,19 @@
 import pytest
 
 from zoo.metrics.choose import ChosenMetric, parse_metrics
+from zoo.objectives.objective import objectives
 
 OFFERED = {
-    "masked_lm": {"perplexity": False, "accuracy": True},
-    "next_sentence": {"accuracy": True},
-    "classification": {"accuracy": True, "f1": True},
+    "masked_lm": ("perplexity", "accuracy"),
+    "next_sentence": ("accuracy",),
+    "classification": ("accuracy", "f1"),
 }
 
 
 def test_a_bare_name_belongs_to_the_first_objective_that_offers_it():
     assert parse_metrics(["f1", "accuracy"], OFFERED) == [
-        ChosenMetric("classification", "f1", True),
-        ChosenMetric("masked_lm", "accuracy", True),
+        ChosenMetric("classification", "f1"),
+        ChosenMetric("masked_lm", "accuracy"),
     ]
 
 
@@ -22,6 +23,14 @@ def test_a_full_name_picks_its_objective():
     chosen = parse_metrics(["next_sentence/accuracy", "perplexity"], OFFERED)
     assert [metric.name for metric in chosen] == ["next_sentence/accuracy", "masked_lm/perplexity"]
     assert [metric.higher_is_better for metric in chosen] == [True, False]
+
+
+@pytest.mark.parametrize("objective", objectives.names())
+def test_an_objective_offers_registered_metrics(objective: str):
+    chosen = parse_metrics(list(objectives[objective].metrics), {objective: objectives[objective].metrics})
+    lower = {"perplexity", "bits_per_byte"}
+    assert {metric.metric for metric in chosen if not metric.higher_is_better} <= lower
+    assert not any(metric.higher_is_better for metric in chosen if metric.metric in lower)
 
 
 @pytest.mark.parametrize("value", [None, []])

@@ -5,12 +5,12 @@ from torch.nn import functional as F
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import ModelTraits
+from zoo.examples.form import ModelTraits, forms
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 
 ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
@@ -39,7 +39,10 @@ def test_heads_come_in_the_order_of_the_map():
         ({}, r"objective: expected an objective or a map of them, got \{\}; allowed: .*translation"),
         ({"translation": {"label_smoothing": 1.0}}, r"translation: label_smoothing must be in \[0, 1\), got 1\.0"),
         ({"causal_lm": {}, "translation": {}}, "causal_lm and translation train the same head 'language'; keep one"),
-        ({"next_sentence": {}, "translation": {}}, "next_sentence needs examples of the form 'sentences', translation"),
+        (
+            {"next_sentence": {}, "translation": {}},
+            "next_sentence needs the form sentences; translation needs the",
+        ),
     ],
 )
 def test_mistakes_are_refused_by_name(value: object, message: str):
@@ -56,10 +59,12 @@ def test_mistakes_are_refused_by_name(value: object, message: str):
         (["classification"], ["text", "pair", "label"], "pair"),
         (["classification", "causal_lm"], ["text", "label"], "text"),
         (["causal_lm"], ["text", "pair"], "text"),
+        (["classification"], ["image", "label"], "image"),
+        (["captioning"], ["image", "text"], "image_text"),
     ],
 )
 def test_objectives_and_columns_decide_the_form(names: list[str], columns: list[str], form: str):
-    assert form_of(names, columns) == form
+    assert Mixture.parse(dict.fromkeys(names, {})).form_class(columns) is forms[form]
 
 
 def test_each_form_is_built_for_the_stream():
@@ -78,7 +83,8 @@ def test_each_form_is_built_for_the_stream():
         ("causal_lm", ["text"], ENCODER, "causal_lm cannot train this model: .* It needs a decoder"),
         ("translation", ["source", "target"], DECODER, "translation needs an encoder and a decoder"),
         ("causal_lm", ["text"], BOTH, "causal_lm gives the model's encoder nothing to read"),
-        ("translation", ["text"], BOTH, "columns: 'source' is missing, which translation needs; the task gives: text"),
+        ("translation", ["text"], BOTH, "task.columns: 'source' is missing, which translation needs; given: text"),
+        ("translation", ["sorce"], BOTH, r"task.columns: unknown input 'sorce' \(did you mean 'source'\?\)"),
     ],
 )
 def test_a_model_or_data_that_cannot_be_trained_on_is_refused_with_the_reason(

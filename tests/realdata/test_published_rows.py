@@ -10,6 +10,7 @@ import pytest
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.task import load_task
+from zoo.examples.form import inputs
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
 DATA = Path(os.environ["ZOO_DATA"]) if "ZOO_DATA" in os.environ else BESIDE
@@ -34,7 +35,7 @@ ROWS = {
 
 
 def rows(name: str, *splits: str) -> Mapping[str, SplitRows]:
-    return load_rows(load_task(name), DATA, splits or None)
+    return load_rows(load_task(name), inputs(), DATA, splits or None)
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -26,7 +26,7 @@ from zoo.models.create import create_model, list_models
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import CHANNELS
 from zoo.models.model import Model
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles
 from zoo.training import loop
@@ -70,7 +70,7 @@ class Case:
         stream = stream_of(create_model(self.model))
         columns = columns_of(self.objective, stream)
         counts = np.ones(DOCUMENTS, dtype=np.int64)
-        if form_of(self.objective, columns) == "sentences":
+        if mixture.form_class(columns).stored.sentences:
             counts = generator.integers(2, 5, size=DOCUMENTS)
         most = 17 // counts.max()
         units = {field: generator.integers(2, most, size=counts.sum()) for field in columns}
@@ -93,7 +93,16 @@ class Case:
 
 def columns_of(objective: Objectives, stream: ModelTraits) -> tuple[str, ...]:
     """The columns of data that has just what the objective reads."""
-    return forms[form_of(objective, ["text"] if stream.has_text else [PICTURE])].fields
+    mixture = Mixture.parse(objective)
+    named = [forms[form].stored.names for form in mixture.forms]
+    return min((names for names in named if suits(mixture, names, stream)), key=len)
+
+
+def suits(mixture: Mixture, columns: tuple[str, ...], stream: Stream) -> bool:
+    try:
+        return mixture.form(columns, stream) is not None
+    except ValueError:
+        return False
 
 
 def shape_of(stream: ModelTraits) -> RowShape:

@@ -1,22 +1,24 @@
 """Token ids on disk and what is known of them: pieces of fields, lengths, and the ids of special tokens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-PICTURE = "image"  # the column, the field and the form of pictures
+PICTURE, LABEL = "image", "label"  # the two columns that hold no text
 Ids = NDArray[np.int64]
 Picture = NDArray[np.uint8]
-ROLES = ("pad", "unk", "start", "end", "separator", "extract", "mask")
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Token ids of the roles that templates and masking use; None where the tokenizer has no such token."""
+    """Token ids of the roles that templates and masking use; None where the tokenizer has no such token.
+
+    The fields that are ids are the list of all roles, in the order of a trained tokenizer's ids.
+    """
 
     vocab_size: int
     pad: int
@@ -47,6 +49,10 @@ class Roles:
         return np.setdiff1d(np.arange(self.vocab_size, dtype=np.int64), roles)
 
 
+ROLES = tuple(field.name for field in fields(Roles) if field.name not in ("vocab_size", "continues"))
+NO_ROLES = Roles(0, 0, *[None] * 6)  # where no token is read or written
+
+
 class Piece(NamedTuple):
     """Tokens start:stop of one field of the cache (offsets into that field's flat array of ids)."""
 
@@ -62,7 +68,18 @@ class Piece(NamedTuple):
 Read = Callable[[Piece], NDArray[Any]]  # token ids, or the bytes of a picture
 
 
-NO_ROLES = Roles(0, 0, *[None] * 6)  # where no token is read or written
+class StoredFields(NamedTuple):
+    """What the token store keeps of each document for one form of example.
+
+    Args:
+        names: the columns that the form reads, in its order; of a picture its number is kept.
+        predicted: those that a model may be asked to predict; only their bytes count in bits per byte.
+        sentences: whether each text is split into sentences.
+    """
+
+    names: tuple[str, ...]
+    predicted: tuple[str, ...] = ()
+    sentences: bool = False
 
 
 class Lengths(NamedTuple):
@@ -71,8 +88,7 @@ class Lengths(NamedTuple):
     Args:
         offsets: by field, where each unit begins in the flat ids (n_units + 1 numbers). A unit is a document, or a
             sentence where `sentences` is given.
-        sentences: where each document's sentences begin among the units (n_documents + 1); None unless the form is
-            `sentences`.
+        sentences: where each document's sentences begin among the units (n_documents + 1); None unless texts are split.
         labels: one class a document, -1 where unknown; None where there are no labels.
     """
 

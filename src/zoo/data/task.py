@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from zoo import config
-from zoo.data.builtin.embedded import EMBEDDED
-from zoo.data.formats.readers import ReadOptions
-from zoo.data.sources.columns import INPUTS
+from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.origin import SPLITS
 from zoo.data.sources.pictures import Augment
 from zoo.registry import check, refuse_unknown
@@ -39,7 +38,7 @@ class SourceSettings:
     """
 
     files: dict[str, str | dict[str, str]] | None = None
-    format: Literal["text", "csv", "tsv", "jsonl", "parquet"] | None = None
+    format: str | None = None
     quoting: Literal["none", "csv"] | None = None
     header: list[str] | dict[str, list[str]] | None = None
     documents: Literal["line", "blank_line", "file"] = "line"
@@ -57,7 +56,9 @@ class SourceSettings:
         if self.builtin is not None and (self.files or self.hub):
             raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
         if self.builtin is not None:
-            refuse_unknown(self.builtin, EMBEDDED, "built-in source", f"{place}.builtin")
+            refuse_unknown(self.builtin, builtins.names(), "built-in source", f"{place}.builtin")
+        if self.format is not None:
+            refuse_unknown(self.format, formats.names(), "format", f"{place}.format")
         for split in self.files or {}:
             refuse_unknown(split, SPLITS, "split", f"{place}.files")
         for split in self.header if isinstance(self.header, dict) else ():
@@ -134,8 +135,6 @@ class Task:
         """Raise a ValueError where the settings contradict each other."""
         self.source.verify(f"{place}.source")
         self.augment.verify(f"{place}.augment")
-        for name in self.columns:
-            refuse_unknown(name, INPUTS, "input", f"{place}.columns")
         if len(set(self.columns.values())) < len(self.columns):
             raise ValueError(f"{place}.columns: two inputs cannot read the same column")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
-from zoo.data.ids import Lengths, Read, Roles
+from zoo.data.ids import LABEL, PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.registry import Slot
 
@@ -37,29 +37,30 @@ class Limits(NamedTuple):
 
 
 class Form(ABC):
-    """How a document of the cache becomes examples.
+    """How a document of the store becomes examples.
 
     Class attributes:
-        fields: the fields of the cache that it reads; of pictures their numbers.
-        written: the field that a model with a source writes.
+        stored: the columns that it reads, and how the token store keeps them.
         smallest: the fewest places in which an example makes sense.
         source: whether there is a source beside the scored stream.
-        pictures: whether what the model reads first is a picture.
 
     Args:
         stream: what the model makes of its tokens.
         whole: whether a document must stay one example; too long, it is truncated instead of cut.
     """
 
-    fields: ClassVar[tuple[str, ...]]
-    written: ClassVar[str] = ""
+    stored: ClassVar[StoredFields]
     smallest: ClassVar[int] = 3
     source: ClassVar[bool] = False
-    pictures: ClassVar[bool] = False
 
     def __init__(self, stream: ModelTraits, whole: bool) -> None:
         self.stream = stream
         self.whole = whole
+
+    @property
+    def pictures(self) -> bool:
+        """Whether what the model reads first is a picture."""
+        return PICTURE in self.stored.names
 
     @property
     @abstractmethod
@@ -87,3 +88,8 @@ class Form(ABC):
 
 
 forms: Slot[Form] = Slot("form")
+
+
+def inputs() -> list[str]:
+    """The columns that some form or objective reads, each once, in a fixed order."""
+    return list(dict.fromkeys([field for name in forms.names() for field in forms[name].stored.names] + [LABEL]))

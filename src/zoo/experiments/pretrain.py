@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows, each, text_columns
 from zoo.data.task import Task
-from zoo.data.tokenizers.recipes import tokenizers
+from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.experiments.request import Plan, Request, make_plan, names_key, split_heads
 from zoo.experiments.session import Start, Watcher, run_session

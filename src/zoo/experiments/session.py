@@ -18,6 +18,7 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress, open_cache
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import inputs
 from zoo.experiments.request import Plan, Request
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, stream_of
@@ -26,7 +27,6 @@ from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
-from zoo.objectives.mixture import form_of
 from zoo.registry import plain
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.attention_backend import check_backend
@@ -77,7 +77,7 @@ def run_session(request: Request, plan: Plan, start: Start, watcher: Watcher) ->
         if processes.is_main:
             try_folder(request.folder)
         check_backend(on_meta(start.first), plan.training, processes.device)
-        rows = load_rows(plan.task, request.data)
+        rows = load_rows(plan.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         plan = replace(plan, task=name_columns(plan.task, rows["train"], plan, start.first))
@@ -137,7 +137,7 @@ class Data:
         columns = rows["train"].data.column_names
         form = plan.mixture.form(columns, stream_of(model))
         with processes.main_first():
-            splits = open_cache(wanted, form_of(plan.mixture.members, columns), tokenizer, progress)
+            splits = open_cache(wanted, form.stored, tokenizer, progress)
         shape, roles = row_shape(plan.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
         for role in plan.mixture.roles(form):
             roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them

@@ -142,7 +142,8 @@ class Evaluation:
             for start in range(0, -(-count // self.processes), CHUNK):
                 self.between()
                 written += self.write(loaded, mine[start : start + CHUNK])
-        texts = self.split.rows.select(mine)[self.examples.form.written]
+        (written_field,) = self.examples.form.stored.predicted
+        texts = self.split.rows.select(mine)[written_field]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather((written, references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]

@@ -8,12 +8,13 @@ from zoo.batches.packing import RowShape
 from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
 from zoo.data.task import Task
+from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 
 
 def row_shape(task: Task, model: Model) -> RowShape:
@@ -52,11 +53,11 @@ def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSet
         ValueError: the split, a file or a column is missing, or a label that the checkpoint does not know.
     """
     task = loaded.task
-    rows = load_rows(task, data, [split])
+    rows = load_rows(task, inputs(), data, [split])
     columns = rows[split].data.column_names
     form = loaded.mixture.form(columns, loaded.stream)
     tokenizer = loaded.tokenizer if loaded.stream.has_text else None
-    cached = open_cache(rows, form_of(loaded.mixture.members, columns), tokenizer)[split]
+    cached = open_cache(rows, form.stored, tokenizer)[split]
     shape, read = row_shape(task, loaded.model), cached.reader(loaded.stream.image_size)
     examples = Examples(form, loaded.mixture, cached.lengths, read, loaded.roles, shape)
     return Evaluation(examples, cached, generate=generate).run(loaded, task.metrics)

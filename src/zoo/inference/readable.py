@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from zoo.data.tokenizers.recipes import SPACE
+from zoo.data.tokenizers.recipes.recipe import SPACE
 from zoo.data.tokenizers.tokenizer import Tokenizer, word_marks
 
 CONTINUES = "·"

@@ -1,11 +1,12 @@
 """Which metrics a task asks for: `<objective>/<metric>`, or a bare name of the first objective that offers it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from zoo.metrics.metric import metrics
 from zoo.registry import refuse_unknown
 
-Offered = Mapping[str, Mapping[str, bool]]  # objective -> metric -> whether more is better, in the task's order
+Offered = Mapping[str, Sequence[str]]  # objective -> its metrics, in the task's order
 
 
 class ChosenMetric(NamedTuple):
@@ -13,7 +14,11 @@ class ChosenMetric(NamedTuple):
 
     objective: str
     metric: str
-    higher_is_better: bool
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Which way is better."""
+        return metrics[self.metric].higher_is_better
 
     @property
     def name(self) -> str:
@@ -21,7 +26,7 @@ class ChosenMetric(NamedTuple):
         return f"{self.objective}/{self.metric}"
 
 
-def parse_metrics(value: Any, offered: Offered, place: str = "metrics") -> list[ChosenMetric]:
+def parse_metrics(value: Any, offered: Offered, place: str = "task.metrics") -> list[ChosenMetric]:
     """Read a task's list of metrics; None is an empty list.
 
     Raises:
@@ -52,10 +57,10 @@ def parse_metric(name: Any, offered: Offered, place: str) -> ChosenMetric:
         refuse_unknown(metric, offered[objective], f"metric of {objective}", place)
     else:
         refuse_unknown(metric, names(offered), "metric", place)
-        objective = next(o for o, metrics in offered.items() if metric in metrics)
-    return ChosenMetric(objective, metric, offered[objective][metric])
+        objective = next(name for name, own in offered.items() if metric in own)
+    return ChosenMetric(objective, metric)
 
 
 def names(offered: Offered) -> list[str]:
     """The bare names on offer, each once."""
-    return list(dict.fromkeys(metric for metrics in offered.values() for metric in metrics))
+    return list(dict.fromkeys(metric for own in offered.values() for metric in own))

@@ -3,18 +3,16 @@
 import math
 from typing import ClassVar
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.data.ids import Roles
-from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective, Term, Weights, check_smoothing, objectives
+from zoo.objectives.next_token import NextToken
+from zoo.objectives.objective import Term, Weights, check_smoothing, objectives
 
 
 @objectives.register("captioning")
-class Captioning(Objective):
+class Captioning(NextToken):
     """sum_i log p(y_i | y_1 … y_{i-1}, picture), taught with the true y and smoothed labels.
 
     Source: Xu et al. 2015, arXiv:1502.03044; label smoothing: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
@@ -25,15 +23,10 @@ class Captioning(Objective):
     """
 
     head: ClassVar[str] = "language"
-    form: ClassVar[str | None] = "image_text"
+    forms: ClassVar[tuple[str, ...]] = ("image_text",)
     causal: ClassVar[bool | None] = True
     why: ClassVar[str] = "the text is written from left to right"
-    metrics: ClassVar[dict[str, bool]] = {
-        **{f"bleu-{n}": True for n in (4, 1, 2, 3)},
-        "bleu": True,
-        "chrf": True,
-        "perplexity": False,
-    }
+    metrics: ClassVar[tuple[str, ...]] = ("bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
         super().__init__(weight)
@@ -41,15 +34,6 @@ class Captioning(Objective):
         if not 0 <= coverage < math.inf:
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
         self.coverage, self.reads_weights = coverage, coverage > 0
-
-    def scored(self, plan: ExamplePlan) -> int:
-        return plan.length
-
-    def capacity(self, length: int) -> int | None:
-        return None
-
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
-        example.targets[self.head] = example.following
 
     def term(
         self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None

@@ -29,7 +29,7 @@ class MaskedLM(Objective):
     causal: ClassVar[bool | None] = False
     why: ClassVar[str] = "a masked token is guessed from both sides, and a decoder sees the left one only"
     roles: ClassVar[tuple[str, ...]] = ("mask",)
-    metrics: ClassVar[dict[str, bool]] = {"perplexity": False, "accuracy": True}
+    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "accuracy")
 
     def __init__(self, *, weight: float = 1.0, share: float = 0.15, whole_word: bool = False) -> None:
         super().__init__(weight)

@@ -7,19 +7,21 @@ import numpy as np
 from torch import Tensor
 
 from zoo.annotations import PerLayer
-from zoo.data.ids import PICTURE, Roles
+from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, ModelTraits, forms
+from zoo.examples.form import Form, ModelTraits, forms, inputs
 from zoo.objectives.objective import Objective, Term, Weights, objectives
+from zoo.registry import refuse_unknown
 
 T = TypeVar("T")
+DEFAULT_FORM = "text"  # of objectives that all take any form
 
 
 class Mixture:
     """Objectives by name, in the order of the file: the first one decides what a checkpoint is for.
 
     Raises:
-        ValueError: two objectives train one head, or demand different forms of example.
+        ValueError: two objectives train one head, or no form of example suits all.
     """
 
     def __init__(self, members: Mapping[str, Objective], place: str = "objective") -> None:
@@ -31,10 +33,12 @@ class Mixture:
                 both = f"{owners[member.head]} and {name}"
                 raise ValueError(f"{place}: {both} train the same head '{member.head}'; keep one")
             owners[member.head] = name
-        demanded = {member.form: name for name, member in self.members.items() if member.form is not None}
-        if len(demanded) > 1:
-            (first, one), (second, other) = list(demanded.items())[:2]
-            raise ValueError(f"{place}: {one} needs examples of the form '{first}', {other} '{second}'; keep one")
+        named = {name: member.forms for name, member in self.members.items() if member.forms}
+        lists = list(named.values()) or [(DEFAULT_FORM,)]
+        self.forms = [form for form in lists[0] if all(form in others for others in lists)]
+        if not self.forms:
+            needed = "; ".join(f"{name} needs the form {' or '.join(found)}" for name, found in named.items())
+            raise ValueError(f"{place}: no form of example suits all objectives: {needed}; keep one")
         self.names_by_head = owners
 
     @staticmethod
@@ -70,27 +74,42 @@ class Mixture:
         return any(member.whole for member in self.members.values())
 
     @property
-    def metrics(self) -> dict[str, dict[str, bool]]:
-        """What each objective offers beside its loss: metric -> whether more is better."""
-        return {name: dict(member.metrics) for name, member in self.members.items()}
+    def metrics(self) -> dict[str, tuple[str, ...]]:
+        """The metrics that each objective offers beside its loss."""
+        return {name: member.metrics for name, member in self.members.items()}
 
     def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
         """The form of the examples, for the columns of the data and what the model makes of its tokens.
 
         Raises:
-            ValueError: a column is missing, or the model cannot be trained on an objective.
+            ValueError: a column is unknown or missing, or the model cannot be trained on an objective.
         """
-        name = form_of(self.members, columns)
-        fields = forms[name].fields
-        missing = [field for field in fields if field not in columns]
-        if missing:
-            given = ", ".join(columns)
-            names = " and ".join(self.members)
-            raise ValueError(f"columns: '{missing[0]}' is missing, which {names} needs; the task gives: {given}")
-        self.check(stream, forms[name])
-        return forms.build(name, stream, self.whole)
+        form = self.form_class(columns)(stream, self.whole)
+        self.check(stream, form)
+        return form
 
-    def check(self, stream: ModelTraits, form: type[Form]) -> None:
+    def form_class(self, columns: Collection[str]) -> type[Form]:
+        """The first form that suits every objective and whose columns the data has."""
+        for column in columns:
+            refuse_unknown(column, inputs(), "input", "task.columns")
+        lacking = {name: [field for field in forms[name].stored.names if field not in columns] for name in self.forms}
+        name = next((name for name in self.forms if not lacking[name]), self.forms[-1])
+        if lacking[name]:
+            given, names = ", ".join(columns), " and ".join(self.members)
+            raise ValueError(f"task.columns: '{lacking[name][0]}' is missing, which {names} needs; given: {given}")
+        return forms[name]
+
+    def trains(self, stream: ModelTraits) -> bool:
+        """Whether the objectives can train such a model, on data of some form."""
+        for name in self.forms:
+            try:
+                self.form(forms[name].stored.names, stream)
+                return True
+            except ValueError:
+                continue
+        return False
+
+    def check(self, stream: ModelTraits, form: Form) -> None:
         """Refuse a model that an objective cannot train, with the reason."""
         kinds = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}
         for name, member in self.members.items():
@@ -157,14 +176,3 @@ class Mixture:
 
     def each(self, ask: Callable[[Objective, str], T]) -> dict[str, T]:
         return {name: ask(member, name) for name, member in self.members.items()}
-
-
-def form_of(members: Collection[str], columns: Collection[str]) -> str:
-    """The name of the form: what an objective demands, else `image` or `pair` if that is classified, else `text`."""
-    demanded = [form for name in members if (form := objectives[name].form) is not None]
-    if demanded:
-        return demanded[0]
-    whole = any(objectives[name].whole for name in members)
-    if whole and PICTURE in columns:
-        return PICTURE
-    return "pair" if whole and "pair" in columns else "text"

@@ -30,24 +30,24 @@ class Objective(ABC):
 
     Class attributes:
         head: the registered head that it trains.
-        form: the form of example that it demands; None where any form will do.
+        forms: of example that it can be trained on; the first whose columns the data has is taken. None named: any.
         whole: whether a document must stay one example (too long, it is truncated instead of cut).
         causal: whether the stream must see the past alone (True) or both sides (False); None where either will do.
         why: the reason for `causal`, as a message says it.
         roles: roles that it needs beside those of the template.
-        metrics: the metrics that it offers beside its loss -> whether more is better.
+        metrics: the names of the metrics that it offers beside its loss.
 
     Attributes:
         reads_weights: whether its loss depends on the attention weights, so that the model must be asked for them.
     """
 
     head: ClassVar[str]
-    form: ClassVar[str | None] = None
+    forms: ClassVar[tuple[str, ...]] = ()
     whole: ClassVar[bool] = False
     causal: ClassVar[bool | None] = None
     why: ClassVar[str] = ""
     roles: ClassVar[tuple[str, ...]] = ()
-    metrics: ClassVar[dict[str, bool]] = {}
+    metrics: ClassVar[tuple[str, ...]] = ()
     label_smoothing: float = 0.0
     reads_weights: bool = False
 
@@ -105,17 +105,6 @@ def check_smoothing(objective: str, share: float) -> float:
 def accuracy(logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> tuple[Tensor, Tensor]:
     """How many scored places have their target as the likeliest answer, and how many are scored."""
     return (logits.argmax(dim=-1) == targets).sum(), (targets >= 0).sum()
-
-
-def capacity_of_documents(length: int) -> int:
-    """The most documents of a row that a head scores: one for every 8 places."""
-    return max(1, length // 8)
-
-
-def annotate_document(example: Example, head: str) -> None:
-    """Score the place that stands for the document against the example's label."""
-    example.places[head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
-    example.targets[head] = np.array([example.label], dtype=np.int64)
 
 
 objectives: Slot[Objective] = Slot("objective")

@@ -4,6 +4,7 @@ import pytest
 
 from zoo.data.builtin.numbers import Numbers, spell
 from zoo.data.sources.columns import Columns
+from zoo.examples.form import inputs
 
 
 @pytest.mark.parametrize(
@@ -27,12 +28,12 @@ def test_no_two_numbers_have_the_same_words() -> None:
 
 
 def test_splits_share_no_number_and_have_their_sizes() -> None:
-    sources = {split: Numbers().read(split, Columns())["source"] for split in Numbers().splits()}
+    sources = {split: Numbers().read(split, Columns(inputs()))["source"] for split in Numbers().splits()}
     assert {split: len(rows) for split, rows in sources.items()} == {"train": 20_000, "validation": 500, "test": 500}
     assert len({row for rows in sources.values() for row in rows}) == 21_000
 
 
 def test_the_rows_are_the_same_every_time() -> None:
-    rows = Numbers().read("test", Columns())
-    assert list(rows) == list(Numbers().read("test", Columns()))
+    rows = Numbers().read("test", Columns(inputs()))
+    assert list(rows) == list(Numbers().read("test", Columns(inputs())))
     assert all(spell(int(row["source"].replace(" ", ""))) == row["target"] for row in rows)

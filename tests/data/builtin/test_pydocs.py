@@ -17,6 +17,7 @@ from zoo.data.builtin.docstrings import (
 )
 from zoo.data.builtin.pydocs import Pydocs, PydocsTopic, mask, unwrap
 from zoo.data.sources.columns import Columns
+from zoo.examples.form import inputs
 
 LONG = "A docstring of more than twenty characters"
 
@@ -77,7 +78,7 @@ def test_whole_modules_are_held_out_and_nothing_they_share_with_train() -> None:
 
 
 def test_the_library_gives_documents_for_both_splits() -> None:
-    texts = {split: list(Pydocs().read(split, Columns())["text"]) for split in Pydocs().splits()}
+    texts = {split: list(Pydocs().read(split, Columns(inputs()))["text"]) for split in Pydocs().splits()}
     assert len(texts["train"]) > 300 and len(texts["validation"]) > 30
     assert sum(map(len, texts["train"])) > 1_000_000
     assert not set(texts["train"]) & set(texts["validation"])
@@ -92,14 +93,14 @@ def test_every_docstring_of_the_library_is_read() -> None:
 
 def test_topics_are_many_and_balanced_in_both_splits() -> None:
     for split, least in (("train", 3000), ("validation", 300)):
-        labels = Counter(PydocsTopic().read(split, Columns())["label"])
+        labels = Counter(PydocsTopic().read(split, Columns(inputs()))["label"])
         assert set(labels) == set(AREAS) and len(labels) >= 6
         assert labels.total() > least
         assert max(labels.values()) / labels.total() < 0.3
 
 
 def test_no_topic_text_stands_in_both_splits() -> None:
-    train, validation = (set(PydocsTopic().read(split, Columns())["text"]) for split in ("train", "validation"))
+    train, validation = (set(PydocsTopic().read(split, Columns(inputs()))["text"]) for split in ("train", "validation"))
     assert not train & validation
 
 
@@ -109,7 +110,7 @@ def test_what_names_the_topic_is_masked() -> None:
 
 
 def test_no_topic_text_names_a_package_of_its_area() -> None:
-    rows = PydocsTopic().read("validation", Columns())
+    rows = PydocsTopic().read("validation", Columns(inputs()))
     for row in rows:
         assert not {"tkinter", "asyncio", "importlib", "unittest", "urllib"} & set(row["text"].lower().split())
 

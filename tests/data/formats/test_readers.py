@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from zoo.data.formats import readers
-from zoo.data.formats.readers import ReadOptions, read_table
+from zoo.data.formats import format as contract
+from zoo.data.formats.format import ReadOptions, read_table
 from zoo.data.sources.columns import Columns
+from zoo.examples.form import inputs
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -22,7 +23,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
-    columns = Columns(options.pop("columns", {}))
+    columns = Columns(inputs(), options.pop("columns", {}))
     return list(read_table(path, ReadOptions(**options), columns))
 
 
@@ -160,13 +161,13 @@ def test_a_broken_json_line_is_named(tmp_path: Path, line: str, message: str) ->
 
 
 def test_kinds_that_change_between_chunks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "CHUNK", 1)
+    monkeypatch.setattr(contract, "CHUNK", 1)
     path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": ["b"]}\n')
     assert "values of different kinds in a column" in refusal(path)
 
 
 def test_chunks_make_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "CHUNK", 2)
+    monkeypatch.setattr(contract, "CHUNK", 2)
     rows = [{"text": str(i)} for i in range(5)]
     assert read(write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))) == rows
 

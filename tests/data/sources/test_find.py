@@ -8,6 +8,7 @@ import pytest
 
 from zoo.data.sources.find import load_rows
 from zoo.data.task import Task, read_task
+from zoo.examples.form import inputs
 
 
 def task(**source: Any) -> Task:
@@ -27,7 +28,7 @@ def two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_text(file: str, data_dir: Path | None = None) -> str:
-    rows = load_rows(task(files={"validation": file}), data_dir)
+    rows = load_rows(task(files={"validation": file}), inputs(), data_dir)
     return str(rows["validation"].data[0]["text"])
 
 
@@ -64,7 +65,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:
     (tmp_path / "here" / "a.en").write_text("one\n\nthree\n")
     (tmp_path / "here" / "a.de").write_text("eins\n\ndrei")
-    rows = load_rows(task(files={"test": {"en": "a.en", "de": "a.de"}}, columns={"source": "de", "target": "en"}))
+    rows = load_rows(
+        task(files={"test": {"en": "a.en", "de": "a.de"}}, columns={"source": "de", "target": "en"}), inputs()
+    )
     assert list(rows["test"].data) == [
         {"source": "eins", "target": "one"},
         {"source": "", "target": ""},
@@ -75,7 +78,7 @@ def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:
 def test_files_of_columns_must_be_equally_long(tmp_path: Path) -> None:
     (tmp_path / "here" / "a.en").write_text("one\ntwo\n")
     (tmp_path / "here" / "a.de").write_text("eins\n")
-    rows = load_rows(task(files={"test": {"source": "a.en", "target": "a.de"}}))
+    rows = load_rows(task(files={"test": {"source": "a.en", "target": "a.de"}}), inputs())
     with pytest.raises(
         ValueError, match=r"source.files.test: the files must have equally many rows, .*a.en has 2, .*a.de has 1"
     ):
@@ -84,22 +87,22 @@ def test_files_of_columns_must_be_equally_long(tmp_path: Path) -> None:
 
 def test_rows_are_read_when_first_asked_for(tmp_path: Path) -> None:
     (tmp_path / "here" / "bad.txt").write_bytes(b"\xff")
-    rows = load_rows(task(files={"test": "bad.txt"}))
+    rows = load_rows(task(files={"test": "bad.txt"}), inputs())
     assert rows["test"].fingerprint
     with pytest.raises(ValueError, match="not UTF-8"):
         _ = rows["test"].data
 
 
 def test_only_the_splits_asked_for_are_given() -> None:
-    chosen = load_rows(task(builtin="numbers"), splits=["test"])
+    chosen = load_rows(task(builtin="numbers"), inputs(), splits=["test"])
     assert list(chosen) == ["test"]
     with pytest.raises(ValueError, match=r"source: unknown split 'tset' \(did you mean 'test'\?\)"):
-        load_rows(task(builtin="numbers"), splits=["tset"])
+        load_rows(task(builtin="numbers"), inputs(), splits=["tset"])
 
 
 def test_the_fingerprint_follows_bytes_options_and_split(tmp_path: Path) -> None:
     def fingerprint(split: str = "train", **source: Any) -> str:
-        return load_rows(task(**{"files": {"train": "t.txt"}, **source}))[split].fingerprint
+        return load_rows(task(**{"files": {"train": "t.txt"}, **source}), inputs())[split].fingerprint
 
     path = tmp_path / "here" / "t.txt"
     path.write_text("one\n")
@@ -121,19 +124,22 @@ def test_a_moved_file_keeps_its_fingerprint(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "same.txt").write_text("text\n")
-    prints = {load_rows(task(files={"test": "same.txt"}), tmp_path / name)["test"].fingerprint for name in ("a", "b")}
+    prints = {
+        load_rows(task(files={"test": "same.txt"}), inputs(), tmp_path / name)["test"].fingerprint
+        for name in ("a", "b")
+    }
     assert len(prints) == 1
 
 
 def test_a_repository_is_asked_only_where_files_are_missing() -> None:
-    assert list(load_rows(task(files={"test": "both.txt"}, hub="org/name"))) == ["test"]
+    assert list(load_rows(task(files={"test": "both.txt"}, hub="org/name"), inputs())) == ["test"]
     with pytest.raises(
         ValueError, match="source.hub: 'org/name' cannot be read: .*; and source.files.test: no such file 'no.txt'"
     ):
-        load_rows(task(files={"test": "no.txt"}, hub="org/name"))
+        load_rows(task(files={"test": "no.txt"}, hub="org/name"), inputs())
 
 
 def test_a_repository_without_a_network_is_one_message(no_network: list[str]) -> None:
     with pytest.raises(ValueError, match="source.hub: 'org/name:part' cannot be read: ") as refusal:
-        load_rows(task(hub="org/name:part"))
+        load_rows(task(hub="org/name:part"), inputs())
     assert "\n" not in str(refusal.value)

@@ -16,7 +16,7 @@ from zoo.data.sources.pictures import Augment
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
-from zoo.examples.form import ModelTraits
+from zoo.examples.form import ModelTraits, forms, inputs
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=300, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)
@@ -57,11 +57,11 @@ def captioned(tmp_path: Path) -> dict[str, SplitRows]:
     write_table(tmp_path, "train", 2, captions=[["ab", "abc"], ["d"]])
     write_table(tmp_path, "validation", 1, captions=[["ef", "efg"]])
     task = {"objective": "captioning", "source": {"files": FILES}, "columns": {"image": "image", "text": "captions"}}
-    return load_rows(read_task(task, "task"), tmp_path)
+    return load_rows(read_task(task, "task"), inputs(), tmp_path)
 
 
 def examples(rows: SplitRows, augment: Augment | None = None) -> Examples:
-    split = open_cache({"train": rows}, "image_text", Letters())["train"]
+    split = open_cache({"train": rows}, forms["image_text"].stored, Letters())["train"]
     mixture = Mixture.parse("captioning")
     form = mixture.form(["image", "text"], CAPTIONER)
     shape = RowShape(6, 1, pack=False)
@@ -85,7 +85,7 @@ def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned
 
 
 def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, SplitRows]):
-    split = open_cache({"train": captioned["train"]}, "image_text", Letters())["train"]
+    split = open_cache({"train": captioned["train"]}, forms["image_text"].stored, Letters())["train"]
     assert split.ids["image"].tolist() == [0, 0, 1]
     assert split.bytes.tolist() == [2, 3, 1]
 
@@ -93,7 +93,7 @@ def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, SplitRows
 def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(tmp_path: Path):
     write_table(tmp_path, "train", 2, halved=True, text=["ab", "d"])
     task = {"objective": "captioning", "source": {"files": {"train": FILES["train"]}}}
-    varied = examples(load_rows(read_task(task, "task"), tmp_path)["train"], Augment(shift=0.5))
+    varied = examples(load_rows(read_task(task, "task"), inputs(), tmp_path)["train"], Augment(shift=0.5))
 
     def seen(epoch: int) -> list[bytes]:
         built = [varied.build(row._replace(epoch=epoch))[0] for row in varied.once()]
@@ -106,10 +106,10 @@ def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(tmp_path: 
 def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes(tmp_path: Path):
     write_table(tmp_path, "train", 20, label=["a", "b"] * 10)
     source = {"files": {"train": "train.parquet"}, "validation": 0.3}
-    rows = load_rows(read_task({"objective": "classification", "source": source}, "task"), tmp_path)
+    rows = load_rows(read_task({"objective": "classification", "source": source}, "task"), inputs(), tmp_path)
     numbers = [set(rows[split].data["image"]) for split in ("train", "validation")]
     assert numbers[0] | numbers[1] == set(range(20)) and not numbers[0] & numbers[1] and len(numbers[1]) > 1
-    split = open_cache(rows, "image", None)["validation"]
+    split = open_cache(rows, forms["image"].stored, None)["validation"]
     mixture = Mixture.parse("classification")
     form = mixture.form(["image", "label"], CLASSIFIER)
     made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, RowShape(1, pack=False))
@@ -125,5 +125,5 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     write_table(tmp_path, "train", 3, label=[0, 1, 0])
     (tmp_path / "train.csv").write_text("image,label\ntrain-0.png,a\ntrain-1.png,b\ntrain-2.png,a\n")
     task = {"objective": "classification", "source": {"files": {"train": "train.csv", "validation": "train.csv"}}}
-    rows = load_rows(read_task(task, "task"), tmp_path)
+    rows = load_rows(read_task(task, "task"), inputs(), tmp_path)
     assert rows["train"].pictures.read(1, 2)[:, 0, 0].tolist() == list(colour(1))

@@ -8,6 +8,7 @@ from datasets import Dataset
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.rows import SplitReader, hold_out
+from zoo.examples.form import inputs
 
 
 class Given(Origin):
@@ -32,7 +33,7 @@ class Given(Origin):
 
 
 def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -> SplitReader:
-    return SplitReader(origin, {}, share, names)
+    return SplitReader(origin, Columns(inputs()), share, names)
 
 
 WORDS = {"text": [f"text {i}" for i in range(200)]}

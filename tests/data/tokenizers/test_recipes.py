@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from patience import HANGS
-from zoo.data.tokenizers.recipes import ANGLED, BRACKETED, ROLES, choose_letters, tokenizers
+from zoo.data.ids import ROLES
+from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, choose_letters, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
@@ -145,7 +146,7 @@ def test_common_characters_may_fill_the_vocabulary():
 def test_two_processes_train_the_same_tokenizer(name: str):
     script = (
         "from zoo.data.tokenizers.tokenizer import Tokenizer\n"
-        "from zoo.data.tokenizers.recipes import tokenizers\n"
+        "from zoo.data.tokenizers.recipes.recipe import tokenizers\n"
         "from test_recipes import SIZES, TEXTS\n"
         f"texts = TEXTS + [word[::-1] for text in TEXTS for word in text.split()]\n"
         f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], 'min_frequency': 1}})\n"

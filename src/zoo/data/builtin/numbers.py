@@ -4,6 +4,7 @@ import random
 
 from datasets import Dataset
 
+from zoo.data.builtin.builtin import builtins
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 
@@ -18,6 +19,7 @@ TEENS = (
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
+@builtins.register("numbers")
 class Numbers(Origin):
     """Pairs such as `4 0 7` -> `four hundred seven`; no number stands in two splits."""
 

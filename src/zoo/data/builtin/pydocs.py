@@ -7,15 +7,8 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from zoo.data.builtin.docstrings import (
-    OTHER,
-    SHORTEST,
-    LibraryModule,
-    library,
-    library_digest,
-    read_modules,
-    split_modules,
-)
+from zoo.data.builtin.builtin import builtins
+from zoo.data.builtin.docstrings import OTHER, SHORTEST, LibraryModule, library, library_digest, read_modules, split_modules
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 
@@ -25,6 +18,7 @@ INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
 WORD = re.compile(r"\w+")
 
 
+@builtins.register("pydocs")
 class Pydocs(Origin):
     """One document a module: its docstrings in order, a paragraph a line, a blank line between docstrings."""
 
@@ -49,6 +43,7 @@ class Pydocs(Origin):
         return Dataset.from_dict({"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]})
 
 
+@builtins.register("pydocs-topic")
 class PydocsTopic(Pydocs):
     """One document a docstring, labelled with the area of the library it is from; what names the area is taken out."""
 

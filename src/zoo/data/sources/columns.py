@@ -1,15 +1,11 @@
-"""Columns of the data -> the objectives' inputs."""
+"""Columns of the data -> the inputs that forms and objectives read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from datasets import Dataset
 
-from zoo.data.ids import PICTURE
 from zoo.registry import refuse_unknown
-
-INPUTS = ("text", "pair", "source", "target", "label", PICTURE)
-TEXTS = ("text", "pair", "source", "target")
 
 
 @dataclass(frozen=True)
@@ -17,10 +13,13 @@ class Columns:
     """Which column of the data each input is read from.
 
     Args:
+        inputs: the names that an input may have. Columns come in their order, which decides the hash that holds rows
+            out and the order in which a tokenizer sees the texts.
         wanted: input -> column of the data; empty: every column that is named like an input.
         optional: inputs that the data may lack.
     """
 
+    inputs: Sequence[str]
     wanted: Mapping[str, str] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
 
@@ -28,19 +27,20 @@ class Columns:
         """Input -> column, for data that has the columns `present`.
 
         Raises:
-            ValueError: a column is missing, or none has an input's name.
+            ValueError: an input is unknown, a column is missing, or no column has an input's name.
         """
-        if not self.wanted:
-            chosen = {name: name for name in INPUTS if name in present}
-            if not chosen:
-                raise ValueError(
-                    f"{place}: no column is named {', '.join(INPUTS)}; found: {', '.join(present)}; "
-                    "say which to read under 'columns'"
-                )
-            return chosen
-        chosen = {k: v for k, v in self.wanted.items() if v in present or k not in self.optional}
-        for name in chosen.values():
-            refuse_unknown(name, present, "column", place)
+        for name in self.wanted:
+            refuse_unknown(name, self.inputs, "input", "task.columns")
+        wanted = self.wanted or {name: name for name in self.inputs if name in present}
+        if not wanted:
+            raise ValueError(
+                f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}; "
+                "say which to read under 'columns'"
+            )
+        named = {name: wanted[name] for name in self.inputs if name in wanted}
+        chosen = {name: column for name, column in named.items() if column in present or name not in self.optional}
+        for column in chosen.values():
+            refuse_unknown(column, present, "column", place)
         return chosen
 
     def pick(self, data: Dataset, place: str) -> Dataset:

@@ -3,15 +3,15 @@
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
 from datasets import Dataset, DatasetDict, concatenate_datasets, load_dataset
 
-from zoo.data.builtin.embedded import EMBEDDED
+from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.format import formats, read_table
 from zoo.data.formats.lines import extension
-from zoo.data.formats.readers import read_table, read_text
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.rows import SplitReader, SplitRows
@@ -49,7 +49,8 @@ class Files(Origin):
         paths, reading = self.paths[split], self.source.reading(split)
         if not isinstance(paths, dict):
             return read_table(paths, reading, columns)
-        parts = {name: read_text(path, reading, Columns({name: "text"})) for name, path in paths.items()}
+        text = formats.build("text")
+        parts = {name: text.read(path, reading, Columns([name], {name: "text"})) for name, path in paths.items()}
         counts = [f"{paths[name]} has {len(part):,}" for name, part in parts.items()]
         if len({len(part) for part in parts.values()}) > 1:
             raise ValueError(f"source.files.{split}: the files must have equally many rows, but {', '.join(counts)}")
@@ -155,7 +156,7 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
             "source: names no data; one of 'files', 'hub' and 'builtin' is needed (imported models need a TASK)"
         )
     if source.builtin is not None:
-        return EMBEDDED[source.builtin]()
+        return builtins.build(source.builtin)
     paths: dict[str, Path | dict[str, Path]] = {}
     try:
         for split, files in (source.files or {}).items():
@@ -173,10 +174,13 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
     return Files(source, paths) if source.hub is None or paths else Hub(source.hub, "")
 
 
-def load_rows(task: Task, data_dir: Path | None = None, splits: Collection[str] | None = None) -> dict[str, SplitRows]:
+def load_rows(
+    task: Task, inputs: Sequence[str], data_dir: Path | None = None, splits: Collection[str] | None = None
+) -> dict[str, SplitRows]:
     """The splits of a task, each read when its rows are first asked for.
 
     Args:
+        inputs: the columns that forms and objectives may read.
         data_dir: the only folder that relative files are looked for in; None: $ZOO_DATA, then the working directory.
         splits: which to give; None: all there are.
 
@@ -184,7 +188,7 @@ def load_rows(task: Task, data_dir: Path | None = None, splits: Collection[str] 
         ValueError: a file is missing, or the source has no such split.
     """
     origin = find_origin(task.source, data_dir)
-    reader = SplitReader(origin, task.columns, task.source.validation, task.labels)
+    reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels)
     known = reader.splits()
     for split in splits or ():
         refuse_unknown(split, known, "split", "source")

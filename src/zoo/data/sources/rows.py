@@ -2,14 +2,15 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, Value
 
-from zoo.data.ids import PICTURE
-from zoo.data.sources.columns import TEXTS, Columns
+from zoo.data.ids import LABEL, PICTURE
+from zoo.data.sources.columns import Columns
 from zoo.data.sources.labels import Labels, absent, distinct
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.pictures import Pictures
@@ -68,7 +69,7 @@ class SplitReader:
         names: of the classes; None: the distinct values of train.
     """
 
-    def __init__(self, origin: Origin, columns: dict[str, str], share: float, names: list[str] | None) -> None:
+    def __init__(self, origin: Origin, columns: Columns, share: float, names: list[str] | None) -> None:
         self.origin = origin
         self.columns = columns
         self.share = share
@@ -105,7 +106,7 @@ class SplitReader:
     def table(self, split: str) -> Dataset:
         """The rows as the source has them, their texts checked, pictures by their number."""
         if split not in self.tables:
-            columns = Columns(self.columns, optional=("label",) if split == "test" else ())
+            columns = replace(self.columns, optional=(LABEL,) if split == "test" else ())
             data = self.origin.read(split, columns)
             check_texts(data, self.origin.place(split))
             if PICTURE in data.column_names:
@@ -125,30 +126,30 @@ class SplitReader:
         if "train" not in self.origin.splits():
             return ()
         data = self.table("train")
-        if "label" not in data.column_names:
+        if LABEL not in data.column_names:
             return ()
-        return distinct(data["label"], self.origin.place("train"))
+        return distinct(data[LABEL], self.origin.place("train"))
 
     def number_labels(self, data: Dataset, split: str) -> Dataset:
         """The rows with their labels as numbers."""
         place = self.origin.place(split)
-        if "label" not in data.column_names:
+        if LABEL not in data.column_names:
             if self.labels and split != "test":
                 found = ", ".join(data.column_names)
                 raise ValueError(f"{place}: no column is read as 'label'; found: {found}; say which under 'columns'")
-            return data.add_column("label", [-1] * len(data)) if self.labels else data
+            return data.add_column(LABEL, [-1] * len(data)) if self.labels else data
         if not self.labels:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
         labels = Labels(self.labels)
         numbers = [
             -1 if split == "test" and absent(value) else labels.read(value, f"{place}: row {row}")
-            for row, value in enumerate(data["label"], 1)
+            for row, value in enumerate(data[LABEL], 1)
         ]
-        return data.remove_columns("label").add_column("label", numbers)
+        return data.remove_columns(LABEL).add_column(LABEL, numbers)
 
 
 def text_columns(data: Dataset) -> list[str]:
-    return [name for name in TEXTS if name in data.column_names]
+    return [name for name in data.column_names if name not in (LABEL, PICTURE)]
 
 
 def check_texts(data: Dataset, place: str) -> None:
@@ -206,4 +207,5 @@ def one_text_a_row(data: Dataset, place: str) -> Dataset:
         raise ValueError(f"{place}: only one column may hold lists of texts, got {' and '.join(lists)}")
     values = list(each(data, lists[0]))
     rows = [row for row, texts in enumerate(values) for _ in texts]
-    return data.select(rows).remove_columns(lists).add_column(lists[0], [text for texts in values for text in texts])
+    told = data.select(rows).remove_columns(lists).add_column(lists[0], [text for texts in values for text in texts])
+    return told.select_columns(data.column_names)

@@ -14,7 +14,7 @@ import numpy as np
 from datasets import Dataset
 from numpy.typing import DTypeLike, NDArray
 
-from zoo.data.ids import PICTURE
+from zoo.data.ids import LABEL, PICTURE, StoredFields
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import split_sentences
 from zoo.data.store.split import INDEX, Split
@@ -23,15 +23,6 @@ from zoo.registry import refuse_unknown
 VERSION = 1  # raise it where the same rows and tokenizer give another cache
 ROWS = 250  # rows between two reports of progress
 BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
-FIELDS = {
-    "text": ("text",),
-    "sentences": ("text",),
-    "pair": ("text", "pair"),
-    "source_target": ("source", "target"),
-    PICTURE: (PICTURE,),
-    "image_text": (PICTURE, "text"),
-}
-CONDITIONS = frozenset({"source", PICTURE})  # fields that are read, never predicted: their bytes do not count
 Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)
 
@@ -49,20 +40,19 @@ class TextEncoder(Protocol):
 
 
 def open_cache(
-    rows: Mapping[str, SplitRows], form: str, tokenizer: TextEncoder | None, progress: Progress | None = None
+    rows: Mapping[str, SplitRows], stored: StoredFields, tokenizer: TextEncoder | None, progress: Progress | None = None
 ) -> dict[str, Split]:
     """Each split tokenised: mapped where the cache has it, else made and kept.
 
     Args:
-        form: of the examples: text, sentences, pair, source_target, image or image_text.
-        tokenizer: None where the form has no text.
+        stored: what the form of the examples keeps of each document.
+        tokenizer: None where that is no text.
         progress: called with the split, the documents done and how many there are.
 
     Raises:
         ValueError: a column is missing, or no document has any text.
     """
-    refuse_unknown(form, FIELDS, "form of example", "cache")
-    return {name: open_split(name, split, form, tokenizer, progress) for name, split in rows.items()}
+    return {name: open_split(name, split, stored, tokenizer, progress) for name, split in rows.items()}
 
 
 def home() -> Path:
@@ -72,11 +62,11 @@ def home() -> Path:
 
 
 def open_split(
-    name: str, rows: SplitRows, form: str, tokenizer: TextEncoder | None, progress: Progress | None
+    name: str, rows: SplitRows, stored: StoredFields, tokenizer: TextEncoder | None, progress: Progress | None
 ) -> Split:
     """One split from its folder, which is made where it is missing or damaged."""
     of_tokenizer = [] if tokenizer is None else [tokenizer.digest, tokenizer.vocab_size]
-    decided = json.dumps([VERSION, rows.fingerprint, form, *of_tokenizer])
+    decided = json.dumps([VERSION, rows.fingerprint, stored, *of_tokenizer])
     folder = home() / hashlib.sha256(decided.encode()).hexdigest()[:32]
     try:
         return Split(folder, rows)
@@ -88,7 +78,7 @@ def open_split(
     with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as beside:
         made = Path(beside) / "cache"
         made.mkdir()
-        write_split(made, name, rows.data, form, tokenizer, progress)
+        write_split(made, name, rows.data, stored, tokenizer, progress)
         move(made, folder, rows)
     return Split(folder, rows)
 
@@ -141,22 +131,25 @@ class ArrayWriter:
 
 
 def write_split(
-    folder: Path, name: str, data: Dataset, form: str, tokenizer: TextEncoder | None, progress: Progress | None
+    folder: Path,
+    name: str,
+    data: Dataset,
+    stored: StoredFields,
+    tokenizer: TextEncoder | None,
+    progress: Progress | None,
 ) -> None:
     """Tokenise the rows of a split in batches.
 
     Raises:
         ValueError: a column is missing, or every document is empty.
     """
-    fields = FIELDS[form]
-    for field in fields:
-        refuse_unknown(field, data.column_names, "column", f"{name}: a '{form}' example")
-    columns = [*fields, *(["label"] if "label" in data.column_names else [])]
-    data = data.select_columns(columns)
+    for field in stored.names:
+        refuse_unknown(field, data.column_names, "column", name)
+    data = data.select_columns([*stored.names, *({LABEL} & set(data.column_names))])
     writer = ArrayWriter(folder)
     documents = 0
     for start in range(0, len(data), ROWS):
-        documents += write_batch(writer, data[start : start + ROWS], start, form, tokenizer)
+        documents += write_batch(writer, data[start : start + ROWS], start, stored, tokenizer)
         if progress is not None:
             progress(name, min(start + ROWS, len(data)), len(data))
     writer.close()
@@ -165,18 +158,18 @@ def write_split(
         raise ValueError(f"{name}: no usable rows: each of {len(data):,} is empty")
     if skipped:
         logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{len(data):,}")
-    index = {"fields": fields, "arrays": writer.kinds, "skipped": skipped}
+    index = {"fields": stored.names, "arrays": writer.kinds, "skipped": skipped}
     (folder / INDEX).write_text(json.dumps(index), "utf-8")
 
 
 def write_batch(
-    writer: ArrayWriter, batch: Mapping[str, list[Any]], start: int, form: str, tokenizer: TextEncoder | None
+    writer: ArrayWriter, batch: Mapping[str, list[Any]], start: int, stored: StoredFields, tokenizer: TextEncoder | None
 ) -> int:
     """Tokenise some rows; returns how many were kept because no field of theirs is empty."""
-    fields = FIELDS[form]
+    fields = stored.names
     written = [field for field in fields if field != PICTURE]
     texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
-    split = split_sentences if form == "sentences" else as_it_is
+    split = split_sentences if stored.sentences else as_it_is
     units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
     if PICTURE in fields:  # a picture's number stands for it
         units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
@@ -188,12 +181,11 @@ def write_batch(
         small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
         dtype = np.uint16 if small else np.uint32
         writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
-    if form == "sentences":
-        writer.append_lengths("sentences", [len(units["text"][row]) for row in kept])
-    if "label" in batch:
-        writer.append("labels", [batch["label"][row] for row in kept])
-    predicted = [field for field in fields if field not in CONDITIONS]
-    writer.append("bytes", [sum(len(texts[field][row].encode()) for field in predicted) for row in kept])
+    if stored.sentences:
+        writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
+    if LABEL in batch:
+        writer.append("labels", [batch[LABEL][row] for row in kept])
+    writer.append("bytes", [sum(len(texts[field][row].encode()) for field in stored.predicted) for row in kept])
     writer.append("rows", [start + row for row in kept])
     return len(kept)
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
-from zoo.data.ids import Ids, Roles
+from zoo.data.ids import ROLES, Ids, Roles
 from zoo.data.tokenizers.charsmap import check_charsmaps
 from zoo.data.tokenizers.patterns import check_patterns
-from zoo.data.tokenizers.recipes import ANGLED, BRACKETED, ROLES, SPACE, TokenizerRecipe, role_token
+from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
 from zoo.registry import Choice, refuse_unknown
 
 BACKEND_FILE = "tokenizer.json"

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoo.data.ids import PICTURE, Lengths, Read, Roles
+from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 
@@ -13,8 +13,7 @@ from zoo.examples.form import Form, Limits, forms
 class Image(Form):
     """A picture: one place, which stands for it."""
 
-    fields: ClassVar[tuple[str, ...]] = (PICTURE,)
-    pictures: ClassVar[bool] = True
+    stored: ClassVar[StoredFields] = StoredFields((PICTURE,))
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import PICTURE, Lengths, Piece, Read, Roles
+from zoo.data.ids import PICTURE, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import predict_next
@@ -15,10 +15,8 @@ class ImageText(Form):
     A truncated text does not predict `</s>`, since it does not end there.
     """
 
-    fields: ClassVar[tuple[str, ...]] = (PICTURE, "text")
-    written: ClassVar[str] = "text"
+    stored: ClassVar[StoredFields] = StoredFields((PICTURE, "text"), predicted=("text",))
     source: ClassVar[bool] = True
-    pictures: ClassVar[bool] = True
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -2,17 +2,10 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import (
-    CLASSIFIED_PAIR,
-    ENCODED_PAIR,
-    lay_out,
-    overhead,
-    roles_of,
-    shorten,
-)
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, lay_out, overhead, roles_of, shorten
 
 
 @forms.register("pair")
@@ -22,7 +15,7 @@ class Pair(Form):
     Where they are too long together, the longer one is truncated.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
+    stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
     smallest: ClassVar[int] = 5
 
     @property

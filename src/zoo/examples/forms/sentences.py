@@ -5,9 +5,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from zoo.data.ids import Ids, Lengths, Piece, Read, Roles
+from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, Limits, ModelTraits, forms
+from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
 from zoo.examples.template import ENCODED_PAIR, lay_out, overhead, roles_of
 
@@ -39,12 +39,8 @@ class Sentences(Form):
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("text",)
+    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",), sentences=True)
     smallest: ClassVar[int] = 5
-
-    def __init__(self, stream: ModelTraits, whole: bool) -> None:
-        assert not stream.causal, "objectives that demand this form refuse causal models"
-        super().__init__(stream, whole)
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -4,12 +4,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import (
-    predict_next,
-)
+from zoo.examples.template import predict_next
 
 
 @forms.register("source_target")
@@ -19,8 +17,7 @@ class SourceTarget(Form):
     Both are truncated at their ends; a truncated target does not predict `</s>`, since it does not end there.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("source", "target")
-    written: ClassVar[str] = "target"
+    stored: ClassVar[StoredFields] = StoredFields(("source", "target"), predicted=("target",))
     smallest: ClassVar[int] = 2
     source: ClassVar[bool] = True
 

@@ -2,19 +2,11 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, Read, Roles
+from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import (
-    CLASSIFIED_TEXT,
-    ENCODED_TEXT,
-    cut,
-    lay_out,
-    overhead,
-    predict_next,
-    roles_of,
-)
+from zoo.examples.template import CLASSIFIED_TEXT, ENCODED_TEXT, cut, lay_out, overhead, predict_next, roles_of
 
 
 @forms.register("text")
@@ -25,7 +17,7 @@ class Text(Form):
     each of them begins with `<s>` and only the last one has the target `</s>`, so every token is predicted once.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("text",)
+    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
 
     @property
     def roles(self) -> tuple[str, ...]:

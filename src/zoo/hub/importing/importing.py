@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.data.ids import PICTURE
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
-from zoo.examples.form import ModelTraits, forms
+from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.tokenizer_files import to_json
 from zoo.hub.importing.config import (
     CONFIG,
@@ -32,7 +31,7 @@ from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
-from zoo.objectives.mixture import Mixture, form_of
+from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.runs.environment import versions
 from zoo.runs.run import RunFiles, check_folder, create_run
@@ -168,19 +167,9 @@ def objective_of(head: str, stream: ModelTraits) -> str:
     """The first objective that trains a head of such a model."""
     for name in objectives.names():
         mixture = Mixture({name: objectives.build(name)})
-        if mixture.heads == [head] and trains(mixture, name, stream):
+        if mixture.heads == [head] and mixture.trains(stream):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
-
-
-def trains(mixture: Mixture, name: str, stream: ModelTraits) -> bool:
-    """Whether an objective suits a model."""
-    columns = (PICTURE,) if stream.image_size is not None else ()
-    try:
-        mixture.form(forms[form_of([name], columns)].fields, stream)
-    except ValueError:
-        return False
-    return True
 
 
 def complete(settings: ModelSettings, tensors: Tensors) -> Tensors:

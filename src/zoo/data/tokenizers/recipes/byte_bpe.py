@@ -1,0 +1,34 @@
+"""Byte-pair encoding of bytes."""
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, merge_pairs, tokenizers
+
+
+@tokenizers.register("byte_bpe")
+class ByteBPE(TokenizerRecipe):
+    """GPT-2's tokenizer: byte-pair encoding of bytes, so that every text can be written and comes back exactly.
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2.
+
+    Args:
+        vocab_size: the most tokens, roles and the 256 bytes included.
+        min_frequency: how often two tokens must meet to become one.
+    """
+
+    mask_takes_space = True
+
+    def __init__(self, *, vocab_size: int = 32000, lowercase: bool = False, min_frequency: int = 2) -> None:
+        super().__init__(vocab_size, lowercase, min_frequency, alphabet=256)
+
+    def pipeline(self, model: models.Model) -> Backend:
+        backend = Backend(model)
+        if self.lowercase:
+            backend.normalizer = normalizers.Lowercase()
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        backend.decoder = decoders.ByteLevel()
+        return backend
+
+    def learn(self, texts: list[str]) -> models.Model:
+        return merge_pairs(self, self.pipeline(models.BPE()), texts, pre_tokenizers.ByteLevel.alphabet())

@@ -1,0 +1,36 @@
+"""One token for each character."""
+
+import sys
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers
+
+from zoo.data.ids import ROLES
+from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, by_frequency, count_characters, tokenizers
+
+
+@tokenizers.register("characters")
+class Characters(TokenizerRecipe):
+    """One token for each character, whitespace included, in the order of their code points.
+
+    Args:
+        vocab_size: the most tokens, roles included; None keeps every character.
+        min_frequency: how often a character must be written to be kept.
+    """
+
+    def __init__(self, *, vocab_size: int | None = None, lowercase: bool = False, min_frequency: int = 1) -> None:
+        super().__init__(sys.maxsize if vocab_size is None else vocab_size, lowercase, min_frequency)
+
+    def pipeline(self, model: models.Model) -> Backend:
+        backend = Backend(model)
+        if self.lowercase:
+            backend.normalizer = normalizers.Lowercase()
+        backend.decoder = decoders.Fuse()
+        return backend
+
+    def learn(self, texts: list[str]) -> models.Model:
+        unk = self.role_tokens["unk"]
+        counts = count_characters(self.pipeline(models.BPE()), texts)
+        frequent = [c for c in by_frequency(counts) if counts[c] >= self.min_frequency]
+        tokens = [*self.role_tokens.values(), *sorted(frequent[: self.vocab_size - len(ROLES)])]
+        return models.BPE({token: i for i, token in enumerate(tokens)}, [], unk_token=unk)  # it merges nothing

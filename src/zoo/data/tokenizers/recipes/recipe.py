@@ -1,0 +1,131 @@
+"""The contract of recipes, which train a tokenizer: the same texts give the same tokenizer in every process."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from tokenizers import AddedToken, models, trainers
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.ids import ROLES
+from zoo.registry import Slot
+
+BRACKETED = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[END]", "[SEP]", "[EXTRACT]", "[MASK]"), strict=True))
+ANGLED = dict(zip(ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<sep>", "<extract>", "<mask>"), strict=True))
+SPACE = "▁"  # stands for the space before a word (SentencePiece's convention)
+COVERAGE = 0.9995  # share of all written characters that an alphabet larger than half of the vocabulary covers
+
+
+class TokenizerRecipe(ABC):
+    """How a kind of tokenizer prepares texts and learns its vocabulary.
+
+    Class attributes:
+        role_tokens: how the seven roles are spelled, in the order of their ids.
+        mask_takes_space: whether the mask token swallows the space before it, as a token with a space marker would.
+    """
+
+    role_tokens: ClassVar[Mapping[str, str]] = ANGLED
+    mask_takes_space: ClassVar[bool] = False
+
+    def __init__(self, vocab_size: int, lowercase: bool, min_frequency: int, alphabet: int = 1) -> None:
+        """Keep the options.
+
+        Args:
+            alphabet: the fewest tokens beside the roles that the kind can do with.
+
+        Raises:
+            ValueError: an option is too small.
+        """
+        check_option(vocab_size, len(ROLES) + alphabet, "vocab_size")
+        check_option(min_frequency, 1, "min_frequency")
+        self.vocab_size = vocab_size
+        self.lowercase = lowercase
+        self.min_frequency = min_frequency
+
+    @abstractmethod
+    def pipeline(self, model: models.Model) -> Backend:
+        """A backend with this recipe's normalizer, pre-tokenizer and decoder around a model."""
+
+    @abstractmethod
+    def learn(self, texts: list[str]) -> models.Model:
+        """The model learned from texts, with the roles as its first ids."""
+
+    def train(self, texts: Iterable[str]) -> Backend:
+        """Learn a tokenizer from texts.
+
+        Raises:
+            ValueError: there is no text.
+        """
+        texts = list(texts)
+        if not any(texts):
+            raise ValueError("tokenizer: there is no text to train it on (every text is empty)")
+        backend = self.pipeline(self.learn(texts))
+        backend.add_special_tokens([role_token(t, self.takes_space(role)) for role, t in self.role_tokens.items()])
+        return backend
+
+    def takes_space(self, role: str) -> bool:
+        return role == "mask" and self.mask_takes_space
+
+
+tokenizers: Slot[TokenizerRecipe] = Slot("tokenizer")
+
+
+def merge_pairs(recipe: TokenizerRecipe, scratch: Backend, texts: list[str], alphabet: list[str]) -> models.Model:
+    """Learn byte-pair merges over a given alphabet; characters outside it are left out."""
+    trainer = trainers.BpeTrainer(
+        vocab_size=recipe.vocab_size,
+        min_frequency=recipe.min_frequency,
+        special_tokens=list(recipe.role_tokens.values()),
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    scratch.train_from_iterator(texts, trainer, length=len(texts))
+    model: models.Model = scratch.model
+    return model
+
+
+def count_characters(backend: Backend, texts: Iterable[str]) -> Counter[str]:
+    """How often each character is written, after the backend's normalizer (which works character by character)."""
+    written: Counter[str] = Counter()
+    for text in texts:
+        written.update(text)
+    counts: Counter[str] = Counter()
+    for character, count in written.items():
+        normal = backend.normalizer.normalize_str(character) if backend.normalizer else character
+        for part in normal:
+            counts[part] += count
+    return counts
+
+
+def choose_letters(counts: Mapping[str, int], costs: Mapping[str, int], room: int) -> list[str]:
+    """The most frequent characters that fit in `room` tokens; beyond half of it only those that COVERAGE needs.
+
+    Args:
+        costs: by character to choose from, how many tokens it takes.
+    """
+    written = {character: counts[character] for character in costs}
+    needed = COVERAGE * sum(written.values())
+    chosen, size, covered = [], 0, 0
+    for character in by_frequency(written):
+        size += costs[character]
+        if size > room or (2 * size > room and covered >= needed):
+            break
+        covered += counts[character]
+        chosen.append(character)
+    return sorted(chosen)
+
+
+def by_frequency(counts: Mapping[str, int]) -> list[str]:
+    return sorted(counts, key=lambda character: (-counts[character], character))
+
+
+def role_token(token: str, takes_space: bool = False) -> AddedToken:
+    """A token that is matched as it is spelled, before any normalizing."""
+    return AddedToken(token, special=True, normalized=False, lstrip=takes_space)
+
+
+def check_option(value: int, smallest: int, option: str) -> None:
+    if value < smallest:
+        raise ValueError(f"tokenizer.{option}: expected a whole number of at least {smallest}, got {value}")

@@ -1,0 +1,59 @@
+"""WordPiece: words in pieces of which all but the first are marked."""
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from zoo.data.ids import ROLES
+from zoo.data.tokenizers.recipes.recipe import BRACKETED, TokenizerRecipe, choose_letters, count_characters, tokenizers
+
+
+@tokenizers.register("wordpiece")
+class WordPiece(TokenizerRecipe):
+    """BERT's tokenizer: words and punctuation apart, words in pieces of which all but the first begin with `##`.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 3 and its `BasicTokenizer`; lowercasing also strips accents,
+    which takes Korean syllables apart into letters.
+
+    Args:
+        vocab_size: the most tokens, roles included.
+        min_frequency: how often two pieces must meet to become one.
+    """
+
+    role_tokens = BRACKETED
+
+    def __init__(self, *, vocab_size: int = 30000, lowercase: bool = True, min_frequency: int = 2) -> None:
+        super().__init__(vocab_size, lowercase, min_frequency)
+
+    def pipeline(self, model: models.Model) -> Backend:
+        backend = Backend(model)
+        backend.normalizer = normalizers.BertNormalizer(lowercase=self.lowercase)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece(prefix="##")
+        return backend
+
+    def learn(self, texts: list[str]) -> models.Model:
+        unk = self.role_tokens["unk"]
+        scratch = self.pipeline(models.WordPiece({}, unk_token=unk))
+        counts = count_characters(scratch, texts)
+        forms = {c: form for c in counts if (form := self.forms(scratch, c))}
+        letters = choose_letters(counts, {c: len(form) for c, form in forms.items()}, self.vocab_size - len(ROLES))
+        alphabet = sorted(token for c in letters for token in forms[c])
+        # The trainer numbers `##` letters in the order of a hash table, which differs between processes, and its merges
+        # follow those numbers. Letters given as special tokens have fixed ones; the model built below has no specials.
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=self.vocab_size,
+            min_frequency=self.min_frequency,
+            special_tokens=[*self.role_tokens.values(), *alphabet],
+            initial_alphabet=letters,
+            limit_alphabet=len(letters),
+            show_progress=False,
+        )
+        scratch.train_from_iterator(texts, trainer, length=len(texts))
+        return models.WordPiece(scratch.get_vocab(), unk_token=unk)
+
+    def forms(self, backend: Backend, character: str) -> list[str]:
+        """The tokens a character needs: none for space, `##` only where it can continue a word (punctuation cannot)."""
+        words = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str("a" + character))
+        if len(words) > 1:
+            return [character]
+        return [character, "##" + character] if words[0][0] != "a" else []

@@ -1,0 +1,22 @@
+"""Objectives that predict each token of a text from those before it."""
+
+from abc import ABC
+
+import numpy as np
+
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.objectives.objective import Objective
+
+
+class NextToken(Objective, ABC):
+    """Every place of the stream is scored against the token that follows, so there is no capacity to hold to."""
+
+    def scored(self, plan: ExamplePlan) -> int:
+        return plan.length
+
+    def capacity(self, length: int) -> int | None:
+        return None
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        example.targets[self.head] = example.following
