@@ -98,7 +98,7 @@ def columns_of(objective: Objectives, stream: ModelTraits) -> tuple[str, ...]:
     return min((names for names in named if suits(mixture, names, stream)), key=len)
 
 
-def suits(mixture: Mixture, columns: tuple[str, ...], stream: Stream) -> bool:
+def suits(mixture: Mixture, columns: tuple[str, ...], stream: ModelTraits) -> bool:
     try:
         return mixture.form(columns, stream) is not None
     except ValueError:

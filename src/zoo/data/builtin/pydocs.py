@@ -8,7 +8,15 @@ from pathlib import Path
 from datasets import Dataset
 
 from zoo.data.builtin.builtin import builtins
-from zoo.data.builtin.docstrings import OTHER, SHORTEST, LibraryModule, library, library_digest, read_modules, split_modules
+from zoo.data.builtin.docstrings import (
+    OTHER,
+    SHORTEST,
+    LibraryModule,
+    library,
+    library_digest,
+    read_modules,
+    split_modules,
+)
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 
