@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo import config
-from zoo.config import about, find, merge, names, nest, parse_set, parse_yaml, read_with_base, read_yaml, to_yaml
+from zoo.cli.commands.listing import about
+from zoo.config import find, merge, names, nest, parse_set, parse_yaml, read_with_base, read_yaml, to_yaml
 
 
 @pytest.fixture

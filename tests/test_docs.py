@@ -11,9 +11,10 @@ import pytest
 import typer
 
 from programs import load_program
-from zoo.cli.options import read_sets, split_sets
+from zoo.cli.options import read_sets
 from zoo.cli.table import COMMANDS, load
 from zoo.data.task import load_task
+from zoo.experiments.request import as_tree, take
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 from zoo.training.settings import resolve_training
@@ -64,8 +65,11 @@ def test_every_task_file_of_the_pages_can_be_read(text: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("line", commands())
 def test_every_command_of_the_pages_exists_with_its_options_names_and_keys(line: str) -> None:
     given = understand(line)
-    sets = read_sets(list(given.get("sets") or []))
-    trees, rest = split_sets(sets, "task", "training", "generate")
+    rest = read_sets([*(given.get("sets") or []), *(given.get("changes") or [])])
+    trees = {}
+    for section in ("task", "training", "generate"):
+        mine, rest = take(rest, section)
+        trees[section] = as_tree(mine)
     if "model" in given and given["model"] != "MODEL":
         load_settings(given["model"], rest)
     if given.get("task") and given["task"] != "TASK":

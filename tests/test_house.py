@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo.config import about, read_yaml
+from zoo.cli.commands.listing import about
+from zoo.config import read_yaml
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

@@ -1,12 +1,13 @@
 """Strict YAML to frozen dataclasses and back: one `base:`, `--set a.b=c`, and nothing that is silently ignored."""
 
 import dataclasses
+import functools
 import os
 import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -149,31 +150,34 @@ def find(name: str, kind: str, what: str) -> Path:
     raise ValueError(f"unknown {what} '{name}'{nearest(name, known)}; known: {listed}; or give a path to a .yaml file")
 
 
-def about(path: Path) -> str:
-    """What a file is for: its first comment line, without the name it may begin with."""
-    with path.open(encoding="utf-8-sig") as lines:
-        first = lines.readline()
-    text = first.lstrip("# ").strip() if first.startswith("#") else ""
-    return re.sub(r"^\S+\.yaml:\s*", "", text)
+class Layer(NamedTuple):
+    """A map of settings and where it stands, such as `configs/gpt2.yaml`."""
+
+    place: str
+    tree: Tree
 
 
-def read_with_base(path: Path, kind: str, what: str) -> Tree:
-    """Read a file and lay it over the one that its `base:` names (which may have a base too)."""
+def read_layers(path: Path, kind: str, what: str) -> list[Layer]:
+    """A file above the ones that its `base:` leads to, the lowest first."""
     chain: list[Path] = []
-    layers: list[Tree] = []
+    layers: list[Layer] = []
     base: Any = str(path)
     while base is not None:
         if path.resolve() in chain:
             raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} name each other")
         chain.append(path.resolve())
-        layers.append(read_yaml(path))
-        base = layers[-1].pop("base", None)
+        tree = read_yaml(path)
+        base = tree.pop("base", None)
+        place = f"{kind}/{path.name}" if path.parent == folder(kind) else str(path)
+        layers.insert(0, Layer(f"base {place}" if layers else place, tree))
         if base is not None:
             path = find_base(base, path, kind, what)
-    merged: Tree = {}
-    for layer in reversed(layers):
-        merged = merge(merged, layer)
-    return merged
+    return layers
+
+
+def read_with_base(path: Path, kind: str, what: str) -> Tree:
+    """A file laid over the one that its `base:` names (which may have a base too)."""
+    return functools.reduce(merge, (layer.tree for layer in read_layers(path, kind, what)), {})
 
 
 def find_base(base: Any, path: Path, kind: str, what: str) -> Path:

@@ -140,7 +140,7 @@ def use_evaluate(folder: Path, target: Path) -> None:
 
 
 def use_finetune(folder: Path, target: Path) -> None:
-    request = Request(task_file(target), target / "run")
+    request = Request(str(folder), task_file(target), target / "run")
     finetune(resolve(folder), request, Watcher(lambda *_: None, lambda *_: None))
 
 

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from zoo import create_model
+from zoo import config, create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
 from zoo.models.heads.classification import ClassificationHead
 from zoo.models.heads.language import LanguageHead
 from zoo.models.heads.masked_lm import MaskedLMHead
 from zoo.models.heads.pooler import Pooler, PoolerSettings, average
-from zoo.models.settings import load_settings, with_heads
+from zoo.models.settings import keep_heads, load_settings, parse_settings, with_labels
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 TOKENS = torch.randint(0, 300, (2, 6), generator=torch.Generator().manual_seed(0))
@@ -136,11 +136,13 @@ def test_a_head_drops_as_the_model_does_unless_it_says_otherwise():
 
 
 def test_exactly_the_wanted_heads_keep_the_options_of_the_file():
-    settings = load_settings("bert-nano")
-    masked, _ = settings.heads
-    wanted = with_heads(
-        settings, [masked.slot.parse({"name": "masked_lm", "bias": False}), masked.slot.parse("language")]
-    )
+    tree = config.read_with_base(config.find("bert-nano", "configs", "model"), "configs", "model")
+    wanted = parse_settings(keep_heads(tree, ["masked_lm", "language"], "bert-nano"))
     assert [choice.name for choice in wanted.heads] == ["masked_lm", "language"]
-    assert wanted.heads[0].option("norm") == masked.option("norm")
-    assert wanted.heads[0].option("bias") is False
+    assert wanted.heads[0].option("norm") == load_settings("bert-nano").heads[0].option("norm")
+
+
+def test_labels_are_counted_in_heads_that_have_classes_alone():
+    settings = load_settings("bert-nano", [(("heads",), ["masked_lm", {"name": "classification", "dropout": 0.5}])])
+    counted = with_labels(settings, 5).heads
+    assert counted[0] == settings.heads[0] and counted[1].options == {"labels": 5, "dropout": 0.5}

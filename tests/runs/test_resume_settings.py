@@ -8,11 +8,12 @@ import pytest
 
 from zoo import config
 from zoo.data.task import load_task
+from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.resume import compare, set_aside_broken
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
-from zoo.training.settings import MAY_CHANGE, Training, fix_training
+from zoo.training.settings import MAY_CHANGE, Training
 
 TREES = {
     "config": dump_settings(load_settings("transformer-nano")),

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from zoo import config
-from zoo.training.settings import MAY_CHANGE, Training, fix_training, resolve_training
+from zoo.experiments.settle import fix_training
+from zoo.training.settings import MAY_CHANGE, Training, resolve_training
 
 
 def test_the_defaults_are_valid():

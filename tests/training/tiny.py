@@ -15,13 +15,14 @@ from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import Cursor, PackedRow
 from zoo.examples.example import ExamplePlan
+from zoo.experiments.settle import fix_training
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
 from zoo.training.beginning import begin_run
 from zoo.training.judging import Watch
 from zoo.training.loop import train
-from zoo.training.settings import Training, fix_training, resolve_training
+from zoo.training.settings import Training, resolve_training
 from zoo.training.state import State
 from zoo.training.supervision.processes import Processes
 

@@ -4,64 +4,71 @@ import functools
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import typer
-from rich.console import Console
 
+from zoo.cli.early import check_words
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
-from zoo.cli.visible import visible
+from zoo.cli.visible import Printed, complain
 from zoo.training.supervision.stopping import border
 
-errors = Console(stderr=True, soft_wrap=True, highlight=False)
+DEBUG = "--debug shows the traceback of an error."
+EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
 
 
-class Printed(logging.Handler):
-    """Prints each record as one line on standard error, above a progress bar where there is one."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        style = "yellow" if record.levelno >= logging.WARNING else None
-        errors.print(visible(self.format(record)), style=style, markup=False)
-
-
-def run_command(name: str, arguments: list[str]) -> None:
+def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
     """One command with its own help and options."""
     # what one process says, the others would only say again
     level = logging.WARNING if is_main_process() else logging.CRITICAL
     logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
+    with_status(parse, debug)(name, arguments, debug)
+
+
+def parse(name: str, arguments: list[str], debug: bool) -> None:
+    """Check the words, import the command and call it."""
+    check_words(name, arguments)
     place, about = COMMANDS[name]
     command = load(place)
     border()  # libraries that are imported catch everything
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(help=about, context_settings={"help_option_names": ["-h", "--help"]})(with_status(command))
-    app(args=arguments, prog_name=f"zoo {name}")
+    settings = {"help_option_names": ["-h", "--help"]}
+    # inside typer, too, which would end a broken pipe in its own way
+    app.command(help=about, epilog=DEBUG, context_settings=settings)(with_status(command, debug))
+    app(args=arguments, prog_name=f"zoo {name}", standalone_mode=False)
 
 
-def with_status(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with what it raises turned into one message and an exit status."""
+def with_status(command: Callable[..., None], debug: bool = False) -> Callable[..., None]:
+    """The command, with what it raises turned into one message and an exit status.
+
+    A ValueError is the user's mistake: zoo raises it for nothing else, and turns one that escapes from the work into
+    a RuntimeError. Everything else is a failure of the work.
+    """
 
     @functools.wraps(command)
     def guarded(*words: Any, **options: Any) -> None:
         try:
             command(*words, **options)
-        except ValueError as mistake:
-            complain(str(mistake))
-            sys.exit(WRONG)
         except BrokenPipeError:  # whoever read our output has seen enough; Python flushes it once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(DONE)
-        except (OSError, RuntimeError) as failure:
-            complain(str(failure))
-            sys.exit(FAILED)
+        except Exception as error:
+            if is_main_process():
+                complain(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
+            sys.exit(WRONG if isinstance(error, ValueError | typer.TyperException) else FAILED)
 
     return guarded
 
 
-def complain(message: str) -> None:
-    """Say why the command ends, once for all processes."""
-    if is_main_process():
-        errors.print(visible(f"error: {message}"), style="red", markup=False)
+def describe(error: Exception, debug: bool) -> str:
+    """What an error says; of one that nobody expected also what it is."""
+    if isinstance(error, typer.TyperException):
+        return error.format_message()
+    if isinstance(error, (ValueError, *EXPECTED)) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error}{'' if debug else f' ({DEBUG[:-1]})'}"

@@ -14,7 +14,7 @@ Pretrain your own Transformer variant, fine-tune it, and publish it for plain tr
 
 {commands}
 
-zoo --version says which version this is.
+zoo --version prints the version. With --debug, any command shows the traceback of an error.
 """
 
 
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     A signal ends it with 130 or 143, whatever it does: imports, too, take seconds.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
     word = arguments[0] if arguments else "--help"
     if word in ("--help", "-h"):
         sys.stdout.write(HELP.format(commands="\n".join(f"  {n:10}{about}" for n, (_, about) in COMMANDS.items())))
@@ -32,15 +32,23 @@ def main(arguments: list[str] | None = None) -> None:
     elif word in COMMANDS:
         try:
             with stop_at_once():
-                load(COMMAND)(word, arguments[1:])
+                load(COMMAND)(word, arguments[1:], debug)
         except Stopped as stopped:
             if is_main_process():
                 sys.stderr.write(f"error: {stopped}\n")
             sys.exit(stopped.status)
     else:
         allowed = ", ".join(COMMANDS)
-        sys.stderr.write(f"error: zoo: unknown command '{word}'{nearest(word, COMMANDS)}; allowed: {allowed}\n")
+        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in word)
+        sys.stderr.write(f"error: zoo: unknown command '{shown}'{nearest(word, COMMANDS)}; allowed: {allowed}\n")
         sys.exit(WRONG)
+
+
+def take_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """The arguments without `--debug`, and whether it was among them; behind `--` it is a text."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [word for word in arguments[:end] if word != "--debug"]
+    return [*options, *arguments[end:]], len(options) < end
 
 
 def is_main_process() -> bool:

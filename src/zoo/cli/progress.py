@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from zoo.cli.command import errors
 from zoo.cli.main import is_main_process
+from zoo.cli.visible import errors
 from zoo.experiments.session import Watcher
 from zoo.training.meter import Line
 

@@ -1,6 +1,53 @@
-"""Texts of models and files as a terminal may show them: escape sequences are spelled out, not obeyed."""
+"""The only way out to the terminal: escape sequences in texts of models and files are spelled out, not obeyed."""
+
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
+results = Console(highlight=False, soft_wrap=True)
 
 
 def visible(text: str) -> str:
     """A text whose control characters are written as `\\x1b`; line breaks and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+def say(text: object) -> None:
+    """One line of a result, on standard output."""
+    typer.echo(visible(str(text)))
+
+
+def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Iterable[str] = ()) -> None:
+    """A table of results on standard output."""
+    header = list(header)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
+    for name in header:
+        table.add_column(name, style="bold" if name == header[0] else None, no_wrap=name == header[0])
+    for row in rows:
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    results.print(table)
+
+
+def say_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def complain(text: str, style: str | None = "red") -> None:
+    """One line on standard error."""
+    errors.print(visible(text), style=style, markup=False)
+
+
+class Printed(logging.Handler):
+    """Prints each record as one line on standard error, above a progress bar where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(self.format(record), "yellow" if record.levelno >= logging.WARNING else None)

@@ -8,15 +8,16 @@ from torch import Tensor
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
-from zoo.experiments.pretrain import settle_heads
-from zoo.experiments.request import Plan, Request, make_plan, split_heads
+from zoo.experiments.experiment import Experiment
+from zoo.experiments.request import Request
+from zoo.experiments.resolve import resolve_finetuning
 from zoo.experiments.session import Start, Watcher, run_session
-from zoo.inference.loaded import NO_TOKENIZER, check_sizes, stream_of
-from zoo.models.cost import on_meta
+from zoo.experiments.settle import grow_vocabulary
+from zoo.inference.loaded import NO_TOKENIZER, check_sizes
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
-from zoo.models.settings import ModelSettings, parse_settings
-from zoo.runs.saved import SavedRun
+from zoo.models.settings import parse_settings
+from zoo.runs.saved import SavedRun, read_request
 from zoo.runs.tensors import finite, part_of
 from zoo.training.state import State
 
@@ -29,50 +30,30 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     Raises:
         ValueError: the request cannot be met, or changes the architecture; nothing is written then.
     """
-    for path, _ in request.model_sets:
-        refuse_architecture(path)
-    for path, _ in request.task_sets:
-        if path[0] == "tokenizer":
-            raise ValueError(f"--set task.{'.'.join(path)}: finetune keeps the checkpoint's tokenizer; leave it out")
-    place = str(saved.folder / "config.yaml")
-    plan = make_plan(request, {})
-    about_heads, others = split_heads(request.model_sets)
-    first = parse_settings(saved.config, others, place)
-    check_sizes(saved, first, saved.weights)
+    if request.resume:
+        request = request.repeat(read_request(request.folder))
+    experiment = resolve_finetuning(saved, request)
+    if experiment.task.tokenizer is not None:
+        logger.info("task.tokenizer is not used: finetune keeps the checkpoint's tokenizer")
+    check_sizes(saved, parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights)
 
-    def keep_tokenizer(plan: Plan, rows: Mapping[str, SplitRows]) -> Tokenizer | None:
-        if not stream_of(on_meta(first)).has_text:
+    def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer | None:
+        if not settled.stream.has_text:
             return None
         if BACKEND_FILE not in saved.tokenizer:
             raise ValueError(NO_TOKENIZER)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
-        columns = rows["train"].data.column_names
-        form = plan.mixture.form(columns, stream_of(on_meta(first)))
-        lacking = [role for role in plan.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
+        form = settled.mixture.form(rows["train"].data.column_names, settled.stream)
+        lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
         if lacking:
             new = len(tokenizer.add_roles(lacking))
             logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
         return tokenizer
 
-    def settle(plan: Plan, tokenizer: Tokenizer | None, labels: int) -> ModelSettings:
-        needed = 0 if tokenizer is None else tokenizer.vocab_size
-        grown = [(("vocab_size",), max(first.vocab_size, needed))]
-        own = parse_settings(saved.config, [*others, *grown], place)
-        return settle_heads(own, about_heads, plan.mixture, labels)
-
-    def fill(model: Model, plan: Plan, tokenizer: Tokenizer | None) -> None:
+    def fill(model: Model, tokenizer: Tokenizer | None) -> None:
         carry_over(model, finite(saved.weights, str(saved.folder)))
 
-    return run_session(request, plan, Start(first, keep_tokenizer, settle, fill), watcher)
-
-
-def refuse_architecture(path: tuple[str, ...]) -> None:
-    """Refuse a `--set` that would make another model of the checkpoint."""
-    if path[-1] != "dropout" and path[0] != "heads" and path != ("embeddings", "frozen"):
-        raise ValueError(
-            f"--set {'.'.join(path)}: finetune keeps the checkpoint's architecture; it may change dropout, heads.…, "
-            "embeddings.frozen, task.…, training.… and generate.…"
-        )
+    return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
 
 
 def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:

@@ -93,15 +93,23 @@ def head_options(options: Any, place: str) -> Tree:
     return dict(options or {})
 
 
-def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
-    """One `--set`: a key of the model, else of its one stack; an inherited key also replaces what stacks set.
+def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The path of one `--set` from the top of a model's map: a key of the model, else of its one stack.
 
     Raises:
         ValueError: nothing reads that key, or more than one stack does.
     """
     known = [f.name for f in dataclasses.fields(ModelSettings)]
-    if path[0] not in known:
-        path = (side_of(tree, path, known), *path)
+    return path if path[0] in known else (side_of(tree, path, known), *path)
+
+
+def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
+    """One `--set`; an inherited key also replaces what stacks set.
+
+    Raises:
+        ValueError: as `full_path`, or the model has no such head or stack.
+    """
+    path = full_path(tree, path)
     if path == ("heads",):
         value = {name: tree["heads"].get(name, {}) | options for name, options in head_map(value, "heads").items()}
         return {**tree, "heads": value}
@@ -164,14 +172,17 @@ def read(tree: Tree, place: str) -> ModelSettings:
     if not tree["heads"]:
         raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
     own = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
-    written = head_map(tree["heads"], f"{place}.heads").items()
-    own["heads"] = [heads.parse({**options, "name": name}, f"{place}.heads.{name}") for name, options in written]
+    own["heads"] = read_heads(head_map(tree["heads"], f"{place}.heads"), place)
     settings = config.build(ModelSettings, own, place)
     given = {key: getattr(settings, key) for key in INHERITED}
     parts = {side: read_part(side, tree[side], given, place) for side in PARTS if tree.get(side) is not None}
     if not parts:
         raise ValueError(f"{place}: a model needs an encoder, a decoder or both")
     return dataclasses.replace(settings, encoder=parts.get("encoder"), decoder=parts.get("decoder"))
+
+
+def read_heads(written: Mapping[str, Tree], place: str) -> list[Choice[Head]]:
+    return [heads.parse({**options, "name": name}, f"{place}.heads.{name}") for name, options in written.items()]
 
 
 def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
@@ -196,8 +207,32 @@ def dump_settings(settings: ModelSettings) -> Tree:
     return tree
 
 
-def with_heads(settings: ModelSettings, wanted: Iterable[Choice[Head]]) -> ModelSettings:
-    """The settings with exactly these heads; options that the model's file gives to a head of that name stay."""
-    written = {choice.name: choice for choice in settings.heads}
-    merged = tuple(choice.inherit(**written.get(choice.name, choice).options) for choice in wanted)
-    return dataclasses.replace(settings, heads=merged)
+def resize(settings: ModelSettings, **sizes: int) -> ModelSettings:
+    """The settings with other values of inherited keys, in the stacks too."""
+    changed: Tree = dict(sizes)
+    for side, part in settings.parts.items():
+        own = {key: size for key, size in sizes.items() if hasattr(part.settings, key)}
+        changed[side] = dataclasses.replace(part, settings=dataclasses.replace(part.settings, **own))
+    return dataclasses.replace(settings, **changed)
+
+
+def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
+    """A model's map with exactly these heads; options that it gives to a head of that name stay.
+
+    Raises:
+        ValueError: what the map says about heads is wrong, also where the head is left out.
+    """
+    written = read_heads(head_map(tree.get("heads", []), f"{place}.heads"), place)
+    options = {choice.name: plain(choice.options) for choice in written}
+    return {**tree, "heads": {name: options.get(name, {}) for name in names}}
+
+
+def with_labels(settings: ModelSettings, labels: int) -> ModelSettings:
+    """The settings with so many classes in each head that has classes."""
+    counted = (
+        dataclasses.replace(head, options={"labels": labels} | {k: v for k, v in head.options.items() if k != "labels"})
+        if "labels" in heads.options(head.name)
+        else head
+        for head in settings.heads
+    )
+    return dataclasses.replace(settings, heads=tuple(counted))

@@ -9,7 +9,7 @@ from zoo.config import read_yaml
 from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.environment import read_environment
 from zoo.runs.files import ASIDE, REPLACED, digest, read_json
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, TRAINING
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.saved import check_run_file, check_run_files
 
@@ -18,6 +18,7 @@ NEEDED = "without it the run can be neither used nor continued"
 COSTS = {  # what is lost with a file that no checkpoint depends on
     TRAINING: "no weights are lost, each checkpoint has its own; --resume writes it anew",
     ENVIRONMENT: "no weights are lost; --resume writes it anew; zoo export wants it whole or gone",
+    REQUEST: "no weights are lost; --resume needs it, for the changes that the run was started with",
     METRICS: "no weights are lost; zoo export wants it whole; all else does without",
 }
 
@@ -68,7 +69,7 @@ def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> N
     """Compare the files beside the checkpoints with what was written."""
     needed = dict.fromkeys([CONFIG, TASK, *(newest.run_files if newest else ())])
     whole = []
-    for name in dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *TOKENIZER, DATA]):
+    for name in dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *TOKENIZER, DATA, *recorded(folder)]):
         if name in (*TOKENIZER, DATA) and name not in needed and not (folder / name).exists():
             continue  # a model without text has no tokenizer
         try:
@@ -89,7 +90,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> None:
         read_yaml(path)
     else:
         read_json(path)
-    if path.name == TRAINING and digest(path) != recorded(path.parent).get(TRAINING, digest(path)):
+    if digest(path) != recorded(path.parent).get(path.name, digest(path)):
         raise ValueError(f"{path}: is not what was written (SHA-256 differs)")
 
 

@@ -81,6 +81,12 @@ class Checkpoint:
         return read_tensors(self.folder / f"{kind}.safetensors")
 
     @property
+    def published_sha256(self) -> str:
+        """The SHA-256 of the file of the weights to use."""
+        name = next(f"{kind}.safetensors" for kind in PUBLISHED if kind in self.kinds)
+        return str(read_json(self.folder / MANIFEST)["files"][name]["sha256"])
+
+    @property
     def published(self) -> dict[str, Tensor]:
         """The weights to use: the averaged ones where they were kept."""
         return self.tensors(next(kind for kind in PUBLISHED if kind in self.kinds))

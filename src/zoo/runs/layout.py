@@ -1,6 +1,7 @@
 """What lies where in a run folder."""
 
 CONFIG, TASK, TRAINING, DATA = "config.yaml", "task.yaml", "training.yaml", "data.json"
+REQUEST = "request.yaml"  # what the run was asked for: its words, every --set, and the checkpoint it goes on from
 METRICS, ENVIRONMENT = "metrics.jsonl", "environment.json"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
 TOKENIZER = ("tokenizer.json", "roles.json")

@@ -9,9 +9,10 @@ from zoo.config import Tree, parse_yaml, to_yaml
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes, read_environment
 from zoo.runs.files import parse_json, remove_folder
-from zoo.runs.layout import DATA, ENVIRONMENT, TRAINING
+from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
 
 SHOWN = 5
+BASE = "base"  # the one section of request.yaml that decides something the other files do not have
 RESOLVED = "training"  # a section of a model or task, which training.yaml has with all that is laid over it
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
             if name == TRAINING and section in may_change:
                 also = may_change[section]
                 logger.warning("%s continues with another %s: %s%s", folder, key, change, also and f" ({also})")
-            elif section != RESOLVED:
+            elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
     if faults:
         raise ValueError(f"{folder}: cannot be resumed with other settings: {'; '.join(faults[:SHOWN])}")

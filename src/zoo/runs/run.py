@@ -25,7 +25,7 @@ from zoo.runs.files import (
     to_json,
     write_file,
 )
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, TASK, TOKENIZER, TRAINING
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
 
@@ -41,6 +41,7 @@ class RunFiles:
     Args:
         environment: the content of environment.json.
         data: by split, a hash of the sources and of all that decides what is read from them.
+        request: the words of the command, and under `base` the record of the checkpoint that the run goes on from.
     """
 
     config: Tree
@@ -49,10 +50,12 @@ class RunFiles:
     tokenizer: Mapping[str, bytes] = field(default_factory=dict)
     environment: Tree = field(default_factory=dict)
     data: Tree = field(default_factory=dict)
+    request: Tree = field(default_factory=dict)
 
     def content(self) -> dict[str, bytes]:
         """The settings, the tokenizer and the data's hashes as files."""
         trees = {CONFIG: self.config, TASK: self.task, TRAINING: self.training}
+        trees |= {REQUEST: self.request} if self.request else {}
         # plain() gives every list and map an object of its own: YAML would write a shared one as an alias
         files = {name: to_yaml(plain(tree)).encode() for name, tree in trees.items()} | dict(self.tokenizer)
         return {**files, DATA: to_json(self.data)} if self.data else files
@@ -159,8 +162,8 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         # what a checkpoint was trained with stays as it was to the byte; the checkpoint knows its hash
         if checkpoint is None or name not in checkpoint.run_files:
             replace_file(folder / name, data)
-    if TRAINING in content:
-        environment["files"] = {TRAINING: digest(folder / TRAINING)}  # no checkpoint depends on it
+    # no checkpoint depends on these
+    environment["files"] = {name: digest(folder / name) for name in (TRAINING, REQUEST) if name in content}
     replace_file(folder / ENVIRONMENT, seal(environment))
     return Run(folder, checkpoint, lock)
 

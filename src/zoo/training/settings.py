@@ -1,9 +1,9 @@
 """Every setting of training, and how the levels of precedence become one: library < model < task < --set."""
 
-import logging
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 import torch
@@ -17,11 +17,6 @@ from zoo.training.schedules import Schedule, schedules
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
-BEYOND = {  # what comes of a number of steps that the run does not have
-    "warmup_steps": "the learning rate does not reach its peak",
-    "evaluate_every": "it is validated at its end",
-    "save_every": "it is saved at its end",
-}
 MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "steps": "the schedule becomes that of the new length",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
@@ -38,7 +33,6 @@ AT_LEAST = {
     **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every"), 0),
     "average": 2,
 }
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -129,24 +123,35 @@ class Training:
         return self.micro_batch if isinstance(self.micro_batch, int) else min(self.batch, 64)
 
 
+# written out, so that a higher level that names another variant drops the options of this one
+LOWEST: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
+
+
 def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
     """Merge settings, the lowest precedence first; naming steps or epochs at a higher level cancels the other.
 
     Raises:
         ValueError: an unknown setting, a wrong type, or values that do not combine.
     """
-    known = [field.name for field in fields(Training)]
-    # written out, so that a higher level that names another variant drops the options of this one
-    merged: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
-    for level in levels:
-        for key in level:
-            refuse_unknown(str(key), [*known, *OF_OPTIMIZER], "setting", f"training.{key}")
-        lengths = [key for key in ("steps", "epochs") if level.get(key) is not None]
-        if len(lengths) == 2:
-            raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")
-        cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
-        merged = merge(merged, {**gather_optimizer(level), **cancelled})
-    return build(Training, merged, "training")
+    return build_training(functools.reduce(lay_training, levels, LOWEST))
+
+
+def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
+    """One level of settings over those below it."""
+    known = [*(field.name for field in fields(Training)), *OF_OPTIMIZER]
+    for key in level:
+        refuse_unknown(str(key), known, "setting", f"training.{key}")
+    lengths = [key for key in ("steps", "epochs") if level.get(key) is not None]
+    if len(lengths) == 2:
+        raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")
+    cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
+    merged: Tree = merge(below, {**gather_optimizer(level), **cancelled})
+    return merged
+
+
+def build_training(tree: Tree) -> Training:
+    """The settings of a merged map."""
+    return build(Training, tree, "training")
 
 
 def gather_optimizer(level: Mapping[str, Any]) -> Tree:
@@ -156,35 +161,3 @@ def gather_optimizer(level: Mapping[str, Any]) -> Tree:
     if beside:
         rest["optimizer"] = merge(rest.get("optimizer"), beside)
     return rest
-
-
-def fix_training(settings: Training, rows: int, d_model: int) -> Training:
-    """The settings with all that depends on data and model filled in: what a run writes down and trains with.
-
-    Args:
-        rows: how many rows epoch 0 has.
-        d_model: the model's width.
-    """
-    steps = settings.steps
-    if steps is None:
-        assert settings.epochs is not None
-        steps = max(1, math.ceil(settings.epochs * rows / settings.batch))
-    tenth = max(1, steps // 10)
-    fixed = replace(
-        settings,
-        steps=steps,
-        epochs=None,
-        evaluate_every=tenth if settings.evaluate_every is None else settings.evaluate_every,
-        save_every=min(1000, tenth) if settings.save_every is None else settings.save_every,
-        schedule=with_defaults(settings.schedule.inherit(d_model=d_model)),
-        optimizer=with_defaults(settings.optimizer),
-    )
-    for name, effect in BEYOND.items():
-        if (value := getattr(fixed, name)) > steps:
-            logger.warning("training.%s (%d) is beyond the %d steps of the run: %s", name, value, steps, effect)
-    return fixed
-
-
-def with_defaults(choice: Choice[Any]) -> Choice[Any]:
-    """A choice that states all its options."""
-    return choice.inherit(**{name: option.default for name, option in choice.slot.options(choice.name).items()})

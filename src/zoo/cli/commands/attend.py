@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint
+from zoo.cli.visible import say
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import Asked
 from zoo.inference.attend import attend as run_attend
@@ -32,4 +33,4 @@ def attend(
     loaded = load_checkpoint(checkpoint)
     found = run_attend(loaded, Asked(text, target, image), parse_generate(loaded.task.generate))
     write_maps(found, Path(checkpoint).name, output)
-    typer.echo(str(output))
+    say(output)

@@ -10,12 +10,12 @@ import typer
 
 from zoo import config
 from zoo.cli.main import DONE, FAILED
-from zoo.cli.options import Json, print_json
+from zoo.cli.options import Json
+from zoo.cli.visible import say, say_json
 from zoo.data.task import Task
-from zoo.experiments.request import Request, make_plan
+from zoo.experiments.resolve import check_task, resolve_alone
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.cost import on_meta
-from zoo.models.settings import load_settings
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.training.settings import OF_OPTIMIZER, Training, resolve_training
@@ -32,15 +32,15 @@ def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_j
         raise ValueError(f"{path}: no such file or folder; give {ALLOWED}")
     report = check_file(place) if place.is_file() else check_folder(place)
     if as_json:
-        print_json({"path": str(path), **asdict(report), "whole": not report.faults})
+        say_json({"path": str(path), **asdict(report), "whole": not report.faults})
     else:
         for fault in report.faults:
-            typer.echo(f"fault: {fault}")
+            say(f"fault: {fault}")
         for remark in report.remarks:
-            typer.echo(remark)
+            say(remark)
         count = len(report.faults)
         broken = f"broken: {count} fault{'s' if count > 1 else ''}"
-        typer.echo(f"{path}: {report.kind}, {broken if count else 'whole'}")
+        say(f"{path}: {report.kind}, {broken if count else 'whole'}")
     sys.exit(FAILED if report.faults else DONE)
 
 
@@ -82,12 +82,12 @@ def check_file(place: Path) -> Report:
     if report.kind == "training":
         report.attempt(resolve_training, [given(tree)])
     elif report.kind == "task":
-        report.attempt(make_plan, Request(str(place), place.parent), {})
+        report.attempt(check_task, str(place))
     else:
-        settings = report.attempt(load_settings, str(place))
-        if settings is not None:
-            report.attempt(resolve_training, [settings.training])
-            report.attempt(on_meta, settings)
+        resolved = report.attempt(resolve_alone, str(place), ())
+        if resolved is not None:
+            report.attempt(resolve_training, [resolved[0].training])
+            report.attempt(on_meta, resolved[0])
     return report
 
 

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from zoo.cli.options import Checkpoint, Data, Json, Set, console, print_json, read_sets, refuse_rest, split_sets
+from zoo.cli.options import Checkpoint, Data, Json, Set, read_section
+from zoo.cli.visible import say_json, say_rows
 from zoo.config import merge
 from zoo.data.task import load_task
 from zoo.hub.checkpoint import load_checkpoint
@@ -22,16 +22,12 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a checkpoint on a split of a task."""
-    trees, rest = split_sets(read_sets(sets), "generate")
-    refuse_rest(rest, "evaluate", "generate.…")
+    changes = read_section(sets, "generate", "evaluate")
     loaded = load_checkpoint(checkpoint)
     if task is not None:
         loaded = on_task(loaded, load_task(task))
-    generate = parse_generate(merge(loaded.task.generate, trees["generate"]))
+    generate = parse_generate(merge(loaded.task.generate, changes))
     found = {"split": split, **measure(loaded, split, data, generate)}
     if as_json:
-        return print_json(found)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in found.items():
-        table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value))
-    console.print(table)
+        return say_json(found)
+    say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())

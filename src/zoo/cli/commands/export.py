@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint
+from zoo.cli.visible import say
 from zoo.hub.api import export as run_export
 
 
@@ -16,4 +17,4 @@ def export(
 ) -> None:
     """Write a checkpoint as a folder that plain transformers loads."""
     for line in run_export(checkpoint, folder, to).lines():
-        typer.echo(line)
+        say(line)

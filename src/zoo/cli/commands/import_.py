@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.visible import visible
+from zoo.cli.visible import say
 from zoo.hub.checkpoint import import_checkpoint
 
 SOURCE = "A Hugging Face folder, or hub:ORG/NAME."
@@ -17,4 +17,4 @@ def import_command(
 ) -> None:
     """Write a model of transformers as a run."""
     for line in import_checkpoint(source, run).lines():
-        typer.echo(visible(line))
+        say(line)

@@ -1,13 +1,15 @@
 """zoo list: what there is, read from the YAML files; blocks from the registry."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from zoo import config
-from zoo.cli.options import Json, console, print_json
+from zoo.cli.options import Json
 from zoo.cli.table import BLOCKS, load
+from zoo.cli.visible import say, say_json, say_rows
 from zoo.registry import REQUIRED, Slot, plain, refuse_unknown
 
 WHAT = "Models and tasks, unless given."
@@ -26,35 +28,34 @@ def list_command(
     kinds = KINDS if what is None else {what: KINDS[what]}
     found = {kind: shipped(folder) for kind, folder in kinds.items()}
     if as_json:
-        return print_json(found)
+        return say_json(found)
     for kind, entries in found.items():
-        table = Table(title=kind, title_justify="left", box=None, pad_edge=False)
-        table.add_column("name", style="bold", no_wrap=True)
-        table.add_column("what it is for")
-        for name, about in entries.items():
-            table.add_row(name, about)
-        console.print(table)
-        console.print()
+        say_rows(entries.items(), kind, ("name", "what it is for"))
+        say("")
 
 
 def shipped(folder: str) -> dict[str, str]:
     """The files of a folder by name, each with what it is for."""
-    return {name: config.about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
+    return {name: about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
+
+
+def about(path: Path) -> str:
+    """What a file is for: its first comment line, without the name it may begin with."""
+    with path.open(encoding="utf-8-sig") as lines:
+        first = lines.readline()
+    text = first.lstrip("# ").strip() if first.startswith("#") else ""
+    return re.sub(r"^\S+\.yaml:\s*", "", text)
 
 
 def show_blocks(as_json: bool) -> None:
     """Every slot with its variants and their options."""
     found = {slot.name: {name: options(slot, name) for name in slot.names()} for slot in load(BLOCKS).values()}
     if as_json:
-        return print_json(found)
+        return say_json(found)
     for slot, variants in found.items():
-        table = Table(title=slot, title_justify="left", box=None, pad_edge=False)
-        table.add_column("variant", style="bold", no_wrap=True)
-        table.add_column("options and their defaults")
-        for name, given in variants.items():
-            table.add_row(name, ", ".join(f"{key}: {value}" for key, value in given.items()) or "-")
-        console.print(table)
-        console.print()
+        given = {name: ", ".join(f"{key}: {value}" for key, value in own.items()) for name, own in variants.items()}
+        say_rows(((name, text or "-") for name, text in given.items()), slot, ("variant", "options and their defaults"))
+        say("")
 
 
 def options(slot: Slot[Any], name: str) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint, Json, Set, print_json, read_sets, refuse_rest, split_sets
-from zoo.cli.visible import visible
+from zoo.cli.options import Checkpoint, Json, Set, read_section
+from zoo.cli.visible import say, say_json
 from zoo.config import merge
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import predict as run_predict
@@ -24,20 +24,19 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Generate, fill masks, classify, translate or caption: what the checkpoint does."""
-    trees, rest = split_sets(read_sets(sets), "generate")
-    refuse_rest(rest, "predict", "generate.…")
+    changes = read_section(sets, "generate", "predict")
     loaded = load_checkpoint(checkpoint)
-    settings = parse_generate(merge(loaded.task.generate, trees["generate"]))
+    settings = parse_generate(merge(loaded.task.generate, changes))
     texts = list(inputs) or [line.rstrip("\n") for line in sys.stdin]
     if not texts:
         raise ValueError("there is no text: give one, or lines on standard input")
     found = run_predict(loaded, texts, list(pair) or None, settings, writes=bool(trees["generate"]))
     if as_json:
-        return print_json([prediction._asdict() for prediction in found])
+        return say_json([prediction._asdict() for prediction in found])
     for prediction in found:
-        typer.echo(visible(str(prediction.output)))
+        say(prediction.output)
         if isinstance(prediction.scores, dict):
-            typer.echo(visible("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items())))
+            say("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items()))
         elif isinstance(prediction.scores, list):
             for scores in prediction.scores:
-                typer.echo(visible("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items())))
+                say("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items()))

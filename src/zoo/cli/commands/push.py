@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint
+from zoo.cli.visible import say
 from zoo.hub.publishing.push import push as run_push
 
 NAME = "Of the repository; it is made where it is not there."
@@ -18,4 +19,4 @@ def push(
 ) -> None:
     """Export a checkpoint and publish it on the Hugging Face hub, all at once."""
     for line in run_push(checkpoint, name, private).lines():
-        typer.echo(line)
+        say(line)

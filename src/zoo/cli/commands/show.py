@@ -1,23 +1,34 @@
-"""zoo show: a model before it is trained."""
+"""zoo show: a model before it is trained, or what a run of it on a task would resolve to."""
 
-from rich.table import Table
+from pathlib import Path
+from typing import Annotated, Any
 
-from zoo.cli.options import Json, Model, Set, console, print_json, read_sets
-from zoo.config import to_yaml
+import typer
+
+from zoo.cli.options import Changes, Json, Model, Set, read_sets
+from zoo.cli.visible import say, say_json, say_rows
+from zoo.experiments.experiment import DATA, TOKENIZER, Value, values_of_model
+from zoo.experiments.request import Request
+from zoo.experiments.resolve import resolve_alone, resolve_pretraining
 from zoo.hub.targets.choose import fits, obstacles, way_out
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters
-from zoo.models.settings import dump_settings, load_settings
+from zoo.models.settings import ModelSettings
 
 GIB = 2**30
+TASK = "A name from `zoo list tasks`, or a path to a YAML file: also show what a run on it would resolve to."
 
 
 def show(
     model: Model,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help=TASK)] = None,
+    changes: Changes = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """A model's parts, size, cost, and where it can be exported to."""
-    settings = load_settings(model, read_sets(sets))
+    """A model's settings and where each came from, its size, its cost, and where it can be exported to."""
+    if task is not None and "=" in task:
+        changes, task = [task, *changes], None
+    settings, values = resolve(model, task, [*sets, *changes])
     built = on_meta(settings)
     found = {
         "parameters": parameters(built),
@@ -27,14 +38,38 @@ def show(
         "obstacles": obstacles(settings),
     }
     if as_json:
-        return print_json(found)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("parameters", f"{found['parameters']:,}")
-    table.add_row("training FLOPs per token", f"{found['flops_per_token']:,.0f}")
-    table.add_row("training state", f"{memory(built)['total'] / GIB:.2f} GiB (float32 weights, gradients, Adam)")
-    table.add_row("exports as", ", ".join(fits(settings)) or f"no native class of transformers; {way_out(settings)}")
-    for target, reason in obstacles(settings).items():
-        table.add_row(f"  not {target}", reason)
-    console.print(to_yaml(dump_settings(settings)).rstrip(), markup=False)
-    console.print()
-    console.print(table)
+        return say_json(
+            {**found, "settings": {value.key: {"value": value.value, "from": value.origin} for value in values}}
+        )
+    say_rows((f"{value.key}:", spell(value.value), value.origin) for value in values)
+    if any(value.origin in (DATA, TOKENIZER) for value in values):
+        say(f"\n{DATA}, {TOKENIZER}: decided when a run begins; until then the value is that of the file")
+    say("")
+    say_rows(summary(settings, found))
+
+
+def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSettings, list[Value]]:
+    """The model, and every value with where it came from."""
+    sets = read_sets(changes)
+    if task is None:
+        settings, origins = resolve_alone(model, sets)
+        return settings, list(values_of_model(settings, origins))
+    experiment = resolve_pretraining(Request(model, task, Path(), sets))
+    return experiment.model, list(experiment.values())
+
+
+def spell(value: Any) -> str:
+    """A value as YAML would have it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def summary(settings: ModelSettings, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Size, cost and targets as rows of a table."""
+    state = found["memory"]["total"] / GIB
+    return [
+        ("parameters", f"{found['parameters']:,}"),
+        ("training FLOPs per token", f"{found['flops_per_token']:,.0f}"),
+        ("training state", f"{state:.2f} GiB (float32 weights, gradients, Adam)"),
+        ("exports as", ", ".join(found["targets"]) or f"no native class of transformers; {way_out(settings)}"),
+        *((f"  not {target}", reason) for target, reason in found["obstacles"].items()),
+    ]

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from zoo.cli.command import errors
 from zoo.cli.main import is_main_process
-from zoo.cli.options import Checkpoint, Data, Model, Pair, Set, read_sets, split_sets
+from zoo.cli.options import Changes, Checkpoint, Data, Model, Set, read_sets
 from zoo.cli.progress import bars
+from zoo.cli.visible import complain, say
 from zoo.experiments.finetune import finetune as run_finetune
 from zoo.experiments.pretrain import pretrain as run_pretrain
 from zoo.experiments.request import Request
@@ -18,54 +18,50 @@ from zoo.hub.checkpoint import resolve
 from zoo.training.state import State
 
 RUN = "Folder of the run: new or empty, unless --resume."
+RESUME = "Continue the run that is in the folder, with the changes that it was started with."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
-Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN)]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
+Out = Annotated[str, typer.Option("-o", "--output", metavar="RUN", help=RUN)]
+Resume = Annotated[bool, typer.Option("--resume", help=RESUME)]
 
 
 def pretrain(
     model: Model,
     task: Task,
     output: Out,
+    changes: Changes = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
     resume: Resume = False,
     data: Data = None,
 ) -> None:
     """Train a model from scratch on a task."""
-    request = make_request(task, output, sets, resume, data)
-    watch(lambda watcher: run_pretrain(model, request, watcher), output)
+    request = Request(model, task, folder_of(output), read_sets([*sets, *changes]), resume, data)
+    watch(lambda watcher: run_pretrain(request, watcher), request.folder)
 
 
 def finetune(
     checkpoint: Checkpoint,
     task: Task,
     output: Out,
+    changes: Changes = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
     resume: Resume = False,
     data: Data = None,
 ) -> None:
     """Train a checkpoint further, on another task."""
-    request = make_request(task, output, sets, resume, data)
+    request = Request(checkpoint, task, folder_of(output), read_sets([*sets, *changes]), resume, data)
     saved = resolve(checkpoint)
-    watch(lambda watcher: run_finetune(saved, request, watcher), output)
+    watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
 
 
-def make_request(task: str, output: Path, sets: list[str], resume: bool, data: Path | None) -> Request:
-    """The command's words as a request; `generate.…` belongs to the task."""
-    trees, rest = split_sets(read_sets(sets), "training")
-    task_sets = [pair for path, value in rest if path[0] in ("task", "generate") for pair in pairs_of_task(path, value)]
-    model_sets = [(path, value) for path, value in rest if path[0] not in ("task", "generate")]
-    return Request(task, output, model_sets, task_sets, trees["training"], resume, data)
+def folder_of(output: str) -> Path:
+    """The folder of a run; nothing is not the working directory.
 
-
-def pairs_of_task(path: tuple[str, ...], value: Any) -> list[Pair]:
-    """`task.KEY=…`, `task={…}` or `generate.KEY=…` as pairs of the task file's own keys."""
-    path = path[1:] if path[0] == "task" else path
-    if path:
-        return [(path, value)]
-    if not isinstance(value, dict):
-        raise ValueError(f"--set task: expected a map, got {value!r}; one key is set by task.KEY=VALUE")
-    return [((str(key),), below) for key, below in value.items()]
+    Raises:
+        ValueError: no name is given.
+    """
+    if not output.strip():
+        raise ValueError("-o: names no folder; give the folder of the run, such as -o runs/first")
+    return Path(output)
 
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
@@ -75,5 +71,5 @@ def watch(work: Callable[[Watcher], State], output: Path) -> None:
     if not is_main_process():
         return
     if state.best is not None:
-        errors.print(f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}")
-    typer.echo(f"{output} ({state.step} steps)")
+        complain(f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}", style=None)
+    say(f"{output} ({state.step} steps)")

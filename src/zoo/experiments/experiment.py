@@ -1,0 +1,118 @@
+"""One settled experiment: model, task, training and generation, each value knowing where it came from."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from zoo import config
+from zoo.config import Layer, Tree, merge
+from zoo.data.task import Task
+from zoo.examples.form import ModelTraits
+from zoo.inference.loaded import stream_of
+from zoo.metrics.choose import ChosenMetric
+from zoo.models.cost import on_meta
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.settings import ModelSettings, dump_settings, head_map
+from zoo.objectives.mixture import Mixture
+from zoo.registry import plain
+from zoo.training.settings import Training
+
+LIBRARY, SET, FIRST_SET, DATA, TOKENIZER = "library", "--set", "--set of the first call", "data", "tokenizer"
+
+
+class Value(NamedTuple):
+    """One value of an experiment and where it came from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A map that layers were laid into, and by the dotted place of each value the layer that it is from."""
+
+    tree: Tree
+    origins: Mapping[str, str]
+
+    def become(self, tree: Tree, place: str, named: Iterable[str] = ()) -> "Traced":
+        """The map after one more layer.
+
+        Args:
+            named: the values that the layer sets; others that differ from before are the layer's, too.
+        """
+        before, named = leaves(self.tree), set(named)
+        kept = {key for key, value in leaves(tree).items() if key in before and before[key] == value} - named
+        return Traced(tree, {key: self.origins.get(key, LIBRARY) if key in kept else place for key in leaves(tree)})
+
+    def lay(self, layer: Layer) -> "Traced":
+        return self.become(merge(self.tree, layer.tree), layer.place, leaves(layer.tree))
+
+
+def leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of a tree of maps by their dotted places; a list is one value."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= leaves(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return found
+
+
+def origin(key: str, origins: Mapping[str, str]) -> str:
+    """Where a value is from, also where a layer wrote it shorter: `norm: layernorm` is `norm.name`."""
+    while key:
+        for spelling in (key, f"{key}.name"):
+            if spelling in origins:
+                return origins[spelling]
+        key = key.rpartition(".")[0]
+    return LIBRARY
+
+
+def values_of(section: str, tree: Tree, origins: Mapping[str, str]) -> Iterator[Value]:
+    """Every value of a section."""
+    for key, value in leaves(tree).items():
+        yield Value(f"{section}.{key}", value, origin(f"{section}.{key}", origins))
+
+
+def values_of_model(model: ModelSettings, origins: Mapping[str, str]) -> Iterator[Value]:
+    """Every value of a model; its `training` is shown where it is used."""
+    tree = {key: value for key, value in dump_settings(model).items() if key != "training"}
+    return values_of("model", {**tree, "heads": head_map(tree["heads"], "heads")}, origins)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What one run is, as far as it is known: the data and the tokenizer decide the rest (see `settle`).
+
+    Args:
+        origins: by the dotted place of a value, where it came from; a value that is not there is the library's.
+    """
+
+    model: ModelSettings
+    task: Task
+    mixture: Mixture
+    metrics: list[ChosenMetric]
+    generate: GenerateSettings
+    training: Training
+    origins: Mapping[str, str]
+
+    @property
+    def stream(self) -> ModelTraits:
+        """What examples must know of the model."""
+        return stream_of(on_meta(self.model))
+
+    def decide(self, place: str, keys: Iterable[str], **parts: Any) -> "Experiment":
+        """The experiment with other parts, where `place` has decided the values at `keys`."""
+        return replace(self, origins={**self.origins, **dict.fromkeys(keys, place)}, **parts)
+
+    def is_set(self, key: str) -> bool:
+        """Whether `--set` named a value."""
+        return self.origins.get(key, "").startswith(SET)
+
+    def values(self) -> Iterator[Value]:
+        """Every value that is not at its default, and all of training and generation."""
+        task = {key: value for key, value in plain(self.task.plain()).items() if key not in ("training", "generate")}
+        written = {key.removeprefix("task."): place for key, place in self.origins.items()}
+        yield from values_of_model(self.model, self.origins)
+        yield from values_of("task", task, self.origins)
+        yield from values_of("training", config.dump(self.training), self.origins)
+        yield from values_of("generate", config.dump(self.generate), written)

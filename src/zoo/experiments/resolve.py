@@ -1,0 +1,174 @@
+"""A request becomes an experiment: library < the model's files < the task's files < `--set`, here and nowhere else.
+
+What the data and the tokenizer decide follows in `settle`, once they are read.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+from zoo import config
+from zoo.config import Layer, Tree, merge, nest
+from zoo.data.task import Task, read_task
+from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves
+from zoo.experiments.request import Pair, Request, as_tree, take
+from zoo.experiments.settle import fit_length, fix_steps, mark_open
+from zoo.metrics.choose import parse_metrics
+from zoo.models.generation.settings import parse_generate
+from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings
+from zoo.objectives.mixture import Mixture
+from zoo.runs.saved import SavedRun
+from zoo.training.settings import LOWEST, Training, build_training, gather_optimizer, lay_training
+
+OBJECTIVE = "the task's objective"
+MAY_SET = "it may change dropout, heads.…, embeddings.frozen, task.…, training.… and generate.…"
+
+
+def resolve_pretraining(request: Request) -> Experiment:
+    """What pretraining is asked for.
+
+    Raises:
+        ValueError: an unknown name or key, or values that do not combine.
+    """
+    layers = model_layers(request.start)
+    return mark_open(fit_length(resolve(layers, request, sections(layers, "training"))))
+
+
+def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
+    """A model without a task, and where its values came from."""
+    model, traced = resolve_model(model_layers(name), [(SET, pair) for pair in sets])
+    return model, {f"model.{key}": place for key, place in traced.origins.items()}
+
+
+def check_task(name: str) -> None:
+    """Refuse a task's file that no run can follow.
+
+    Raises:
+        ValueError: an unknown name or key, or values that do not combine.
+    """
+    files = task_layers(name)
+    task, _ = resolve_task(name, files, ())
+    parse_metrics(task.metrics, Mixture.parse(task.objective).metrics)
+    parse_generate(task.generate)
+    resolve_training_layers(sections(files, "training"))
+
+
+def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
+    """What fine-tuning a checkpoint is asked for; no training setting of the checkpoint's is inherited.
+
+    Raises:
+        ValueError: as above, or another architecture or tokenizer is asked for.
+    """
+    for path, _ in (*request.repeated, *request.sets):
+        refuse_architecture(path)
+    return resolve([Layer(str(saved.folder / "config.yaml"), saved.config)], request, [])
+
+
+def refuse_architecture(path: tuple[str, ...]) -> None:
+    """Refuse a `--set` that would make another model, or another tokenizer, of the checkpoint."""
+    written = ".".join(path)
+    if path[:2] == ("task", "tokenizer"):
+        raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; leave it out")
+    own = path[0] in ("task", "training", "generate", "heads") or path[-1] == "dropout"
+    if not own and path != ("embeddings", "frozen"):
+        raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")
+
+
+def model_layers(name: str) -> list[Layer]:
+    """A model's file and those below it."""
+    return config.read_layers(config.find(name, "configs", "model"), "configs", "model")
+
+
+def task_layers(name: str) -> list[Layer]:
+    """A task's file and those below it."""
+    return config.read_layers(config.find(name, "tasks", "task"), "tasks", "task")
+
+
+def sections(layers: Iterable[Layer], key: str) -> list[Layer]:
+    """The maps that layers have under a key."""
+    return [Layer(place, tree[key]) for place, tree in layers if isinstance(tree.get(key), Mapping)]
+
+
+def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -> Experiment:
+    """Model, task and training, from the lowest layer to the highest.
+
+    Args:
+        layers: of the model.
+        below: the model's settings of training.
+    """
+    sets = [(FIRST_SET, pair) for pair in request.repeated] + [(SET, pair) for pair in request.sets]
+    of_task, of_training, of_model = [], [], []
+    for place, pair in sets:
+        tasks, rest = take([pair], "task")
+        trainings, rest = take(rest, "training")
+        of_task += [(place, p) for p in (*tasks, *(p for p in rest if p[0][0] == "generate"))]
+        of_training += [(place, p) for p in trainings]
+        of_model += [(place, p) for p in rest if p[0][0] != "generate"]
+    files = task_layers(request.task)
+    task, from_task = resolve_task(request.task, files, of_task)
+    mixture = Mixture.parse(task.objective)
+    model, from_model = resolve_model(layers, of_model, mixture)
+    own = [Layer(place, as_tree([pair])) for place, pair in of_task]
+    levels = [*below, *sections([*files, *own], "training"), *by_call(of_training)]
+    training, from_training = resolve_training_layers(levels)
+    metrics = parse_metrics(task.metrics, mixture.metrics)
+    origins = {
+        f"{section}.{key}": place
+        for section, traced in (("model", from_model), ("task", from_task), ("training", from_training))
+        for key, place in traced.origins.items()
+    }
+    generate = parse_generate(task.generate)
+    return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
+
+
+def by_call(placed: Iterable[tuple[str, Pair]]) -> list[Layer]:
+    """The `--set` pairs of the first call as one layer, and those of this one as another."""
+    placed = list(placed)
+    found = [Layer(call, as_tree(pair for place, pair in placed if place == call)) for call in (FIRST_SET, SET)]
+    return [layer for layer in found if layer.tree]
+
+
+def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[tuple[str, Pair]]) -> tuple[Task, Traced]:
+    """The task of the files, changed by `--set`."""
+    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
+    for place, (path, value) in sets:
+        traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
+    return read_task(traced.tree, name), traced
+
+
+def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
+    """One `--set` of the task; new objectives, and a tokenizer taken `from` a run, replace what the file chose."""
+    above = nest(path, value)
+    tokenizer = above.get("tokenizer")
+    if path == ("objective",) or (isinstance(tokenizer, dict) and "from" in tokenizer):
+        tree = {key: below for key, below in tree.items() if key != path[0]}
+    merged: Tree = merge(tree, above)
+    return merged
+
+
+def resolve_model(
+    layers: Sequence[Layer], sets: Iterable[tuple[str, Pair]], mixture: Mixture | None = None
+) -> tuple[ModelSettings, Traced]:
+    """The model of the files, changed by `--set`.
+
+    Args:
+        mixture: whose heads the model has; None: those of its file.
+    """
+    place = layers[-1].place
+    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
+    written = head_map(traced.tree.get("heads", []), f"{place}.heads")
+    traced = traced.become({**traced.tree, "heads": written}, traced.origins.get("heads", place))
+    if mixture is not None:
+        traced = traced.become(keep_heads(traced.tree, mixture.heads, place), OBJECTIVE)
+    # the model's file may lack the heads of the task, so what is said about heads comes last
+    for call, (path, value) in sorted(sets, key=lambda placed: placed[1][0][0] == "heads"):
+        full = full_path(traced.tree, path)
+        traced = traced.become(apply(traced.tree, full, value), call, leaves(nest(full, value)))
+    return parse_settings(traced.tree, (), place), traced
+
+
+def resolve_training_layers(levels: Iterable[Layer]) -> tuple[Training, Traced]:
+    """The settings of training, the lowest level first; naming steps or epochs cancels the other of a lower level."""
+    traced = Traced(LOWEST, {})
+    for place, level in levels:
+        traced = traced.become(lay_training(traced.tree, level), place, leaves(gather_optimizer(level)))
+    return build_training(traced.tree), traced

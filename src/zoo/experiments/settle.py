@@ -1,0 +1,137 @@
+"""What data, tokenizer and model decide of an experiment, one rule below the other; nothing is settled after these."""
+
+import logging
+import math
+from dataclasses import replace
+from typing import Any
+
+from zoo.data.sources.rows import SplitRows
+from zoo.experiments.experiment import DATA, TOKENIZER, Experiment, origin
+from zoo.models.heads.head import heads
+from zoo.models.settings import resize, with_labels
+from zoo.registry import Choice
+from zoo.training.settings import Training
+
+BEYOND = {  # what comes of a number of steps that the run does not have
+    "evaluate_every": "zoo validates at its end",
+    "save_every": "zoo saves at its end",
+}
+SIZES = ("vocab_size", "max_length")
+logger = logging.getLogger(__name__)
+
+
+def fit_length(given: Experiment) -> Experiment:
+    """No more positions than the task's examples have, unless `--set` names them."""
+    longest = max(given.task.example_length)
+    if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
+        return given
+    place = origin("task.longest" if given.task.longest is not None else "task.length", given.origins)
+    return given.decide(place, ["model.max_length"], model=resize(given.model, max_length=longest))
+
+
+def mark_open(given: Experiment) -> Experiment:
+    """The experiment with the values marked that the tokenizer is going to decide."""
+    if not given.stream.has_text or given.is_set("model.vocab_size"):
+        return given
+    return given.decide(TOKENIZER, ["model.vocab_size"])
+
+
+def name_data(given: Experiment, rows: SplitRows) -> Experiment:
+    """The columns that the task reads, its classes by name, and as many labels in the heads.
+
+    Raises:
+        ValueError: the data lacks a column, or the model cannot be trained on it.
+    """
+    task, columns = given.task, rows.data.column_names
+    given.mixture.form(columns, given.stream)
+    if not task.columns:
+        given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
+    classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
+    if not classifying:
+        return given
+    if not rows.labels:
+        names = " and ".join(given.mixture.members)
+        raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
+    if task.labels is None:
+        given = given.decide(DATA, ["task.labels"])
+    keys = [f"model.heads.{name}.labels" for name in classifying]
+    named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
+    return given.decide(origin("task.labels", given.origins), keys, task=named, model=model)
+
+
+def fit_vocabulary(given: Experiment, size: int) -> Experiment:
+    """As many token vectors as the tokenizer has tokens, unless `--set` names more.
+
+    Raises:
+        ValueError: `--set vocab_size` is below what the tokenizer needs.
+    """
+    if not given.is_set("model.vocab_size"):
+        return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, vocab_size=size))
+    if given.model.vocab_size < size:
+        raise ValueError(f"vocab_size: {given.model.vocab_size} is too small for the tokenizer's {size} tokens")
+    return given
+
+
+def grow_vocabulary(given: Experiment, size: int) -> Experiment:
+    """A row of the embedding for each token that the checkpoint's tokenizer has been given."""
+    if size <= given.model.vocab_size:
+        return given
+    return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, vocab_size=size))
+
+
+def fix_steps(given: Experiment, rows: int | None) -> Experiment:
+    """All settings of training filled in, once the number of steps is known.
+
+    Args:
+        rows: how many epoch 0 has; None: they are not known yet.
+    """
+    before = given.training
+    if before.steps is None and rows is None:
+        return given.decide(DATA, ["training.steps"])
+    fixed = fix_training(before, rows or 0, given.model.d_model)
+    decided = ["training.steps"] if before.steps is None else []
+    return given.decide(DATA, decided, training=fixed)
+
+
+def fix_training(settings: Training, rows: int, d_model: int) -> Training:
+    """The settings with all that depends on data and model filled in: what a run writes down and trains with.
+
+    Args:
+        rows: how many rows epoch 0 has.
+        d_model: the model's width.
+    """
+    steps = settings.steps
+    if steps is None:
+        assert settings.epochs is not None
+        steps = max(1, math.ceil(settings.epochs * rows / settings.batch))
+    tenth = max(1, steps // 10)
+    fixed = replace(
+        settings,
+        steps=steps,
+        epochs=None,
+        warmup_steps=settings.warmup_steps,
+        evaluate_every=tenth if settings.evaluate_every is None else settings.evaluate_every,
+        save_every=min(1000, tenth) if settings.save_every is None else settings.save_every,
+        schedule=with_defaults(settings.schedule.inherit(d_model=d_model)),
+        optimizer=with_defaults(settings.optimizer),
+    )
+    warn_of_length(fixed, steps)
+    return fixed
+
+
+def warn_of_length(fixed: Training, steps: int) -> None:
+    """Say which of the settings the run is too short for."""
+    if fixed.warmup_steps > steps:
+        logger.warning(
+            "training.warmup_steps (%d) is beyond the %d steps of the run: the learning rate does not reach its peak",
+            fixed.warmup_steps,
+            steps,
+        )
+    for name, effect in BEYOND.items():
+        if (value := getattr(fixed, name)) > steps:
+            logger.warning("training.%s (%d) is beyond the %d steps of the run: %s", name, value, steps, effect)
+
+
+def with_defaults(choice: Choice[Any]) -> Choice[Any]:
+    """A choice that states all its options."""
+    return choice.inherit(**{name: option.default for name, option in choice.slot.options(choice.name).items()})

@@ -1,0 +1,127 @@
+"""Claims about what a request resolves to, before any data is read: precedence, and where each value came from."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.config import parse_set
+from zoo.experiments.experiment import Experiment, Traced, leaves, origin
+from zoo.experiments.pretrain import check_tokenizer
+from zoo.experiments.request import Request, as_tree, take
+from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_pretraining
+
+
+def resolve(task: str, *texts: str, model: str = "bert-nano", repeated: tuple[str, ...] = ()) -> Experiment:
+    sets, first = ([parse_set(text) for text in given] for given in (texts, repeated))
+    return resolve_pretraining(Request(model, task, Path("run"), sets, repeated=first))
+
+
+def places(experiment: Experiment) -> dict[str, str]:
+    return {value.key: value.origin for value in experiment.values()}
+
+
+@pytest.mark.parametrize("task", ["pydocs-topic", "pydocs-mlm"])
+def test_a_map_of_objectives_replaces_those_of_the_file_in_its_own_order(task: str):
+    both = "task.objective={classification: {}, masked_lm: {weight: 0.5}}"
+    found = resolve(task, both, "task.metrics=[]")
+    assert list(found.mixture.members) == ["classification", "masked_lm"]
+    assert [head.name for head in found.model.heads] == ["classification", "masked_lm"]
+
+
+def test_one_option_of_an_objective_leaves_the_others():
+    found = resolve("pydocs-mlm", "task.objective.masked_lm.weight=2.0").task.objective
+    assert list(found) == ["masked_lm", "next_sentence"] and found["masked_lm"]["weight"] == 2.0
+
+
+@pytest.mark.parametrize("given", ["task.tokenizer.from=a/run", "task.tokenizer={from: a/run}"])
+def test_a_tokenizer_from_a_run_replaces_the_one_that_the_file_trains(given: str):
+    assert resolve("numbers-words", given).task.tokenizer == {"from": "a/run"}
+
+
+def test_an_option_of_the_tokenizer_changes_it_alone():
+    found = resolve("numbers-words", "task.tokenizer.vocab_size=99").task
+    assert found.tokenizer == {"name": "bpe", "vocab_size": 99}
+
+
+def test_a_tokenizer_is_from_a_run_or_trained_but_not_both():
+    both = resolve("numbers-words", "task.tokenizer.from=a/run", "task.tokenizer.vocab_size=99").task
+    with pytest.raises(ValueError, match="task.tokenizer: unknown key beside 'from' 'vocab_size'; allowed: from"):
+        check_tokenizer(both)
+
+
+def test_a_head_of_the_task_keeps_the_options_of_the_models_file_and_takes_those_of_set():
+    found = resolve("pydocs-mlm", "heads.masked_lm.bias=false", "dropout=0")
+    masked = found.model.heads[0]
+    assert masked.option("norm").plain() == {"name": "layernorm", "eps": 1e-12} and masked.option("bias") is False
+
+
+def test_each_value_knows_where_it_came_from():
+    found = places(resolve("pydocs-mlm", "training.batch=4", "n_layers=1", "generate.beams=2"))
+    assert found["model.d_model"] == "configs/bert-nano.yaml"
+    assert found["model.encoder.block"] == "base configs/bert-base.yaml"
+    assert found["model.encoder.n_layers"] == found["training.batch"] == found["generate.beams"] == "--set"
+    assert found["model.vocab_size"] == "tokenizer"
+    assert found["model.heads.masked_lm.norm.eps"] == "base configs/bert-base.yaml"
+    assert found["training.learning_rate"] == found["task.tokenizer.vocab_size"] == "tasks/pydocs-mlm.yaml"
+    assert found["training.clip"] == found["generate.top_k"] == "library"
+
+
+def test_sizes_that_set_names_are_not_replaced_by_those_of_task_and_tokenizer():
+    found = resolve("pydocs-mlm", "vocab_size=5000", "max_length=500", model="bert-tiny")
+    assert (found.model.vocab_size, found.model.max_length) == (5000, 500)
+    assert places(found)["model.vocab_size"] == "--set"
+    shorter = resolve("pydocs-mlm", model="bert-tiny")
+    assert shorter.model.max_length == 128 and places(shorter)["model.max_length"] == "tasks/pydocs-mlm.yaml"
+    encoder = shorter.model.encoder
+    assert encoder is not None and encoder.settings.max_length == 128
+
+
+def test_the_first_calls_changes_stand_below_those_of_this_one():
+    found = resolve("pydocs-mlm", "training.steps=9", repeated=("training.steps=7", "training.seed=3"))
+    assert (found.training.steps, found.training.seed) == (9, 3)
+    assert places(found)["training.seed"] == "--set of the first call"
+
+
+def test_epochs_of_a_higher_level_cancel_the_steps_of_a_lower_one():
+    found = resolve("pydocs-mlm", "training.epochs=2")
+    assert (found.training.steps, found.training.epochs) == (None, 2.0)
+    assert places(found)["training.steps"] == "data"
+    again = resolve("pydocs-mlm", "training.steps=5", repeated=("training.epochs=2",))
+    assert (again.training.steps, again.training.epochs) == (5, None)
+
+
+def test_a_model_alone_is_its_files_and_set():
+    settings, origins = resolve_alone("gpt2-nano", [(("n_layers",), 3)])
+    assert settings.decoder is not None and settings.decoder.settings.n_layers == 3
+    assert origin("model.decoder.n_layers", origins) == "--set"
+    assert origin("model.decoder.norm.name", origins) == "base configs/gpt.yaml"
+
+
+def test_a_record_of_a_request_repeats_its_changes():
+    first = Request("m", "t", Path("run"), [(("training", "steps"), 5), (("dropout",), 0)])
+    again = Request("m", "t", Path("run"), [(("dropout",), 0), (("training", "seed"), 1)]).repeat(first.record({}))
+    assert again.repeated == [(("training", "steps"), 5)]
+    assert again.record({"step": 1})["base"] == {"step": 1}
+    assert again.record({})["changes"] == [{"training.steps": 5}, {"dropout": 0}, {"training.seed": 1}]
+
+
+def test_a_section_is_taken_with_and_without_its_keys():
+    pairs: list[Any] = [(("training", "optimizer", "eps"), 1), (("training",), {"seed": 2}), (("d_model",), 3)]
+    mine, rest = take(pairs, "training")
+    assert as_tree(mine) == {"optimizer": {"eps": 1}, "seed": 2} and rest == [(("d_model",), 3)]
+    with pytest.raises(ValueError, match="--set training: expected a map, got 'fast'; one key is set by training.KEY"):
+        take([(("training",), "fast")], "training")
+
+
+def test_a_value_is_of_the_layer_that_names_it_or_changes_it():
+    below = Traced({"a": 1, "b": {"c": 2, "d": 3}}, {"a": "x", "b.c": "x", "b.d": "x"})
+    above = below.become({"a": 1, "b": {"c": 5, "e": []}}, "y", ["a"])
+    assert above.origins == {"a": "y", "b.c": "y", "b.e": "y"}
+    assert leaves({"a": {}, "b": {"c": [1]}}) == {"a": {}, "b.c": [1]}
+
+
+@pytest.mark.parametrize("path", [("d_model",), ("encoder", "norm"), ("embeddings", "segments")])
+def test_finetuning_refuses_another_architecture(path: tuple[str, ...]):
+    with pytest.raises(ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, heads"):
+        refuse_architecture(path)
