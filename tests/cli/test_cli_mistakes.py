@@ -44,12 +44,12 @@ COMMANDS = {  # a whole command -> what the message says
     "show bert-bse": "unknown model 'bert-bse' (did you mean 'bert-base'?)",
     "show no/such.yaml": "no/such.yaml: no such file",
     "pretrain bert-nano pydocs-topc -o RUN": "unknown task 'pydocs-topc' (did you mean 'pydocs-topic'?)",
-    "pretrain bert-nano classify.yaml": "Missing option '-o'",
+    "pretrain bert-nano DATA/classify.yaml": "Missing option '-o'",
     "pretrain bert-nano DATA/broken.yaml -o RUN": "broken.yaml: line 3",
     "pretrain bert-nano DATA/empty.yaml -o RUN --data DATA": "it has no rows",
-    "finetune DATA classify.yaml -o RUN": "is not a run",
-    "finetune no/such classify.yaml -o RUN": "no/such: no such folder",
-    "finetune hub:some/name classify.yaml -o RUN": "hub:some/name",
+    "finetune DATA DATA/classify.yaml -o RUN": "is not a run",
+    "finetune no/such DATA/classify.yaml -o RUN": "no/such: no such folder",
+    "finetune hub:some/name DATA/classify.yaml -o RUN": "hub:some/name",
     "predict no/such text": "no/such: no such folder",
 }
 
