@@ -1,15 +1,18 @@
 """zoo predict."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from zoo.cli.main import FAILED
 from zoo.cli.options import Checkpoint, Json, Set, read_section
-from zoo.cli.visible import say, say_json
+from zoo.cli.visible import complain, say, say_json
 from zoo.config import merge
 from zoo.hub.checkpoint import load_checkpoint
+from zoo.inference.predict import Unanswered, answer_each
 from zoo.inference.predict import predict as run_predict
+from zoo.inference.predictors.predictor import Prediction
 from zoo.models.generation.settings import parse_generate
 
 INPUTS = "A text, or the file of a picture; none: the lines of standard input."
@@ -27,16 +30,63 @@ def predict(
     changes = read_section(sets, "generate", "predict")
     loaded = load_checkpoint(checkpoint)
     settings = parse_generate(merge(loaded.task.generate, changes))
-    texts = list(inputs) or [line.rstrip("\n") for line in sys.stdin]
-    if not texts:
-        raise ValueError("there is no text: give one, or lines on standard input")
-    found = run_predict(loaded, texts, list(pair) or None, settings, writes=bool(trees["generate"]))
+    texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
+    # what was typed is answered all or none; a line of many is not to cost the others
+    work = run_predict if inputs else answer_each
+    found = work(loaded, texts, pairs, settings, writes=writes)
     if as_json:
-        return say_json([prediction._asdict() for prediction in found])
-    for prediction in found:
-        say(prediction.output)
-        if isinstance(prediction.scores, dict):
-            say("  " + "  ".join(f"{name} {share:.3f}" for name, share in prediction.scores.items()))
-        elif isinstance(prediction.scores, list):
-            for scores in prediction.scores:
-                say("  " + "  ".join(f"{token} {share:.3f}" for token, share in scores.items()))
+        found = list(found)
+        say_json([entry(answer) for answer in found])
+    else:
+        found = [say_answer(answer) for answer in found]
+    if any(isinstance(answer, Unanswered) for answer in found):
+        sys.exit(FAILED)
+
+
+def read_lines() -> list[str]:
+    """The lines of standard input, which may be somebody's keyboard.
+
+    Raises:
+        ValueError: there is none, or one that is not text.
+    """
+    if sys.stdin.isatty():
+        complain("reading texts from the keyboard, one a line; Ctrl-D ends them", style=None)
+    lines = sys.stdin.buffer.read().split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise ValueError("there is no text: give one, or lines on standard input")
+    return [read_line(line.removesuffix(b"\r"), number) for number, line in enumerate(lines, 1)]
+
+
+def read_line(line: bytes, number: int) -> str:
+    """A line of standard input as text."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
+        raise ValueError(f"standard input: line {number}: not UTF-8 text: {byte}") from None
+    if "\0" in text:
+        raise ValueError(f"standard input: line {number}: holds a NUL character; texts have none")
+    return text
+
+
+def entry(answer: Prediction | Unanswered) -> dict[str, Any]:
+    """An answer as JSON has it; where there is none, the line and the reason."""
+    if isinstance(answer, Unanswered):
+        return {"input": answer.input, "line": answer.number, "error": answer.error}
+    return answer._asdict()
+
+
+def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
+    """Print an answer as soon as it is there."""
+    if isinstance(answer, Unanswered):
+        say("")  # the answers stay in step with the lines
+        complain(f"error: line {answer.number}: {answer.error}")
+        return answer
+    say(answer.output)
+    scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
+    for one in scores:
+        if isinstance(one, dict):
+            say("  " + "  ".join(f"{name} {share:.3f}" for name, share in one.items()))
+    return answer
