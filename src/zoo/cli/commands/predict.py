@@ -1,6 +1,7 @@
 """zoo predict."""
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ def predict(
     texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
     # what was typed is answered all or none; a line of many is not to cost the others
     work = run_predict if inputs else answer_each
-    found = work(loaded, texts, pairs, settings, writes=writes)
+    found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes)
     if as_json:
         found = list(found)
         say_json([entry(answer) for answer in found])
