@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics tests/contracts \
 	$(filter-out tests/test_wheel.py tests/test_mutants.py tests/test_outside_variants.py,$(wildcard tests/test_*.py))
 
-.PHONY: help test quick long mutants lint types tests quickstart variants versions clean
+.PHONY: help test quick long mutants bits lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make quick       the tests that need under a minute: for the hour's work"
 	@echo "make long        random trials: kills, signals, damaged files"
 	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; make mutants SAMPLE=60)"
+	@echo "make bits        train and export every family of models, compare the bits with those on record"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the table of variants anew, from the registry"
 	@echo "make versions    check exports of every target with three versions of transformers"
@@ -50,6 +51,9 @@ long: $(READY)
 
 mutants: $(READY)
 	$(BIN)/python benchmarks/mutants.py --workers $(WORKERS) $(if $(SAMPLE),--sample $(SAMPLE)) $(ROOMS)
+
+bits: $(READY)
+	$(BIN)/python tests/training/same_bits_families.py compare
 
 quickstart: $(READY)
 	$(BIN)/python docs/quickstart.py
