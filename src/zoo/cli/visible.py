@@ -26,8 +26,10 @@ def say(text: object) -> None:
 
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Iterable[str] = ()) -> None:
     """A table of results on standard output."""
-    header = list(header)
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
+    header = [visible(name) for name in header]
+    table = Table(
+        title=title and visible(title), title_justify="left", box=None, pad_edge=False, show_header=bool(header)
+    )
     for name in header:
         table.add_column(name, style="bold" if name == header[0] else None, no_wrap=name == header[0])
     for row in rows:

@@ -1,6 +1,7 @@
 """What the words of a training command ask for; imports no torch, so that the command line can check them at once."""
 
 import functools
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from zoo.config import Tree, merge, nest
 
+logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
 
 
@@ -38,7 +40,11 @@ class Request:
         pairs = [
             (tuple(key.split(".")), value) for change in record.get("changes", []) for key, value in change.items()
         ]
-        return replace(self, repeated=[pair for pair in pairs if pair not in self.sets])
+        repeated = [pair for pair in pairs if pair not in self.sets]
+        if repeated:
+            changes = ", ".join(f"{'.'.join(path)}={value}" for path, value in repeated)
+            logger.info("%s: continues with the changes of the call that started it: %s", self.folder, changes)
+        return replace(self, repeated=repeated)
 
     def record(self, base: Tree) -> Tree:
         """What the run keeps of the request.

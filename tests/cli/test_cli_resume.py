@@ -1,0 +1,54 @@
+"""Claims about a run's record of its request: its changes are repeated on resume, its base is named by hashes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from commands import Said
+
+from zoo.config import read_yaml
+from zoo.runs.saved import open_run
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+
+
+def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tmp_path: Path):
+    words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    assert zoo(*words, "training.steps=2", "d_ff=40", "training.seed=5").status == 0
+    said = zoo(*words, "--resume")
+    assert said.status == 0 and "already complete: 2 of 2 steps" in said.log
+    assert (
+        "continues with the changes of the call that started it: training.steps=2, d_ff=40, training.seed=5" in said.log
+    )
+    said = zoo(*words, "--resume", "training.steps=4")
+    assert said.status == 0 and "continues with another steps: 2 -> 4" in said.log
+    said = zoo(*words, "--resume")
+    assert said.status == 0 and "already complete: 4 of 4 steps" in said.log
+
+
+def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_path: Path):
+    words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    assert zoo(*words, "training.steps=1").status == 0
+    (tmp_path / "run" / "request.yaml").unlink()
+    said = zoo(*words, "--resume", "training.steps=1")
+    assert said.status == 2 and "request.yaml: no such file; the run is not complete" in said.err
+    said = zoo("check", tmp_path / "run")
+    assert said.status == 1 and "--resume needs it, for the changes that the run was started with" in said.out
+
+
+def test_a_fine_tuned_run_keeps_the_hashes_of_its_base(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
+    base = open_run(run_of("mlm"))
+    words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    said = zoo(*words)
+    assert said.status == 0, said.err
+    assert "task.tokenizer is not used: finetune keeps the checkpoint's tokenizer" in said.log
+    record = read_yaml(tmp_path / "run" / "request.yaml")["base"]
+    manifest = json.loads((base.checkpoint.folder / "manifest.json").read_text())
+    assert record["weights_sha256"] == manifest["files"]["weights.safetensors"]["sha256"]
+    assert record["data"] == json.loads((run_of("mlm") / "data.json").read_text())
+    again = ("finetune", tmp_path / "run", data / "pairs.yaml", "-o", tmp_path / "again", "--data", data)
+    assert zoo(*again).status == 0
+    assert read_yaml(tmp_path / "again" / "request.yaml")["base"]["base"] == record
+    said = zoo("finetune", run_of("pairs"), *words[2:], "--resume")
+    assert said.status == 2 and "request.yaml: base.weights_sha256: " in said.err

@@ -1,0 +1,95 @@
+"""Claims about exit statuses, and about the way out to the terminal: escape sequences are not obeyed."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from commands import Said, call
+
+from zoo.cli import command
+from zoo.cli.visible import complain, say, say_json, say_rows
+from zoo.objectives.mixture import Mixture
+
+Zoo = Callable[..., Said]
+ROOT = Path(__file__).parents[2]
+ESCAPE = "\x1b]0;owned\x07"
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ValueError("a mistake"), 2, "error: a mistake\n"),
+        (RuntimeError("it failed"), 1, "error: it failed\n"),
+        (OSError("no space"), 1, "error: no space\n"),
+        (KeyError("x"), 1, "error: KeyError: 'x' (--debug shows the traceback of an error)\n"),
+        (MemoryError(), 1, "error: MemoryError:  (--debug shows the traceback of an error)\n"),
+    ],
+)
+def test_a_mistake_ends_with_2_and_any_failure_with_1(
+    error: Exception, status: int, message: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as left:
+        command.with_status(raising(error))()
+    assert (left.value.code, capsys.readouterr().err) == (status, message)
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]):
+    assert call("show", "gpt2-nao", "--debug") == 2
+    said = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in said and "error: unknown model 'gpt2-nao'" in said
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError, 1), (RuntimeError, 1), (TypeError, 1)])
+def test_what_is_raised_in_a_step_of_training_is_a_failure(
+    zoo: Zoo, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int
+):
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("it broke in the middle")
+
+    monkeypatch.setattr(Mixture, "terms", fail)
+    said = zoo("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    assert said.status == status and said.err.count("it broke in the middle") == 1 and "Traceback" not in said.err
+
+
+def test_escape_sequences_reach_no_stream(capfd: pytest.CaptureFixture[str]):
+    say(ESCAPE)
+    say_rows([(ESCAPE, "[bold]x[/bold]")], "title", (ESCAPE, "b"))
+    say_json({ESCAPE: "\x9b31m"})
+    complain(ESCAPE)
+    out, err = capfd.readouterr()
+    assert not {"\x1b", "\x07", "\x9b"} & set(out + err)
+    assert "\\x1b]0;owned\\x07" in out and "\\u009b31m" in out and "[bold]x[/bold]" in out
+
+
+@pytest.mark.parametrize(
+    "words", [(ESCAPE,), ("show", ESCAPE), ("show", "gpt2-nano", f"--{ESCAPE}"), ("predict", ESCAPE)]
+)
+def test_a_word_with_escapes_is_spelled_out(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    assert call(*words) == 2
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err and "\\x1b" in said.err
+
+
+def test_commands_print_in_one_place_only():
+    for path in (ROOT / "src" / "zoo" / "cli").rglob("*.py"):
+        called = {
+            ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        }
+        printing = {name for name in called if name.split(".")[-1] in ("echo", "print", "secho", "print_exc")}
+        assert not printing or path.name == "visible.py", f"{path}: {printing}"
+
+
+def test_a_bug_of_torch_in_a_forward_is_no_mistake_of_the_users(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        command.with_status(lambda: torch.zeros(2) @ torch.zeros(3))()
+    assert left.value.code == 1 and capsys.readouterr().err.startswith("error: ")
