@@ -46,6 +46,8 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"weight_decay": -0.1}, "training.weight_decay: must be at least 0, got -0.1"),
         ({"betas": [0.9, 1]}, r"training.betas: each must be at least 0 and below 1, got \[0.9, 1.0\]"),
         ({"eps": -1}, "training.eps: must be at least 0"),
+        ({"warmup_steps": 1.5}, "training.warmup_steps: must be whole steps, or a share of the run below 1, got 1.5"),
+        ({"warmup_steps": -0.1}, "training.warmup_steps: must be whole steps, or a share of the run below 1, got -0.1"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_place(level: dict[str, Any], words: str):
@@ -84,10 +86,28 @@ def test_fixed_settings_state_everything_and_are_read_back():
 
 
 def test_what_lies_beyond_the_run_is_reported_and_not_refused(caplog: pytest.LogCaptureFixture):
-    fix_training(resolve_training([{"steps": 5, "warmup_steps": 9, "save_every": 7}]), rows=1, d_model=1)
-    assert "warmup_steps (9) is beyond the 5 steps of the run: the learning rate does not reach its peak" in caplog.text
-    assert "training.save_every (7) is beyond the 5 steps" in caplog.text
+    fix_training(resolve_training([{"steps": 5, "save_every": 7}]), rows=1, d_model=1)
+    assert "training.save_every (7) is beyond the 5 steps of the run: zoo saves at its end" in caplog.text
     assert "evaluate_every" not in caplog.text
+
+
+@pytest.mark.parametrize(("share", "steps", "warmup"), [(0.1, 30, 3), (0.29, 100, 29), (0.5, 1, 0), (4, 30, 4)])
+def test_a_share_of_the_run_becomes_steps(share: float, steps: int, warmup: int):
+    fixed = fix_training(resolve_training([{"steps": steps, "warmup_steps": share}]), rows=1, d_model=1)
+    assert fixed.warmup_steps == warmup and type(fixed.warmup_steps) is int
+
+
+@pytest.mark.parametrize("warmup", [5, 9])
+def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogCaptureFixture):
+    fix_training(resolve_training([{"steps": 5, "warmup_steps": warmup}]), rows=1, d_model=1)
+    assert f"training.warmup_steps ({warmup}): the warm-up takes the whole run of 5 steps, so the" in caplog.text
+
+
+@pytest.mark.parametrize("name", config.names("configs"))
+def test_no_run_of_a_shipped_model_ends_before_its_warm_up(name: str):
+    layers = config.read_layers(config.find(name, "configs", "model"), "configs", "model")
+    warmup = resolve_training([layer.tree["training"] for layer in layers if "training" in layer.tree]).warmup_steps
+    assert warmup < 0.5
 
 
 def test_what_may_change_on_resume_are_settings():

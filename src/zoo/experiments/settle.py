@@ -16,7 +16,6 @@ BEYOND = {  # what comes of a number of steps that the run does not have
     "evaluate_every": "zoo validates at its end",
     "save_every": "zoo saves at its end",
 }
-SIZES = ("vocab_size", "max_length")
 logger = logging.getLogger(__name__)
 
 
@@ -104,12 +103,12 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
     if steps is None:
         assert settings.epochs is not None
         steps = max(1, math.ceil(settings.epochs * rows / settings.batch))
-    tenth = max(1, steps // 10)
+    warmup, tenth = settings.warmup_steps, max(1, steps // 10)
     fixed = replace(
         settings,
         steps=steps,
         epochs=None,
-        warmup_steps=settings.warmup_steps,
+        warmup_steps=round(warmup * steps) if isinstance(warmup, float) else warmup,
         evaluate_every=tenth if settings.evaluate_every is None else settings.evaluate_every,
         save_every=min(1000, tenth) if settings.save_every is None else settings.save_every,
         schedule=with_defaults(settings.schedule.inherit(d_model=d_model)),
@@ -121,12 +120,11 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
 
 def warn_of_length(fixed: Training, steps: int) -> None:
     """Say which of the settings the run is too short for."""
-    if fixed.warmup_steps > steps:
-        logger.warning(
-            "training.warmup_steps (%d) is beyond the %d steps of the run: the learning rate does not reach its peak",
-            fixed.warmup_steps,
-            steps,
+    if fixed.warmup_steps >= steps:
+        said = (
+            "training.warmup_steps (%d): the warm-up takes the whole run of %d steps, so the learning rate only rises"
         )
+        logger.warning(said, fixed.warmup_steps, steps)
     for name, effect in BEYOND.items():
         if (value := getattr(fixed, name)) > steps:
             logger.warning("training.%s (%d) is beyond the %d steps of the run: %s", name, value, steps, effect)

@@ -44,6 +44,7 @@ class Training:
         batch: rows for each optimizer step, over all processes.
         micro_batch: rows in one forward of one process; None: its whole share of the batch; auto: as many of them as
             the device's memory holds.
+        warmup_steps: in which the learning rate rises; below 1: a share of the run.
         learning_rate: the peak of the schedule (`noam`: a factor).
         optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
         clip: the largest norm of all gradients together; None: as they are.
@@ -73,7 +74,7 @@ class Training:
     micro_batch: int | Literal["auto"] | None = None
     learning_rate: float = 5e-4
     schedule: Annotated[Choice[Schedule], schedules] = Choice(schedules, "linear")
-    warmup_steps: int = 0
+    warmup_steps: int | float = 0
     optimizer: Annotated[Choice[torch.optim.Optimizer], optimizers] = Choice(optimizers, "adamw")
     clip: float | None = 1.0
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -101,6 +102,9 @@ class Training:
             value = getattr(self, name)
             if isinstance(value, int) and value < least:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
+        if isinstance(self.warmup_steps, float) and not 0 <= self.warmup_steps < 1:
+            got = f"got {self.warmup_steps}"
+            raise ValueError(f"training.warmup_steps: must be whole steps, or a share of the run below 1, {got}")
         for name in ("epochs", "learning_rate", "clip", "peak_flops", "hang_timeout", "peer_timeout"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -114,7 +118,7 @@ class Training:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("training: name either steps or epochs")
         # built once for their own refusals, before anything is written
-        self.schedule.inherit(d_model=1).build(self.learning_rate, 1, self.warmup_steps)
+        self.schedule.inherit(d_model=1).build(self.learning_rate, 1, int(self.warmup_steps))
         self.optimizer.build(nn.Linear(1, 1, device="meta"), self.learning_rate)
 
     @property
