@@ -9,7 +9,7 @@ import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE = 1 << 30
-PAD = 64 << 20
+WITH_IT = {M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: 64 << 20}
 
 
 def keep_large_blocks() -> bool:
@@ -21,8 +21,10 @@ def keep_large_blocks() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    wanted = {M_MMAP_THRESHOLD: LARGE, M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: PAD}
-    return all([library.mallopt(parameter, value) == 1 for parameter, value in wanted.items()])
+    # older versions refuse this one alone; the others without it would keep memory and save no fault
+    if library.mallopt(M_MMAP_THRESHOLD, LARGE) != 1:
+        return False
+    return all([library.mallopt(parameter, value) == 1 for parameter, value in WITH_IT.items()])
 
 
 def is_out_of_memory(error: Exception) -> bool:
