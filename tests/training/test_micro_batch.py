@@ -1,5 +1,6 @@
 """Claims about `micro_batch: auto`: the largest that fits, the same gradient, and the same again after a stop."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from tiny import TinyModel, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
+from zoo.training.judging import Validation, Watch
 
 
 class Hungry(TinyModel):
@@ -46,6 +48,48 @@ def test_a_resumed_run_keeps_what_auto_found(tmp_path: Path):
     model = Hungry(99)
     train_tiny(tmp_path, settings(steps=4, micro_batch="auto"), model, resume=True)
     assert model.most == 3 and len(lines(tmp_path)) == 4
+
+
+def test_a_resumed_run_tries_what_it_found_before_in_the_memory_that_there_is_now(tmp_path: Path):
+    train_tiny(tmp_path, settings(steps=2, micro_batch="auto"), Hungry(99))
+    assert open_run(tmp_path).checkpoint.state["micro_batch"] == 5
+    model = Hungry(3)
+    train_tiny(tmp_path, settings(steps=4, micro_batch="auto"), model, resume=True)
+    assert model.most == 3 and open_run(tmp_path).checkpoint.state["micro_batch"] == 3
+
+
+class Crowded(TinyModel):
+    """Has memory for a forward only where the output of no other is left, and gradients for a few rows less."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(self, tokens: torch.Tensor, documents: torch.Tensor) -> Any:
+        left = sum(output() is not None for output in self.outputs)
+        rows = 2 if self.hidden.weight.grad is not None else 4
+        if left or len(tokens) > rows:
+            raise torch.OutOfMemoryError(f"CUDA out of memory: {left} outputs are left over")
+        said = super().forward(tokens, documents)
+        self.outputs.append(weakref.ref(said.heads["language"]))
+        return said
+
+
+def test_auto_finds_what_fits_beside_the_gradients_of_the_micro_batch_before(tmp_path: Path):
+    _, state = train_tiny(tmp_path, settings(steps=2, batch=8, micro_batch="auto"), Crowded())
+    assert state.micro_batch == 2
+
+
+def test_the_output_of_a_micro_batch_is_gone_before_the_next_and_before_validation(tmp_path: Path):
+    model, left = Crowded(), []
+
+    def measure(judged: Any, between: Any) -> dict[str, float]:
+        left.append(sum(output() is not None for output in model.outputs))
+        return {"loss": 1.0}
+
+    training = settings(steps=2, batch=8, micro_batch=2, evaluate_every=1)
+    train_tiny(tmp_path, training, model, watch=Watch(Validation(measure, "loss")))
+    assert left == [0, 0]
 
 
 @pytest.mark.parametrize(

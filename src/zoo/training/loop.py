@@ -78,6 +78,7 @@ def train(
                     learner.backward(weigh(terms, tally.counts))
                     with torch.no_grad():
                         tally.add(part, terms, goal.measure(said.heads, part.targets))
+                    del said, terms  # every logit: the next forward, and validation, need their memory
             tally.agree(processes, learner.clip(), signals.flags())
             rate = learner.update(state.step, finite=not tally.bad)
             state.step += 1

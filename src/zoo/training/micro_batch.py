@@ -17,7 +17,8 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) 
     """Rows in one forward, the same in every process; None: the whole share of a process.
 
     With `auto` the share of a process is halved until a pass fits. Nothing of the pass stays: no gradient, no place in
-    the data.
+    the data. A resumed run tries what it found before, so that it goes on with the same bits; memory may be
+    smaller now.
 
     Args:
         goal: whose terms are summed.
@@ -28,7 +29,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) 
         return settings.micro_batch
     share = -(-settings.batch // processes.count)
     rows = share if found is None else min(found, share)
-    while found is None and not fits(learner, feed, goal, rows):
+    while not fits(learner, feed, goal, rows):
         if rows == 1:
             break  # the first step says it all
         rows = -(-rows // 2)
@@ -39,16 +40,21 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) 
 
 
 def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
-    """Whether memory holds a pass over so many rows, beside the optimizer's state."""
+    """Whether memory holds the passes of a step over so many rows, beside the optimizer's state.
+
+    The second pass of a step needs the most: the gradients of the first lie beside its activations.
+    """
     position = feed.position
     part = feed.collate(feed.take(rows), rows).to(learner.processes.device)
     feed.seek(position)
     try:
         moments = [torch.empty_like(parameter) for parameter in trained(learner.model) for _ in range(2)]
-        with learner.autocast():
-            said = learner.model(**part.inputs, **goal.asks)
-            terms = goal.terms(said.heads, part.targets, said.weights)
-        torch.autograd.backward([term.sum for term in terms.values()])
+        for _ in range(2):
+            with learner.autocast():
+                said = learner.model(**part.inputs, **goal.asks)
+                terms = goal.terms(said.heads, part.targets, said.weights)
+            torch.autograd.backward([term.sum for term in terms.values()])
+            del said, terms
         del moments
         return True
     except (RuntimeError, MemoryError) as error:
