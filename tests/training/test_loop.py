@@ -158,3 +158,36 @@ def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
     assert list((tmp_path / "trackers").glob("events*"))
     with begin(tmp_path, resume=True, training=training) as run:
         assert run.checkpoint is not None
+
+
+def test_every_step_has_the_learning_rate_of_its_number_also_after_a_stop(tmp_path: Path):
+    chosen = {"schedule": {"name": "linear", "floor": 0.1}, "warmup_steps": 3}
+    train_tiny(tmp_path, settings(steps=4, **chosen))
+    train_tiny(tmp_path, settings(steps=8, **chosen), resume=True)
+    # 3 steps of warm-up to the peak, then a straight line to a tenth of it at the last step
+    first = [0.05 / 3, 0.1 / 3, 0.05, 0.005]
+    then = [0.05 * (0.1 + 0.9 * (8 - n) / 5) for n in (5, 6, 7, 8)]
+    assert [line["learning_rate"] for line in lines(tmp_path)] == pytest.approx([*first, *then])
+
+
+def test_the_learning_rate_of_a_step_is_what_changes_the_weights(tmp_path: Path):
+    def weights(name: str, steps: int) -> torch.Tensor:
+        # without momentum, the first update of Adam moves each weight by the learning rate
+        options = {"optimizer": {"name": "adam", "betas": [0.0, 0.0], "eps": 0.0}, "clip": None}
+        training = settings(steps=steps, schedule="linear", warmup_steps=1, **options)
+        return train_tiny(tmp_path / name, training)[0].hidden.weight.detach()
+
+    before, after = TinyModel().hidden.weight.detach(), weights("one", 1)
+    moved = (after - before).abs()
+    torch.testing.assert_close(moved[moved > 0], torch.full_like(moved[moved > 0], 0.05))
+
+
+def test_the_moving_average_counts_updates_from_one(tmp_path: Path):
+    training = settings(steps=3, ema=0.9, save_every=1, keep=9, evaluate_every=0)
+    train_tiny(tmp_path, training)
+    expected = TinyModel().hidden.weight.detach()
+    for n in (1, 2, 3):
+        saved = open_run(tmp_path / "checkpoints" / str(n)).checkpoint
+        decay = min(0.9, (1 + n) / (10 + n))
+        expected = decay * expected + (1 - decay) * saved.tensors("weights")["hidden.weight"]
+        torch.testing.assert_close(saved.tensors("ema")["hidden.weight"], expected)
