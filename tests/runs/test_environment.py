@@ -1,11 +1,12 @@
 """Claims about environment.json: it names what the run ran on, and no secret."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from zoo.runs.environment import changes, describe_environment, read_environment
+from zoo.runs.environment import changes, describe_environment, read_environment, zoo_commit
 from zoo.runs.files import seal
 
 
@@ -38,7 +39,17 @@ def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path)
             read_environment(path)
 
 
-def test_what_an_older_zoo_wrote_has_no_seal(tmp_path: Path):
-    path = tmp_path / "environment.json"
-    path.write_text(json.dumps({**describe_environment([], 1, []), "resumed": {}}))
-    assert read_environment(path)["processes"] == 1
+def test_the_commit_is_that_of_zoos_own_checkout_and_not_of_the_folder_that_a_command_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit = ["git", "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "mine"]
+    (tmp_path / "zoo.py").write_text("")
+    (tmp_path / "ignored.py").write_text("")
+    for words in (["git", "init", "-q"], ["git", "add", "zoo.py"], commit):
+        subprocess.run(words, cwd=tmp_path, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    monkeypatch.chdir(tmp_path)
+    assert describe_environment([], 1, [])["zoo_commit"] != head.stdout.strip()
+    assert zoo_commit(tmp_path / "zoo.py") == head.stdout.strip()
+    assert zoo_commit(tmp_path / "ignored.py") is None  # as zoo in an environment inside that repository
+    assert zoo_commit(tmp_path.parent / "nothing" / "zoo.py") is None

@@ -89,12 +89,6 @@ def test_settings_are_compared_with_those_of_the_checkpoint(folder: Path) -> Non
             compare(folder, run.checkpoint, longer.content(), {})
 
 
-def test_a_run_that_an_older_zoo_began_knows_no_data(tmp_path: Path) -> None:
-    with create_run(tmp_path, files(data={})) as run:
-        run.save(1, {"weights": {}}, {})
-    create_run(tmp_path, files(), resume=True).close()
-
-
 def test_a_checkpoint_that_breaks_twice_is_set_aside_twice(tmp_path: Path) -> None:
     with create_run(tmp_path, files()) as run:
         run.save(1, {"weights": {}}, {})

@@ -28,10 +28,13 @@ from zoo.runs.layout import MANIFEST, STATE, TRAINING
 from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
 
-FORMAT = 2  # 1 had no hash of the manifest itself, none of metrics.jsonl, and no training.yaml
+FORMAT = 1
 PUBLISHED = ("average", "ema", "weights")  # which tensors a run's user gets: the first of these that is there
-OLD_TYPES: dict[str, Any] = {"format": int, "step": int, "metrics_bytes": int, "run": dict, "files": dict}
-TYPES = {**OLD_TYPES, "metrics_sha256": str | None, "sha256": str}
+TYPES: dict[str, type] = {
+    **dict.fromkeys(("format", "step", "metrics_bytes"), int),
+    **dict.fromkeys(("metrics_sha256", "sha256"), str),
+    **dict.fromkeys(("run", "files"), dict),
+}
 Named = Mapping[str, Tensor]
 logger = logging.getLogger(__name__)
 
@@ -68,9 +71,9 @@ class Checkpoint:
         return tuple(self.state.get("untrained", ()))
 
     @property
-    def training(self) -> Tree | None:
-        """The settings it was trained with; None where an older zoo wrote it."""
-        return read_yaml(self.folder / TRAINING) if TRAINING in self.files else None
+    def training(self) -> Tree:
+        """The settings it was trained with."""
+        return read_yaml(self.folder / TRAINING)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -98,14 +101,14 @@ class Content:
 
     Args:
         tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
-        training: the content of training.yaml; nothing: there is none.
+        training: the content of training.yaml.
         mark: how far metrics.jsonl is.
         run_files: SHA-256 of the run's files that the weights depend on.
     """
 
     tensors: Mapping[str, Named]
     state: Tree
-    training: bytes = b""
+    training: bytes = b"{}\n"
     mark: Mark = Mark()
     run_files: Mapping[str, str] = field(default_factory=dict)
 
@@ -122,8 +125,7 @@ def write_checkpoint(folder: Path, content: Content) -> None:
             write_tensors(aside / f"{kind}.safetensors", named)
             sync(aside / f"{kind}.safetensors")
         write_file(aside / STATE, to_json(content.state))
-        if content.training:
-            write_file(aside / TRAINING, content.training)
+        write_file(aside / TRAINING, content.training)
         files = {path.name: {"size": path.stat().st_size, "sha256": digest(path)} for path in sorted(aside.iterdir())}
         manifest: Tree = {
             "format": FORMAT,
@@ -167,7 +169,7 @@ def read_manifest(folder: Path) -> Checkpoint:
         raise ValueError(f"{path}: is damaged, it is of step {manifest['step']}")
     if "weights.safetensors" not in manifest["files"]:
         raise ValueError(f"{path}: is damaged, it lists no weights.safetensors")
-    mark = Mark(manifest["metrics_bytes"], manifest.get("metrics_sha256"))
+    mark = Mark(manifest["metrics_bytes"], manifest["metrics_sha256"])
     return Checkpoint(folder, manifest["step"], tuple(manifest["files"]), mark, manifest["run"])
 
 
@@ -176,15 +178,14 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
     written = manifest.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise ValueError(f"{path}: written in format {written}, this zoo reads up to {FORMAT}; upgrade zoo")
-    wanted = OLD_TYPES if written == 1 else TYPES
-    for key, kind in wanted.items():
+    for key, kind in TYPES.items():
         if key not in manifest or not isinstance(manifest[key], kind):
             raise ValueError(f"{path}: is damaged, '{key}' is missing or of another type")
     for key in manifest:
-        if key not in wanted:
+        if key not in TYPES:
             raise ValueError(f"{path}: is damaged, it has a key '{key}'")
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    if written != 1 and sha256(to_json(rest)).hexdigest() != manifest["sha256"]:
+    if sha256(to_json(rest)).hexdigest() != manifest["sha256"]:
         raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
     for name, entry in manifest["files"].items():
         if Path(name).name != name or not isinstance(entry, dict) or entry.keys() != {"size", "sha256"}:

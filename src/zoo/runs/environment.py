@@ -23,7 +23,6 @@ EXACT = {  # what a resumed run needs to be the same to the last bit, and what c
     "devices": BITS,
     "processes": "the examples and their order stay the same, but each process draws its own dropout",
 }
-UNSEALED = ("command", "git_commit", "python", "platform", "resumed", "versions", *EXACT)  # what older zoos wrote
 SECRET = re.compile(r"hf_\w+")
 
 
@@ -31,7 +30,7 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
     """The content of environment.json."""
     return {
         "command": [SECRET.sub("hf_…", word) for word in command],
-        "git_commit": git_commit(Path.cwd()),
+        "zoo_commit": zoo_commit(Path(__file__)),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "versions": versions(),
@@ -48,7 +47,7 @@ def read_environment(path: Path) -> Tree:
     Raises:
         ValueError: it cannot be read, or is not what was written.
     """
-    return read_sealed(path, UNSEALED)
+    return read_sealed(path)
 
 
 def versions() -> Tree:
@@ -64,15 +63,27 @@ def installed(package: str) -> str | None:
         return None
 
 
-def git_commit(folder: Path) -> str | None:
-    """The commit that a folder's repository is at; None outside of one."""
-    try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+def zoo_commit(source: Path) -> str | None:
+    """The commit of zoo's own source, where it runs from a checkout of it.
+
+    None where zoo is installed: then its version says what it is, and a repository around it is the user's own.
+
+    Args:
+        source: a file of zoo.
+    """
+    # an environment inside somebody's repository is not tracked there, so a file that is tracked is zoo's checkout
+    if git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None
-    return answer.stdout.strip() or None
+    return git(source.parent, "rev-parse", "HEAD")
+
+
+def git(folder: Path, *words: str) -> str | None:
+    """What git answers in a folder; None where it fails, or is not there."""
+    try:
+        answer = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
 
 
 def changes(before: Tree, now: Tree) -> list[str]:

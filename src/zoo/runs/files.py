@@ -5,7 +5,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,17 @@ MAX_BYTES = 64 << 20  # of a JSON file
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a new file and wait until the disk has it."""
-    with path.open("wb") as file:
-        file.write(content)
-    sync(path)
+    """Write a new file and wait until the disk has it.
+
+    Raises:
+        OSError: it cannot be written (a full disk); the error names the file.
+    """
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+        sync(path)
+    except OSError as error:  # of `write` and `fsync` it names none
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def sync(path: Path) -> None:
@@ -104,20 +111,17 @@ def seal(tree: Mapping[str, Any]) -> bytes:
     return to_json({**tree, "sha256": hashlib.sha256(to_json(tree)).hexdigest()})
 
 
-def read_sealed(path: Path, unsealed: Collection[str]) -> dict[str, Any]:
+def read_sealed(path: Path) -> dict[str, Any]:
     """What was sealed in a file.
-
-    Args:
-        unsealed: the keys that an older zoo wrote, without a seal.
 
     Raises:
         ValueError: as `read_json`, or it is not what was written.
     """
     tree = read_json(path)
     written = tree.pop("sha256", None)
-    if written is None and not tree.keys() <= set(unsealed):
+    if written is None:
         raise ValueError(f"{path}: is damaged, its SHA-256 is missing")
-    if written is not None and hashlib.sha256(to_json(tree)).hexdigest() != written:
+    if hashlib.sha256(to_json(tree)).hexdigest() != written:
         raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
     return tree
 

@@ -22,11 +22,11 @@ class Mark:
     """How far metrics.jsonl was when a checkpoint was written.
 
     Args:
-        chain: the hash of its lines, each hashed with the hash of all before it; None: unknown.
+        chain: the hash of its lines, each hashed with the hash of all before it.
     """
 
     bytes: int = 0
-    chain: str | None = ""
+    chain: str = ""
 
 
 def link(chain: str, line: bytes) -> str:
@@ -68,7 +68,7 @@ class MetricsLog:
             raise RuntimeError(
                 f"{self.path}: cannot be written: {error.strerror}; the checkpoints are whole"
             ) from error
-        self.chain = None if self.chain is None else link(self.chain, data)
+        self.chain = link(self.chain, data)
 
     def mark(self) -> Mark:
         """How far it is, once the disk has it."""
@@ -99,7 +99,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         raise ValueError(f"{path}: {error.strerror}") from None
     if len(content) < mark.bytes:
         raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, at the checkpoint it had {mark.bytes}")
-    if mark.chain is not None and chain_of(content[: mark.bytes]) != mark.chain:
+    if chain_of(content[: mark.bytes]) != mark.chain:
         raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.config import Tree, parse_yaml, to_yaml
+from zoo.config import Tree, parse_yaml
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes, read_environment
 from zoo.runs.files import parse_json, remove_folder
@@ -40,26 +40,21 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         raise ValueError(f"{folder}: cannot be resumed with other settings: {'; '.join(faults[:SHOWN])}")
 
 
-def read_before(folder: Path, checkpoint: Checkpoint, name: str) -> bytes | None:
-    """What a file of the run was when the checkpoint was written; None: an older zoo did not write it.
+def read_before(folder: Path, checkpoint: Checkpoint, name: str) -> bytes:
+    """What a file of the run was when the checkpoint was written.
 
     Raises:
         ValueError: it is missing.
     """
-    training = checkpoint.training if name == TRAINING else None
-    if training is not None:
-        return to_yaml(training).encode()
-    path = folder / name
-    if path.is_file():
-        return path.read_bytes()
-    if name == DATA and DATA not in checkpoint.run_files:
-        return None
-    raise ValueError(f"{path}: no such file; the run is not complete")
+    path = checkpoint.folder / name if name == TRAINING else folder / name
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; the run is not complete")
+    return path.read_bytes()
 
 
-def changed(name: str, old: bytes | None, new: bytes, place: str) -> Iterable[tuple[str, str]]:
+def changed(name: str, old: bytes, new: bytes, place: str) -> Iterable[tuple[str, str]]:
     """What differs between two versions of a file: keys and how, or one empty key where it has none."""
-    if old is None or old == new:
+    if old == new:
         return
     if name.endswith(".yaml"):
         yield from differences(*(parse_yaml(data.decode("utf-8", "replace"), place) for data in (old, new)))

@@ -11,7 +11,7 @@ from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.environment import read_environment
 from zoo.runs.files import digest, read_json, refuse_outside
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER
 from zoo.runs.metrics import Line, read_metrics
 
 logger = logging.getLogger(__name__)
@@ -100,12 +100,9 @@ def open_run(path: Path) -> SavedRun:
     checkpoint = best(folder) if path.absolute() == folder else named(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
-    training = checkpoint.training
-    if training is None:
-        training = read_yaml(folder / TRAINING)
     tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
     data = read_json(folder / DATA) if DATA in checkpoint.run_files else {}
-    return SavedRun(folder, config, task, training, tokenizer, checkpoint, data)
+    return SavedRun(folder, config, task, checkpoint.training, tokenizer, checkpoint, data)
 
 
 def named(folder: Path, path: Path) -> Checkpoint:
