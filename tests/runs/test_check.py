@@ -1,6 +1,6 @@
 """Claims about `check_run`: what is whole has no faults, and whatever is changed in any of its files is one."""
 
-import json
+import re
 import shutil
 from pathlib import Path
 
@@ -70,13 +70,6 @@ def test_every_damaged_file_is_reported_and_which_checkpoint_is_taken(folder: Pa
     assert "none is whole: the run can be neither used nor continued" in str(check_run(folder).faults)
 
 
-def test_a_run_of_an_older_zoo_is_whole(folder: Path):
-    path = folder / "environment.json"
-    old = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("sha256", "files")}
-    path.write_text(json.dumps(old))
-    assert check_run(folder).faults == []
-
-
 def test_a_checkpoint_that_was_being_replaced_is_not_called_safe_to_delete(folder: Path):
     (folder / "checkpoints/2").rename(folder / "checkpoints/.partial-replaced-2")
     report = check_run(folder)
@@ -112,3 +105,15 @@ def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path)
 def test_a_run_that_has_not_saved_yet_is_whole(tmp_path: Path):
     create_run(tmp_path / "run", FILES).close()
     assert check_run(tmp_path / "run").faults == []
+
+
+@pytest.mark.parametrize(("bad", "named"), [(float("nan"), "NaN"), (float("inf"), "inf"), (1e300, r"1e\+300")])
+def test_a_weight_that_is_no_number_is_a_fault_that_names_the_tensor(tmp_path: Path, bad: float, named: str):
+    spoiled = torch.tensor([1.0, bad], dtype=torch.float64)
+    with create_run(tmp_path / "run", RunFiles({"a": 1})) as run:
+        run.save(1, {"weights": {"heads.b": spoiled, "empty": torch.zeros(0), "n": torch.ones(2).long()}}, {})
+    faults = str(check_run(tmp_path / "run").faults) + str(check_checkpoint(tmp_path / "run/checkpoints/1").faults)
+    assert (
+        len(re.findall(f"checkpoints/1: weights: heads.b holds {named}, with which nothing can be computed", faults))
+        == 2
+    )

@@ -14,7 +14,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
-from zoo.runs.tensors import load_tensors, named_tensors, refuse, wrong_shapes
+from zoo.runs.tensors import finite, load_tensors, named_tensors, refuse, wrong_shapes
 
 SMALL = 2**20  # parameters that cost next to no memory
 NO_TOKENIZER = (
@@ -81,6 +81,7 @@ def load_run(saved: SavedRun) -> Loaded:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
     settings, weights = parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights
+    finite(weights, str(saved.checkpoint.folder))
     check_sizes(saved, settings, weights)
     model = Model(settings)
     load_tensors(model, weights)

@@ -12,6 +12,7 @@ from zoo.runs.files import ASIDE, REPLACED, digest, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.saved import check_run_file, check_run_files
+from zoo.runs.tensors import finite
 
 R = TypeVar("R")
 NEEDED = "without it the run can be neither used nor continued"
@@ -46,11 +47,23 @@ class Report:
             return None
 
 
+def verify_numbers(folder: Path) -> Checkpoint:
+    """A checkpoint whose files are what was written, and whose tensors are numbers.
+
+    Raises:
+        ValueError: they are not; the message names the file, or the tensor.
+    """
+    found = verify(folder)
+    for kind in found.kinds:
+        finite(found.tensors(kind), f"{folder}: {kind}")
+    return found
+
+
 def check_run(folder: Path) -> Report:
     """Read every file of a run, but its tensors' meaning, and say what is lost with each that is not whole."""
     report = Report("run")
     there = steps(folder / CHECKPOINTS)
-    checked = {step: report.attempt(verify, folder / CHECKPOINTS / str(step)) for step in there}
+    checked = {step: report.attempt(verify_numbers, folder / CHECKPOINTS / str(step)) for step in there}
     whole = [checkpoint for checkpoint in checked.values() if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
@@ -142,7 +155,7 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
 def check_checkpoint(folder: Path) -> Report:
     """Compare a checkpoint with its manifest."""
     report = Report("checkpoint")
-    found = report.attempt(verify, folder)
+    found = report.attempt(verify_numbers, folder)
     if found is not None:
         report.remarks.append(f"step {found.step}: {', '.join(found.files)}")
         if folder.absolute().parent.name == CHECKPOINTS:

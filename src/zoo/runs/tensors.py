@@ -1,5 +1,6 @@
 """A module's tensors by name, each storage once: what weight files hold, and how they get back into a module."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 COMPILED = "_orig_mod."
 SHOWN = 5
+LARGEST = torch.finfo(torch.float32).max
 
 
 def storage_of(name: str, tensor: Tensor) -> object:
@@ -54,14 +56,20 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
 
 
 def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
-    """The tensors, unless one of them holds NaN or infinity: nothing can be trained from those.
+    """The tensors, unless one of them holds a number that float32 does not have: nothing can be computed from those.
 
     Raises:
         ValueError: with the name of the tensor.
     """
     for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{place}: {name} holds NaN or infinity; start from an earlier checkpoint")
+        if tensor.is_floating_point() and tensor.numel():
+            # one pass that needs no memory of the tensor's size; NaN is passed on to both bounds
+            least, most = (bound.item() for bound in torch.aminmax(tensor))
+            if not -LARGEST <= least <= most <= LARGEST:
+                found = "NaN" if math.isnan(least) else f"{least:g}" if least < -LARGEST else f"{most:g}"
+                raise ValueError(
+                    f"{place}: {name} holds {found}, with which nothing can be computed; use an earlier checkpoint"
+                )
     return tensors
 
 
