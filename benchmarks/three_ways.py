@@ -26,8 +26,9 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.documents import View
+from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import Mixer, mixers
+from zoo.blocks.view import View
 from zoo.models.cost import on_meta, parameters
 from zoo.models.settings import load_settings
 
@@ -54,8 +55,7 @@ def build(choice: Any, d_model: int) -> Mixer:
 
 
 def one_document(length: int) -> View:
-    ones = torch.ones(1, length, dtype=torch.long)
-    return View(ones, torch.arange(length)[None], ones, causal=True, plain=True)
+    return View.of(Documents(torch.ones(1, length, dtype=torch.long), whole=True), causal=True)
 
 
 def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:

@@ -83,12 +83,19 @@ class Slot(Generic[T]):
         return self.variants[name]
 
     def options(self, name: str) -> dict[str, Option]:
-        """The options of a variant, by name, in the order of its signature."""
-        constructor = self[name].__init__
-        hints = typing.get_type_hints(constructor, include_extras=True)
-        parameters = inspect.signature(constructor).parameters.values()
-        keyword_only = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-        return {p.name: Option(p.name, hints[p.name], p.default) for p in keyword_only}
+        """The options of a variant, by name, in the order of its signature.
+
+        A constructor that hands `**shared` on to the class above has that one's options too.
+        """
+        found: dict[str, Option] = {}
+        for constructor in (vars(cls)["__init__"] for cls in self[name].__mro__ if "__init__" in vars(cls)):
+            hints = typing.get_type_hints(constructor, include_extras=True)
+            parameters = inspect.signature(constructor).parameters.values()
+            own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
+            found |= {p.name: Option(p.name, hints[p.name], p.default) for p in own}
+            if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
+                break
+        return found
 
     def parse(self, value: Any, place: str | None = None, default: str | None = None) -> "Choice[T]":
         """Read a choice as it is written in a file: a name, or a map with `name` and options.

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, DirectAttention, FullAttention, GroupedAttention
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.documents import Documents
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.blocks.score import scores
+from zoo.blocks.view import Recorder, View, Visibility
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2], [1, 1, 2, 2, 0]])
@@ -47,27 +48,35 @@ def build(d_model: int, n_heads: int, n_kv_heads: int | None = None, **options: 
 
 def self_view(documents: Tensor = DOCUMENTS, causal: bool = True, position: str = "none", n_heads: int = 4) -> View:
     module = positions.build(position, 12, n_heads, 4, 16, causal).double()
-    return View(documents, positions_of(documents), documents, causal=causal, position=module)
+    return View(Visibility(Documents(documents), Documents(documents), causal=causal), module)
 
 
-def attend(attention: Attention, x: Tensor, view: View, record: list[Tensor | None] | None = None) -> Tensor:
-    return attention(x, attention.read(x, view.positions, view.position), view, record)
+def attend(attention: Attention, x: Tensor, view: View) -> Tensor:
+    out: Tensor = attention(x, attention.read(x, view), view)
+    return out
+
+
+def watched(attention: Attention, x: Tensor, view: View) -> tuple[Tensor, Tensor]:
+    """What it says while somebody looks on, and its weights."""
+    recorder = Recorder()
+    out = attend(attention, x, View(view.visibility, view.position, recorder))
+    assert recorder.written is not None
+    return out, recorder.written
 
 
 def formula(attention: Attention, x: Tensor, view: View) -> Tensor:
     """softmax(Q K' / sqrt(d_key)) V, head by head and query by query, over the keys that a query may see."""
     queries, keys, values = attention.query(x), attention.key(x), attention.value(x)
     shared = attention.n_heads // attention.n_kv_heads
-    bias = view.position.bias(*view.places())
-    allowed = view.mask(attention.window)
+    bias = view.position.bias(*view.visibility.places())
+    allowed = view.visibility.mask(attention.window)
     out = torch.zeros(*x.shape[:2], attention.n_heads, attention.d_value, dtype=x.dtype)
     for row in range(len(x)):
         for head in range(attention.n_heads):
             q = queries[row].unflatten(-1, (-1, attention.d_key))[:, head]
             k = keys[row].unflatten(-1, (-1, attention.d_key))[:, head // shared]
             v = values[row].unflatten(-1, (-1, attention.d_value))[:, head // shared]
-            if attention.query_norm is not None:
-                q, k = attention.query_norm(q), attention.key_norm(k)
+            q, k = attention.query_norm(q), attention.key_norm(k)
             for i in range(x.shape[1]):
                 seen = allowed.expand(len(x), 1, -1, -1)[row, 0, i].nonzero()[:, 0].tolist()
                 if not seen:
@@ -102,11 +111,10 @@ def test_the_eager_result_and_its_weights_are_the_fused_ones(
     if position == "rotary":
         options = {**options, "d_key": 4}
     attention, x, view = build(12, 4, n_kv_heads, **options), randn(2, 5, 12), self_view(position=position)
-    record: list[Tensor | None] = []
-    eager = attend(attention, x, view, record)
+    eager, weights = watched(attention, x, view)
     torch.testing.assert_close(eager, attend(attention, x, view), **EXACT)
-    reading = attention.read(x, view.positions, view.position)
-    read = record[0] @ reading.values.repeat_interleave(4 // attention.n_kv_heads, dim=1)
+    reading = attention.read(x, view)
+    read = weights @ reading.values.repeat_interleave(4 // attention.n_kv_heads, dim=1)
     torch.testing.assert_close(attention.output(read.transpose(1, 2).flatten(2)), eager, **EXACT)
 
 
@@ -122,11 +130,9 @@ def test_self_attention_is_torchs(bias: bool, causal: bool):
     x, ones = randn(2, 5, 12), torch.ones(2, 5, dtype=torch.long)
     hidden = torch.ones(5, 5).triu(1).bool() if causal else None
     expected, weights = theirs(x, x, x, attn_mask=hidden, average_attn_weights=False)
-    record: list[Tensor | None] = []
-    for view in (self_view(ones, causal), View(ones, ones, ones, causal=causal, plain=True)):
+    for view in (self_view(ones, causal), View.of(Documents(ones, whole=True), causal=causal)):
         torch.testing.assert_close(attend(ours, x, view), expected, **EXACT)
-    attend(ours, x, view, record)
-    torch.testing.assert_close(record[0], weights, **EXACT)
+    torch.testing.assert_close(watched(ours, x, view)[1], weights, **EXACT)
 
 
 def test_attention_to_a_memory_of_another_width_is_torchs():
@@ -138,9 +144,9 @@ def test_attention_to_a_memory_of_another_width_is_torchs():
     theirs.load_state_dict(state | {f"out_proj.{n}": p for n, p in ours.output.named_parameters()})
     x, memory = randn(2, 3, 12), randn(2, 5, 7, seed=1)
     memory_documents = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    view = View(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), memory_documents)
+    view = View.of(Documents(torch.ones(2, 3, dtype=torch.long)), Documents(memory_documents))
     expected, _ = theirs(x, memory, memory, key_padding_mask=memory_documents == 0)
-    torch.testing.assert_close(ours(x, ours.read(memory, None, None), view), expected, **EXACT)
+    torch.testing.assert_close(ours(x, ours.read(memory), view), expected, **EXACT)
 
 
 def test_grouped_with_a_group_for_each_head_is_full():
@@ -171,7 +177,7 @@ def test_a_query_without_a_key_gives_0_and_finite_gradients(
     view = self_view(position=position)
     view.position.to(dtype)
     x = randn(2, 5, 16).to(dtype).requires_grad_()
-    out = attend(attention, x, view, [] if weights else None)
+    out = watched(attention, x, view)[0] if weights else attend(attention, x, view)
     out.float().square().sum().backward()
     assert out.dtype == dtype
     assert torch.equal(out[DOCUMENTS == 0], torch.zeros(2, 16, dtype=dtype))
@@ -183,9 +189,7 @@ def test_a_query_without_a_key_gives_0_and_finite_gradients(
 def test_eager_weights_of_a_row_sum_to_1_without_sinks_and_to_less_with_them():
     view = self_view()
     for sinks, low, high in ((False, 1 - 1e-12, 1 + 1e-12), (2, 0.0, 1.0)):
-        record: list[Tensor | None] = []
-        attend(build(12, 4, sinks=sinks), randn(2, 5, 12), view, record)
-        sums = record[0].sum(-1).transpose(1, 2)
+        sums = watched(build(12, 4, sinks=sinks), randn(2, 5, 12), view)[1].sum(-1).transpose(1, 2)
         assert (low < sums[DOCUMENTS > 0]).all() and (sums[DOCUMENTS > 0] < high).all()
         assert not sums[DOCUMENTS == 0].any()
 
@@ -239,12 +243,11 @@ def test_any_score_gives_the_softmax_of_its_scores(score: Any, n_kv_heads: int |
         m(x).unflatten(-1, (-1, 3)).transpose(1, 2) for m in (attention.query, attention.key, attention.value)
     )
     keys, values = (t.repeat_interleave(4 // attention.n_kv_heads, dim=1) for t in (keys, values))
-    said = attention.score(queries, keys).masked_fill(~view.mask(None), -torch.inf).softmax(-1).nan_to_num()
+    said = attention.score(queries, keys).masked_fill(~view.visibility.mask(None), -torch.inf).softmax(-1).nan_to_num()
     expected = attention.output((said @ values).transpose(1, 2).flatten(2))
-    record: list[Tensor | None] = []
     torch.testing.assert_close(attend(attention, x, view), expected, **EXACT)
-    torch.testing.assert_close(attend(attention, x, view, record), expected, **EXACT)
-    torch.testing.assert_close(record[0], said, **EXACT)
+    for found, wanted in zip(watched(attention, x, view), (expected, said), strict=True):
+        torch.testing.assert_close(found, wanted, **EXACT)
 
 
 @pytest.mark.parametrize("score", ["bilinear", "additive"])
@@ -252,9 +255,9 @@ def test_direct_attention_reads_the_memory_as_it_is(score: str):
     """c = sum_i softmax(score(s, h))_i h_i."""
     attention, states, memory = filled(DirectAttention(6, 1, 4, score=score)), randn(2, 3, 6), randn(2, 5, 4, seed=1)
     documents = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    view = View(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), documents)
+    view = View.of(Documents(torch.ones(2, 3, dtype=torch.long)), Documents(documents))
     weights = attention.score(states, memory).masked_fill(documents[:, None] == 0, -torch.inf).softmax(-1)
-    torch.testing.assert_close(attention(states, attention.read(memory, None, None), view), weights @ memory, **EXACT)
+    torch.testing.assert_close(attention(states, attention.read(memory), view), weights @ memory, **EXACT)
 
 
 @pytest.mark.parametrize("score", scores.names())

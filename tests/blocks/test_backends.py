@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_attention import DOCUMENTS, EXACT, OPTIONS, attend, build, filled, randn
+from test_attention import DOCUMENTS, EXACT, OPTIONS, attend, build, filled, randn, watched
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
@@ -15,8 +15,9 @@ from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.varlen import Varlen
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.documents import Documents
 from zoo.blocks.position import Position, positions
+from zoo.blocks.view import View, Visibility
 
 UNORDERED = torch.tensor([[3, 3, 1, 1, 1, 0], [0, 0, 2, 2, 7, 0]])
 SOURCES = torch.tensor([[1, 1, 0, 3, 3, 3, 4], [5, 2, 2, 2, 2, 0, 7]])
@@ -32,7 +33,7 @@ def gpu_backends():
 
 
 def view_of(documents: Tensor, keys: Tensor, causal: bool = False, position: Position | None = None) -> View:
-    return View(documents, positions_of(documents), keys, causal=causal, position=position)
+    return View(Visibility(Documents(documents), Documents(keys), causal=causal), position)
 
 
 def learn(attention: Attention, backend: Backend, view: View, x: Tensor, memory: Tensor | None = None) -> list[Tensor]:
@@ -43,7 +44,7 @@ def learn(attention: Attention, backend: Backend, view: View, x: Tensor, memory:
     if memory is None:
         out = attend(attention, given[0], view)
     else:
-        out = attention(given[0], attention.read(given[1], None, None), view)
+        out = attention(given[0], attention.read(given[1]), view)
     out[..., 0].square().sum().backward()
     found = [out.detach(), *(t.grad for t in given), *(p.grad for p in parameters)]
     for parameter in parameters:
@@ -107,13 +108,13 @@ def test_rows_that_hold_nothing_say_0_and_change_nothing(backend: Backend):
 def test_flex_masks_place_by_place_as_the_rule_does(window: int | None, causal: bool):
     for keys in (UNORDERED, SOURCES):
         view = view_of(UNORDERED, keys, causal and keys is UNORDERED)
-        mask = create_mask(blocks_of(view, window).mask_mod, 2, 1, 6, keys.shape[1], device="cpu")
-        assert torch.equal(mask, view.mask(window))
+        mask = create_mask(blocks_of(view.visibility, window).mask_mod, 2, 1, 6, keys.shape[1], device="cpu")
+        assert torch.equal(mask, view.visibility.mask(window))
 
 
 def test_blocks_in_which_no_query_sees_a_key_are_left_out():
     documents = torch.arange(1, 5).repeat_interleave(128)[None]
-    assert blocks_of(view_of(documents, documents, causal=True), None).sparsity() == 75.0
+    assert blocks_of(view_of(documents, documents, causal=True).visibility, None).sparsity() == 75.0
 
 
 @pytest.mark.parametrize("name", backends.names())
@@ -122,10 +123,9 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
     attention.backend = backends[name]()
     whole = view_of(documents, documents, causal=True)
     expected = attend(attention, x, whole)
-    monkeypatch.setattr(type(attention.backend), "attend", None) if name != "sdpa" else None
-    stepping = View(documents, whole.positions, documents, causal=True, stepping=True)
-    torch.testing.assert_close(attend(attention, x, stepping), expected, **EXACT)
-    torch.testing.assert_close(attend(attention, x, whole, []), expected, **EXACT)
+    monkeypatch.setattr(type(attention.backend), "attend", None) if name not in ("sdpa", "eager") else None
+    torch.testing.assert_close(attention.step(x, attention.read(x, whole), whole), expected, **EXACT)
+    torch.testing.assert_close(watched(attention, x, whole)[0], expected, **EXACT)
 
 
 @pytest.mark.parametrize(

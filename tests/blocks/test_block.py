@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.block import Block, Crossing, Record, blocks
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.block import Block, SourceView, blocks
+from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.feed_forward import MLP
 from zoo.blocks.mixer import AttentionMixer
 from zoo.blocks.norm import LayerNorm
+from zoo.blocks.view import Recorder, View, Visibility
 
 DOCUMENTS = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 2]])
 MEMORY_DOCUMENTS = torch.tensor([[1, 1, 1], [1, 2, 0]])
@@ -28,13 +29,14 @@ def build(name: str, crosses: bool, dropout: float = 0.0) -> Block:
     return block
 
 
-def inputs() -> tuple[Tensor, View, Crossing]:
+def inputs(*recorders: Recorder) -> tuple[Tensor, View, SourceView]:
+    """A stream, its view and a memory; with recorders of the weights on both."""
     generator = torch.Generator().manual_seed(7)
     x = torch.randn(2, 4, 6, dtype=torch.float64, generator=generator)
     states = torch.randn(2, 3, 5, dtype=torch.float64, generator=generator)
-    at = positions_of(DOCUMENTS)
-    crossing = Crossing(states, View(DOCUMENTS, at, MEMORY_DOCUMENTS))
-    return x, View(DOCUMENTS, at, DOCUMENTS, causal=True), crossing
+    documents, (own, of_memory) = Documents(DOCUMENTS), recorders or (None, None)
+    source = SourceView(states, View(Visibility(documents, Documents(MEMORY_DOCUMENTS)), recorder=of_memory))
+    return x, View(Visibility(documents, documents, causal=True), recorder=own), source
 
 
 def post_norm(x: Tensor, names: list[str], sublayer: Callable[[str, Tensor], Tensor], norms: nn.ModuleDict) -> Tensor:
@@ -69,46 +71,45 @@ def test_every_block_has_its_formula_here():
 @pytest.mark.parametrize("crosses", [False, True])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_block_is_its_formula(name: str, crosses: bool):
-    block, (x, view, crossing) = build(name, crosses), inputs()
+    block, (x, view, source) = build(name, crosses), inputs()
 
     def sublayer(name: str, h: Tensor) -> Tensor:
         if name == "mixer":
             return block.mixer(h, view)
         if name == "cross":
-            return block.cross(h, block.cross.read(crossing.states, None, None), crossing.view)
+            return block.cross(h, block.cross.read(source.states), source.view)
         return block.feed_forward(h)
 
     names = ["mixer", "cross", "feed_forward"] if crosses else ["mixer", "feed_forward"]
     expected = FORMULAS[name](x, names, sublayer, block.norms)
-    torch.testing.assert_close(block(x, view, crossing if crosses else None), expected, **EXACT)
+    torch.testing.assert_close(block(x, view, source if crosses else None), expected, **EXACT)
 
 
 @pytest.mark.parametrize("name", ["pre_norm", "sandwich", "parallel"])
 def test_dropping_every_sublayer_leaves_the_stream(name: str):
-    block, (x, view, crossing) = build(name, True, dropout=1.0), inputs()
+    block, (x, view, source) = build(name, True, dropout=1.0), inputs()
     if name == "sandwich":  # its outer norm comes after what is dropped
         block.norms.apply(lambda m: nn.init.zeros_(m.bias) if isinstance(m, LayerNorm) else None)
-    assert torch.equal(block.train()(x, view, crossing), x)
+    assert torch.equal(block.train()(x, view, source), x)
 
 
 @pytest.mark.parametrize("name", blocks.names())
 def test_steps_are_the_whole_row(name: str):
-    block, (x, view, crossing) = build(name, True), inputs()
-    state, at = block.start_state(2, crossing), positions_of(DOCUMENTS)
+    block, (x, view, source) = build(name, True), inputs()
+    state, at = block.start_state(2, source), positions_of(DOCUMENTS)
     steps = []
     for start, stop in ((0, 1), (1, 3), (3, 4)):
-        new = DOCUMENTS[:, start:stop]
-        step_view = View(new, at[:, start:stop], DOCUMENTS[:, :stop], start, causal=True)
-        memory_view = View(new, at[:, start:stop], MEMORY_DOCUMENTS)
-        steps.append(block.step(x[:, start:stop], step_view, memory_view, state))
-    torch.testing.assert_close(torch.cat(steps, dim=1), block(x, view, crossing), **EXACT)
+        new = Documents(DOCUMENTS[:, start:stop], positions=at[:, start:stop])
+        step_view = View(Visibility(new, Documents(DOCUMENTS[:, :stop]), start, causal=True))
+        source_view = View.of(new, Documents(MEMORY_DOCUMENTS))
+        steps.append(block.step(x[:, start:stop], step_view, source_view, state))
+    torch.testing.assert_close(torch.cat(steps, dim=1), block(x, view, source), **EXACT)
 
 
 def test_weights_are_recorded_for_the_mixer_and_the_memory():
-    block, (x, view, crossing) = build("post_norm", True), inputs()
-    record = Record([], [])
-    torch.testing.assert_close(block(x, view, crossing, record), block(x, view, crossing), **EXACT)
-    assert [w.shape for w in (*record.mixer, *record.cross)] == [(2, 2, 4, 4), (2, 2, 4, 3)]
+    block, own, of_memory = build("post_norm", True), Recorder(), Recorder()
+    torch.testing.assert_close(block(*inputs(own, of_memory)), block(*inputs()), **EXACT)
+    assert own.written.shape == (2, 2, 4, 4) and of_memory.written.shape == (2, 2, 4, 3)
 
 
 def test_only_pre_norm_can_do_without_its_first_norm():

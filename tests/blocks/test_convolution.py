@@ -6,9 +6,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.convolution import Taps
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.convolution import Neighbours
+from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import ConvolutionMixer
+from zoo.blocks.view import View
 
 D_MODEL = 6
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 1, 1, 2, 2, 0], [1, 1, 2, 2, 2, 2, 2, 2, 2]])
@@ -36,7 +37,7 @@ def torchs(mixer: ConvolutionMixer, x: Tensor, causal: bool, kernel: int, dilati
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (4, 2), (5, 3)])
 def test_each_document_is_convolved_as_torch_does_it_alone(causal: bool, depthwise: bool, kernel: int, dilation: int):
     mixer, x = build(causal, kernel, dilation, depthwise), torch.randn(2, 9, D_MODEL).double()
-    said = mixer(x, View(DOCUMENTS, positions_of(DOCUMENTS), DOCUMENTS))
+    said = mixer(x, View.of(Documents(DOCUMENTS)))
     for row, number in ((0, 1), (0, 2), (1, 1), (1, 2)):
         places = DOCUMENTS[row] == number
         expected = torchs(mixer, x[row, places], causal, kernel, dilation)
@@ -46,4 +47,4 @@ def test_each_document_is_convolved_as_torch_does_it_alone(causal: bool, depthwi
 @pytest.mark.parametrize(("options", "name"), [((0, 1), "kernel"), ((3, 0), "dilation")])
 def test_a_convolution_that_reads_nothing_is_refused(options: tuple[int, int], name: str):
     with pytest.raises(ValueError, match=rf"mixer 'convolution': {name} \(0\) must be at least 1"):
-        Taps(*options, True)
+        Neighbours(*options, True)

@@ -3,29 +3,30 @@
 import torch
 
 from zoo.blocks.attention import GroupedAttention
-from zoo.blocks.documents import View
+from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import AttentionMixer
 from zoo.blocks.position import Rotary
+from zoo.blocks.view import View, Visibility
 
 
 def test_attention_remembers_keys_and_values_of_its_own_heads_only():
     mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 4, n_kv_heads=2))
-    state, ones = mixer.start_state(3), torch.ones(3, 2, dtype=torch.long)
-    mixer.step(torch.randn(3, 2, 8), View(ones, ones, ones, causal=True), state)
-    assert state.keys.shape == state.values.shape == (3, 2, 2, 2)
+    state, x = mixer.start_state(3), torch.randn(3, 2, 8)
+    mixer.step(x, View.of(Documents.of(None, x), causal=True), state)
+    assert state.memory.keys.shape == state.memory.values.shape == (3, 2, 2, 2)
 
 
 def test_reordered_rows_go_on_where_their_parents_were():
     torch.manual_seed(0)
     rotary = Rotary(8, 2, 4, 16, True)
     mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1)).double()
-    x, ones = torch.randn(3, 4, 8).double(), torch.ones(3, 4, dtype=torch.long)
-    rows, at = torch.tensor([2, 2, 0]), torch.arange(4).expand(3, 4)
-    state = mixer.start_state(3)
-    mixer.step(x[:, :3], View(ones[:, :3], at[:, :3], ones[:, :3], causal=True, position=rotary), state)
+    x, rows, state = torch.randn(3, 4, 8).double(), torch.tensor([2, 2, 0]), mixer.start_state(3)
+    whole, at = Documents.of(None, x), torch.arange(4).expand(3, 4)
+    first, fourth = (Documents(whole.numbers[:, s], positions=at[:, s]) for s in (slice(3), slice(3, 4)))
+    mixer.step(x[:, :3], View(Visibility(first, first, causal=True), rotary), state)
     mixer.reorder(state, rows)
-    last = mixer.step(x[:, 3:], View(ones[:, 3:], at[:, 3:], ones, 3, causal=True, position=rotary), state)
-    expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(ones, at, ones, causal=True, position=rotary))
+    last = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), state)
+    expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(Visibility(whole, whole, causal=True), rotary))
     torch.testing.assert_close(last, expected[:, 3:], rtol=1e-12, atol=1e-12)
 
 
@@ -33,4 +34,4 @@ def test_a_state_that_has_seen_nothing_can_be_reordered():
     mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1))
     state = mixer.start_state(2)
     mixer.reorder(state, torch.tensor([0, 0, 1]))
-    assert state.keys is None and state.values is None
+    assert state.memory is None

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import mixers
 from zoo.blocks.recurrence import cells
+from zoo.blocks.view import View
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 THEIRS: dict[str, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "vanilla": nn.RNN}
@@ -18,10 +19,6 @@ DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 0], [1, 1, 2, 2, 2, 2]])
 
 def randn(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-
-
-def view_of(documents: Tensor) -> View:
-    return View(documents, positions_of(documents), documents)
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -34,23 +31,23 @@ def test_a_cell_runs_along_each_document_as_torchs_module_does(name: str, both: 
     for row, number in ((0, 1), (0, 2), (1, 1), (1, 2)):
         places = DOCUMENTS[row] == number
         expected[row, places] = theirs(x[row : row + 1, places])[0][0]
-    torch.testing.assert_close(cell(x, view_of(DOCUMENTS)), expected, **EXACT)
+    torch.testing.assert_close(cell(x, Documents(DOCUMENTS)), expected, **EXACT)
 
 
 @pytest.mark.parametrize("name", cells.names())
 def test_steps_of_a_cell_are_its_run(name: str):
     torch.manual_seed(0)
-    cell, x, ones = cells.build(name, 3, 4, False).double(), randn(2, 6, 3), torch.ones(2, 6, dtype=torch.long)
+    cell, x = cells.build(name, 3, 4, False).double(), randn(2, 6, 3)
     state, seen = cell.start(x), []
     for at in range(6):
         state = cell.step(x[:, at], state)
         seen.append(state[0])
-    torch.testing.assert_close(torch.stack(seen, 1), cell(x, View(ones, ones, ones, plain=True)), **EXACT)
+    torch.testing.assert_close(torch.stack(seen, 1), cell(x, Documents.of(None, x)), **EXACT)
 
 
 def test_rows_without_documents_give_zeros_and_gradients_of_zero():
     cell = cells.build("gru", 3, 4, True)
-    out = cell(torch.randn(2, 5, 3), view_of(torch.zeros(2, 5, dtype=torch.long)))
+    out = cell(torch.randn(2, 5, 3), Documents(torch.zeros(2, 5, dtype=torch.long)))
     out.sum().backward()
     assert not out.any() and not any(p.grad is None or p.grad.any() for p in cell.parameters())
 
@@ -72,11 +69,10 @@ def test_a_state_is_held_where_there_is_no_document(choice: dict[str, Any]):
     x, there = randn(2, 9, 6), torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0, 1], [1] * 9])
     state, said = mixer.start_state(2), []
     for new in (slice(0, 1), slice(1, 5), slice(5, 9)):
-        said.append(mixer.step(x[:, new], view_of(there[:, new]), state))
+        said.append(mixer.step(x[:, new], View.of(Documents(there[:, new])), state))
     for row in range(2):
         text = x[row : row + 1, there[row] > 0]
-        ones = torch.ones(text.shape[:2], dtype=torch.long)
-        expected = mixer(text, View(ones, ones, ones, causal=True, plain=True))[0]
+        expected = mixer(text, View.of(Documents.of(None, text), causal=True))[0]
         torch.testing.assert_close(torch.cat(said, dim=1)[row, there[row] > 0], expected, **EXACT)
 
 
@@ -91,10 +87,10 @@ def test_reordered_rows_go_on_where_their_parents_were(choice: dict[str, Any]):
     x, ones = randn(3, 5, 6), torch.ones(3, 5, dtype=torch.long)
     state = mixer.start_state(3)
     mixer.reorder(state, torch.arange(3))
-    mixer.step(x[:, :4], view_of(ones[:, :4]), state)
+    mixer.step(x[:, :4], View.of(Documents(ones[:, :4])), state)
     mixer.reorder(state, rows)
-    last = mixer.step(x[rows, 4:], view_of(ones[:, 4:]), state)
-    torch.testing.assert_close(last, mixer(x, view_of(ones))[rows, 4:], **EXACT)
+    last = mixer.step(x[rows, 4:], View.of(Documents(ones[:, 4:])), state)
+    torch.testing.assert_close(last, mixer(x, View.of(Documents(ones)))[rows, 4:], **EXACT)
 
 
 def test_a_state_without_width_is_refused():

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from zoo.blocks.documents import View
+from zoo.blocks.view import Visibility
 from zoo.models.create import create_model, list_models
 from zoo.models.kinds.part import PARTS, Part
 from zoo.models.model import Model
@@ -197,7 +196,12 @@ def test_every_kind_of_part_that_reads_tokens_is_here():
 
 @pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano"])
 def test_attention_beyond_documents_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch):
-    build_mask = View.build_mask
-    monkeypatch.setattr(View, "build_mask", lambda view, window: build_mask(replace(view, plain=True), window))
+    build_mask = Visibility.build_mask
+
+    def as_if_whole(seen: Visibility, window: int | None) -> Tensor | None:
+        seen.whole = True
+        return build_mask(seen, window)
+
+    monkeypatch.setattr(Visibility, "build_mask", as_if_whole)
     with pytest.raises(AssertionError):
         check_nothing_leaks(build(name).eval(), Rows.draw(SHORT, SHORT_SOURCES), weights=True)

@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo import create_model
+from zoo.blocks.view import View
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.kinds.part import Pass
+from zoo.models.kinds.grid import everywhere
+from zoo.models.kinds.part import PartInput
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 
@@ -36,10 +38,10 @@ def inputs(name: str, pictures: Tensor = PICTURES) -> dict[str, Tensor]:
 def test_a_grid_is_a_memory_with_a_state_for_each_place_and_their_mean_as_its_summary():
     encoder = build("cnn-attention-nano").encoder
     assert encoder is not None
-    memory = encoder(Pass(PICTURES))
+    memory = encoder(PartInput(PICTURES))
     x = PICTURES.double() / 127.5 - 1
     for stage in encoder.stages:
-        x = stage(x)
+        x = stage(x, View.of(everywhere(x)))
     states = encoder.output(F.relu(encoder.norm(x)).permute(0, 2, 3, 1)).flatten(1, 2)
     assert memory.states.shape == (3, PLACES, 16) and memory.documents is None
     torch.testing.assert_close(memory.states, states)
@@ -54,7 +56,7 @@ def test_the_rows_and_columns_after_each_stage_are_known(sides: tuple[int, int])
     encoder.sides = sides
     x, found = encoder.blank(1, "cpu").double(), []
     for stage in encoder.stages:
-        x = stage(x)
+        x = stage(x, View.of(everywhere(x)))
         found.append(tuple(x.shape[2:]))
     assert list(encoder.grids) == found
 
@@ -62,8 +64,8 @@ def test_the_rows_and_columns_after_each_stage_are_known(sides: tuple[int, int])
 def test_a_row_without_a_picture_has_no_document():
     encoder = build("captioner-rnn-nano").encoder
     assert encoder is not None
-    memory = encoder(Pass(PICTURES, torch.tensor([[1], [0], [1]])))
-    assert memory.documents is not None and memory.documents.sum(1).tolist() == [PLACES, 0, PLACES]
+    memory = encoder(PartInput(PICTURES, torch.tensor([[1], [0], [1]])))
+    assert memory.documents.numbers.sum(1).tolist() == [PLACES, 0, PLACES]
     torch.testing.assert_close(memory.summaries()[[0, 2], 1], memory.states[[0, 2]].mean(1))
 
 
@@ -161,7 +163,10 @@ WRONG = [
     ({"encoder.stages": []}, "stages: a grid needs at least one"),
     ({"encoder.image_size": 0}, "image_size must be at least 1, got 0"),
     ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-    ({"heads": ["masked_lm"]}, "heads.masked_lm: it scores tokens, but the encoder reads none; allowed: next_sentence"),
+    (
+        {"heads": ["masked_lm"]},
+        "heads.masked_lm: it scores tokens, but the encoder reads none; allowed: classification, next",
+    ),
     (
         {"encoder.stages": [{"name": "convolution", "width": 8}, {"name": "residual", "width": 12}]},
         r"encoder: stages\[1\]: groups \(8\) must be at least 1 and divide",

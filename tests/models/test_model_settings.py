@@ -194,7 +194,11 @@ WRONG = [
     ("gpt2-nano", "decoder=null", r"gpt2-nano: a model needs an encoder, a decoder or both"),
     ("gpt2-nano", "heads=[langage]", r"heads\[0\]: unknown head 'langage' \(did you mean 'language'\?\)"),
     ("gpt2-nano", "heads=language", r"heads: expected a list of heads, got 'language'"),
-    ("gpt2-nano", "heads=[]", r"gpt2-nano.heads: a model needs at least one head; allowed: language, masked_lm"),
+    (
+        "gpt2-nano",
+        "heads=[]",
+        r"gpt2-nano.heads: a model needs at least one head; allowed: classification, language, masked_lm",
+    ),
     ("gpt2-nano", "heads=[language, language]", r"heads: a head is named twice: language, language"),
     ("gpt2-nano", "heads={language: 3}", r"heads.language: expected a map of options, got 3"),
     ("gpt2-nano", "heads.language=3", r"gpt2-nano.heads.language: expected a map of options, got 3"),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from zoo import create_model
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.kinds.part import Pass
+from zoo.models.kinds.part import PartInput
 from zoo.models.model import Model
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
@@ -90,7 +90,7 @@ def test_the_encoder_is_torchs_and_its_summary_the_last_state_of_each_direction(
             for key, value in model.encoder.layers[layer].kernel.state_dict().items()
         }
     )
-    memory = model.encoder(Pass(SOURCE, PADDED))
+    memory = model.encoder(PartInput(SOURCE, PADDED))
     for row, length in ((0, 3), (1, 5)):
         states, last = theirs(model.encoder.embeddings.tokens(SOURCE[row : row + 1, :length]))
         torch.testing.assert_close(memory.states[row, :length], states[0], **EXACT)
@@ -103,8 +103,8 @@ def test_the_encoder_is_torchs_and_its_summary_the_last_state_of_each_direction(
 def test_packed_documents_have_a_summary_each_and_none_where_there_is_none():
     model = build("rnn-attention-nano")
     documents = torch.tensor([[1, 1, 2, 2, 2], [0, 1, 1, 0, 0]])
-    summaries = model.encoder(Pass(SOURCE, documents)).summaries()
-    alone = model.encoder(Pass(SOURCE[:1, 2:])).summaries()[0, 1]
+    summaries = model.encoder(PartInput(SOURCE, documents)).summaries()
+    alone = model.encoder(PartInput(SOURCE[:1, 2:])).summaries()[0, 1]
     torch.testing.assert_close(summaries[0, 2], alone, **EXACT)
     assert summaries.shape == (2, 3, 8) and not summaries[1, 2].any()
 

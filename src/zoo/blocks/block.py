@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, KeysValues
-from zoo.blocks.documents import View
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import Mixer
+from zoo.blocks.view import View
 from zoo.registry import Slot
 
 Stream = Float[Tensor, "batch length d_model"]
@@ -22,7 +22,7 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 @dataclass
-class Crossing:
+class SourceView:
     """A memory to read: its states, and who may see what of it."""
 
     states: Float[Tensor, "batch memory d_memory"]
@@ -35,14 +35,6 @@ class BlockState:
 
     mixer: Any
     memory: KeysValues | None = None
-
-
-@dataclass
-class Record:
-    """Attention weights of a stack, layer by layer, filled where they are asked for."""
-
-    mixer: list[Tensor | None]
-    cross: list[Tensor | None]
 
 
 class Block(nn.Module, ABC):
@@ -89,28 +81,26 @@ class Block(nn.Module, ABC):
             x = self.connect(x, self.norms[name], sublayer)
         return x
 
-    def forward(self, x: Stream, view: View, crossing: Crossing | None = None, record: Record | None = None) -> Stream:
+    def forward(self, x: Stream, view: View, source: SourceView | None = None) -> Stream:
         """Whole rows at once."""
-        weights = (None, None) if record is None else (record.mixer, record.cross)
-        sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view, weights[0]))}
-        if self.cross is not None and crossing is not None:
-            cross = self.cross
-            reading = cross.read(crossing.states, None, None)
-            sublayers["cross"] = lambda h: self.dropout(cross(h, reading, crossing.view, weights[1]))
+        sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view))}
+        if self.cross is not None and source is not None:
+            cross, memory = self.cross, self.cross.read(source.states)
+            sublayers["cross"] = lambda h: self.dropout(cross(h, memory, source.view))
         sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
         return self.combine(x, sublayers)
 
-    def start_state(self, batch: int, crossing: Crossing | None) -> BlockState:
+    def start_state(self, batch: int, source: SourceView | None) -> BlockState:
         """What is known before the first place; the memory is read once."""
-        reading = None if self.cross is None or crossing is None else self.cross.read(crossing.states, None, None)
-        return BlockState(self.mixer.start_state(batch), reading)
+        memory = None if self.cross is None or source is None else self.cross.read(source.states)
+        return BlockState(self.mixer.start_state(batch), memory)
 
-    def step(self, x: Stream, view: View, memory_view: View | None, state: BlockState) -> Stream:
+    def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> Stream:
         """New places only; the state is carried on."""
         sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.mixer.step(h, view, state.mixer)}
-        if self.cross is not None and state.memory is not None and memory_view is not None:
+        if self.cross is not None and state.memory is not None and source_view is not None:
             cross, memory = self.cross, state.memory
-            sublayers["cross"] = lambda h: cross(h, memory, memory_view)
+            sublayers["cross"] = lambda h: cross.step(h, memory, source_view)
         sublayers["feed_forward"] = self.feed_forward
         return self.combine(x, sublayers)
 
@@ -118,7 +108,7 @@ class Block(nn.Module, ABC):
         """Continue with these rows of the batch (beams)."""
         self.mixer.reorder(state.mixer, rows)
         if state.memory is not None:
-            state.memory = KeysValues(state.memory.keys[rows], state.memory.values[rows])
+            state.memory = state.memory.take(rows)
 
 
 blocks: Slot[Block] = Slot("block")

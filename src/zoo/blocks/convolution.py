@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Taps(nn.Module):
+class Neighbours(nn.Module):
     """The neighbours of every place, at fixed distances; those of other documents, or of none, are zeros.
 
     Args:
@@ -31,11 +31,11 @@ class Taps(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length kernel d_model"]:
-        taps = []
+        found = []
         for distance in self.distances:
             there = (shifted(documents, distance) == documents) & (documents > 0)
-            taps.append(torch.where(there[..., None], shifted(x, distance), 0.0))
-        return torch.stack(taps, dim=2)
+            found.append(torch.where(there[..., None], shifted(x, distance), 0.0))
+        return torch.stack(found, dim=2)
 
 
 def shifted(x: Tensor, distance: int) -> Tensor:

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, KeysValues
-from zoo.blocks.convolution import Taps
-from zoo.blocks.documents import View
+from zoo.blocks.convolution import Neighbours
 from zoo.blocks.recurrence import CellOption, cells, hold
 from zoo.blocks.residual import IntoStream
+from zoo.blocks.view import View
 from zoo.registry import Slot
 
 
@@ -30,10 +30,8 @@ class Mixer(nn.Module, ABC):
     attends: ClassVar[bool] = False
 
     @abstractmethod
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], view: View, record: list[Tensor | None] | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Mix whole rows; a mixer that has weights appends them to `record`, others append None."""
+    def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
+        """Mix whole rows."""
 
     @abstractmethod
     def start_state(self, batch: int) -> Any:
@@ -55,8 +53,7 @@ mixers: Slot[Mixer] = Slot("mixer")
 class AttentionState:
     """Keys and values of all places so far."""
 
-    keys: Float[Tensor, "batch kv_heads memory d_key"] | None = None
-    values: Float[Tensor, "batch kv_heads memory d_value"] | None = None
+    memory: KeysValues | None = None
 
 
 @mixers.register("attention")
@@ -72,10 +69,8 @@ class AttentionMixer(Mixer):
         super().__init__()
         self.attention = attention()
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], view: View, record: list[Tensor | None] | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        mixed: Tensor = self.attention(x, self.attention.read(x, view.positions, view.position), view, record)
+    def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
+        mixed: Tensor = self.attention(x, self.attention.read(x, view), view)
         return mixed
 
     def start_state(self, batch: int) -> AttentionState:
@@ -84,15 +79,13 @@ class AttentionMixer(Mixer):
     def step(
         self, x: Float[Tensor, "batch new d_model"], view: View, state: AttentionState
     ) -> Float[Tensor, "batch new d_model"]:
-        new = self.attention.read(x, view.positions, view.position)
-        state.keys = new.keys if state.keys is None else torch.cat([state.keys, new.keys], dim=2)
-        state.values = new.values if state.values is None else torch.cat([state.values, new.values], dim=2)
-        mixed: Tensor = self.attention(x, KeysValues(state.keys, state.values), view)
+        new = self.attention.read(x, view)
+        state.memory = new if state.memory is None else state.memory.then(new)
+        mixed: Tensor = self.attention.step(x, state.memory, view)
         return mixed
 
     def reorder(self, state: AttentionState, rows: Int[Tensor, " chosen"]) -> None:
-        if state.keys is not None and state.values is not None:
-            state.keys, state.values = state.keys[rows], state.values[rows]
+        state.memory = None if state.memory is None else state.memory.take(rows)
 
 
 @dataclass
@@ -131,12 +124,8 @@ class RecurrentMixer(Mixer):
         self.cell = cells.build(cell, d_model, d_state, both)
         self.output = IntoStream(2 * d_state if both else d_state, d_model)
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], view: View, record: list[Tensor | None] | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        if record is not None:
-            record.append(None)
-        mixed: Tensor = self.output(self.cell(x, view))
+    def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
+        mixed: Tensor = self.output(self.cell(x, view.documents))
         return mixed
 
     def start_state(self, batch: int) -> RecurrentMixerState:
@@ -148,7 +137,7 @@ class RecurrentMixer(Mixer):
         vectors = self.cell.start(x) if state.vectors is None else state.vectors
         seen = []
         for at in range(x.shape[1]):
-            vectors = hold(vectors, self.cell.step(x[:, at], vectors), view.documents[:, at] > 0)
+            vectors = hold(vectors, self.cell.step(x[:, at], vectors), view.documents.numbers[:, at] > 0)
             seen.append(vectors[0])
         state.vectors = vectors
         mixed: Tensor = self.output(torch.stack(seen, dim=1))
@@ -191,26 +180,22 @@ class ConvolutionMixer(Mixer):
         depthwise: bool = False,
     ) -> None:
         super().__init__()
-        self.taps = Taps(kernel, dilation, causal)
+        self.neighbours = Neighbours(kernel, dilation, causal)
         self.filters = nn.Conv1d(d_model, d_model, kernel, groups=d_model, bias=False) if depthwise else None
         self.output = IntoStream(d_model if depthwise else kernel * d_model, d_model)
 
     def convolve(
         self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
-        taps = self.taps(x, documents)
+        read = self.neighbours(x, documents)
         if self.filters is None:
-            mixed: Tensor = self.output(taps.flatten(2))
+            mixed: Tensor = self.output(read.flatten(2))
         else:
-            mixed = self.output((taps * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
+            mixed = self.output((read * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
         return mixed
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], view: View, record: list[Tensor | None] | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        if record is not None:
-            record.append(None)
-        return self.convolve(x, view.documents)
+    def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
+        return self.convolve(x, view.documents.numbers)
 
     def start_state(self, batch: int) -> ConvolutionState:
         return ConvolutionState()
@@ -218,14 +203,14 @@ class ConvolutionMixer(Mixer):
     def step(
         self, x: Float[Tensor, "batch new d_model"], view: View, state: ConvolutionState
     ) -> Float[Tensor, "batch new d_model"]:
-        new, documents = x.shape[1], view.documents
+        new, documents = x.shape[1], view.documents.numbers
         if state.x is not None and state.documents is not None:
             x, documents = torch.cat([state.x, x], dim=1), torch.cat([state.documents, documents], dim=1)
         # places of document 0 move to the front, so that those of the text stand side by side
         order = (documents > 0).int().argsort(dim=1, stable=True)
         x, documents = x.gather(1, order[..., None].expand_as(x)), documents.gather(1, order)
         mixed = self.convolve(x, documents)
-        kept = max(documents.shape[1] - self.taps.reach, 0)
+        kept = max(documents.shape[1] - self.neighbours.reach, 0)
         state.x, state.documents = x[:, kept:], documents[:, kept:]
         return mixed.gather(1, order.argsort(dim=1)[..., None].expand_as(mixed))[:, -new:]
 

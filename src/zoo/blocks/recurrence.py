@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from zoo.blocks.documents import View
+from zoo.blocks.documents import Documents
 from zoo.registry import Choice, Slot
 
 States = Float[Tensor, "vectors rows d_state"]
@@ -51,9 +51,11 @@ class Cell(nn.Module, ABC):
         said: PackedSequence = self.kernel(x, None if state is None else self.split(state))[0]
         return said
 
-    def forward(self, x: Float[Tensor, "batch length d_input"], view: View) -> Float[Tensor, "batch length states"]:
+    def forward(
+        self, x: Float[Tensor, "batch length d_input"], documents: Documents
+    ) -> Float[Tensor, "batch length states"]:
         """The states along rows; they start anew with each document, and are 0 where there is none."""
-        unpacked = view.unpacked()
+        unpacked = documents.unpacked()
         if unpacked is None:
             states: Tensor = self.kernel(x)[0]
             return states

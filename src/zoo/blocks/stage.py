@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.documents import View
 from zoo.blocks.score import ScoreOption
+from zoo.blocks.view import View
 from zoo.registry import Choice, Slot
 
 Padding = Literal["zeros", "replicate"]  # what a convolution reads beyond the rim
@@ -30,8 +30,12 @@ class Stage(nn.Module, ABC):
     stride: int = 1
 
     @abstractmethod
-    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
-        """The next grid; a stage that has weights appends them to `record`, others append None."""
+    def forward(self, x: Grid, view: View) -> NextGrid:
+        """The next grid.
+
+        Args:
+            view: of the grid's places, row by row, each of which sees all others.
+        """
 
 
 stages: Slot[Stage] = Slot("stage")
@@ -84,9 +88,7 @@ class ConvolutionStage(Stage):
         self.d_output, self.stride = width, stride
         self.filters = convolve(d_input, width, kernel, stride, padding)
 
-    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
-        if record is not None:
-            record.append(None)
+    def forward(self, x: Grid, view: View) -> NextGrid:
         out: Tensor = self.filters(x)
         return out
 
@@ -161,9 +163,7 @@ class ResidualStage(Stage):
         others = [ResidualBlock(width, shape, 1) for _ in range(n_blocks - 1)]
         self.blocks = nn.ModuleList([first, *others])
 
-    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
-        if record is not None:
-            record.append(None)
+    def forward(self, x: Grid, view: View) -> NextGrid:
         for block in self.blocks:
             x = block(x)
         return x
@@ -202,10 +202,8 @@ class AttentionStage(Stage):
         self.attention = FullAttention(d_input, n_heads, d_key=d_key, d_value=d_value, score=score)
         self.scale = nn.Parameter(torch.zeros(()))
 
-    def forward(self, x: Grid, record: list[Tensor | None] | None = None) -> NextGrid:
+    def forward(self, x: Grid, view: View) -> NextGrid:
         read = x if self.norm is None else self.norm(x)
         places = read.flatten(2).transpose(1, 2)
-        one = torch.ones(places.shape[:2], dtype=torch.long, device=x.device)
-        view = View(one, torch.zeros_like(one), one, plain=True)
-        mixed: Tensor = self.attention(places, self.attention.read(places, None, None), view, record)
+        mixed: Tensor = self.attention(places, self.attention.read(places), view)
         return x + self.scale * mixed.transpose(1, 2).reshape(x.shape)

@@ -1,5 +1,6 @@
 """A model: encoder, decoder or both, and the heads that score what they say."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from zoo.blocks.view import Recorder
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler, average
 from zoo.models.initialize import initialize
@@ -16,10 +18,9 @@ from zoo.models.kinds.part import (
     Memory,
     Part,
     PartChoice,
-    Pass,
+    PartInput,
     Pictures,
     Tokens,
-    Weights,
     decoders,
     encoders,
 )
@@ -27,6 +28,7 @@ from zoo.models.settings import ModelSettings
 from zoo.registry import Choice, Slot
 
 P = TypeVar("P", bound=Part)
+WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Output:
 
     heads: dict[str, Tensor]
     logits: Tensor
-    weights: Weights | None = None
+    weights: dict[str, list[Tensor | None]] | None = None
 
 
 class Model(nn.Module):
@@ -117,7 +119,7 @@ class Model(nn.Module):
         source_documents: Int[Tensor, "batch source"] | None = None,
         segments: Int[Tensor, "batch length"] | None = None,
         places: dict[str, Int[Tensor, " places"]] | None = None,
-        weights: bool = False,
+        weights: bool | Collection[str] = False,
     ) -> Output:
         """Score a batch.
 
@@ -128,20 +130,25 @@ class Model(nn.Module):
             source_documents: of `source`; target document k reads source document k.
             segments: 0 or 1 by place, in a model with segments.
             places: by head, flat places (row * length + place) to score, -1 none; a head without an entry scores all.
-            weights: also return attention weights.
+            weights: also return attention weights, all or those of some kinds. Attention whose weights are asked for is
+                computed by the formula, whatever the backend.
         """
-        record: Weights | None = {} if weights else None
-        memory = self.remember(source, source_documents, record)
-        given = Pass(tokens, documents, segments, record)
+        kinds = WEIGHTS if weights is True else weights or ()
+        recorders = {kind: Recorder() for kind in kinds}
+        memory = self.remember(source, source_documents, recorders)
+        given = PartInput(tokens, documents, segments, recorders)
         if self.decoder is not None:
             states = self.decoder(given, memory)
         else:
             assert self.encoder is not None
             states = self.encoder(given).states
         logits = {name: self.score(name, states, given, (places or {}).get(name)) for name in self.heads}
-        return Output(logits, next(iter(logits.values())), record)
+        recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
+        return Output(logits, next(iter(logits.values())), recorded if weights else None)
 
-    def remember(self, source: Tensor | None, documents: Tensor | None, record: Weights | None = None) -> Memory | None:
+    def remember(
+        self, source: Tensor | None, documents: Tensor | None, recorders: Mapping[str, Recorder] | None = None
+    ) -> Memory | None:
         """The encoder's memory of a source; None in a model with one part."""
         if self.encoder is None or self.decoder is None:
             if source is not None:
@@ -149,16 +156,16 @@ class Model(nn.Module):
             return None
         if source is None:
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
-        memory = self.encoder(Pass(source, documents, None, record))
+        memory = self.encoder(PartInput(source, documents, None, recorders or {}))
         assert isinstance(memory, Memory)
         return memory
 
-    def score(self, name: str, states: Tensor, given: Pass, places: Tensor | None) -> Float[Tensor, "*places n"]:
+    def score(self, name: str, states: Tensor, given: PartInput, places: Tensor | None) -> Float[Tensor, "*places n"]:
         """One head's logits."""
         head, part = self.heads[name], self.stream
         table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
         if head.scores_documents:
-            documents = given.explicit_documents()
+            documents = given.rows().numbers
             chosen = part.document_places(documents) if places is None else places
             # a picture's summary is its mean already
             averages = self.pooler is not None and self.settings.pooler.mean and part.image_size is None

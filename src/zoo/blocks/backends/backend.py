@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.blocks.documents import View
 from zoo.blocks.score import Score
+from zoo.blocks.view import View
 from zoo.registry import Slot
 
 
@@ -37,7 +37,7 @@ Heads = Float[Tensor, "batch heads queries d_value"]
 
 
 class Backend(ABC):
-    """Computes attention over whole rows, by the one rule of `View`.
+    """Computes attention over whole rows, by the one rule of `Visibility`.
 
     Weights that are to be shown are always those of `eager`, and what is read step by step, as in generation, is always
     computed by `sdpa`.

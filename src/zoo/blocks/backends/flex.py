@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
-from zoo.blocks.documents import View
 from zoo.blocks.position import Position
+from zoo.blocks.view import View, Visibility
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
 compiled_attention: Any = torch.compile(flex_attention, fullgraph=True)
@@ -30,7 +30,8 @@ class Flex(Backend):
     device = "cuda"
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        blocks = view.once(("blocks", rule.window), lambda: blocks_of(view, rule.window))
+        seen = view.visibility
+        blocks = seen.once(("blocks", rule.window), lambda: blocks_of(seen, rule.window))
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
         attention = compiled_attention if queries.is_cuda else flex_attention
@@ -56,11 +57,11 @@ class Flex(Backend):
         return None
 
 
-def blocks_of(view: View, window: int | None) -> BlockMask:
+def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     """The rule place by place, and the blocks of places where it allows anything."""
-    (batch, length), n_keys = view.documents.shape, view.key_documents.shape[1]
-    back, ahead = (max(length, n_keys) if far is None else far for far in view.reach(window))
-    mine, theirs = view.documents, view.key_documents
+    mine, theirs = visibility.queries.numbers, visibility.keys.numbers
+    (batch, length), n_keys = mine.shape, theirs.shape[1]
+    back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
     # a tensor, since torch would compile a kernel for each pair of numbers
     limits = torch.tensor([-ahead, back], device=mine.device)
     create = compiled_mask if mine.is_cuda else create_block_mask
@@ -85,15 +86,15 @@ def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tens
     position = view.position
     if position is None or not position.biases:
         return None
-    n_keys = view.key_documents.shape[1]
-    biases = view.once(("biases", id(position)), lambda: by_distance(position, view))
+    n_keys = view.visibility.keys.numbers.shape[1]
+    biases = view.once("biases", lambda: by_distance(position, view.visibility))
     return lambda score, row, head, query, key: score + biases[head, query - key + n_keys - 1]
 
 
-def by_distance(position: Position, view: View) -> Float[Tensor, "heads distances"]:
+def by_distance(position: Position, visibility: Visibility) -> Float[Tensor, "heads distances"]:
     """The bias for every distance of a query from a key, from `1 - n_keys` on: only differences of places count."""
-    n_keys = view.key_documents.shape[1]
-    queries = torch.arange(view.documents.shape[1] + n_keys - 1, device=view.documents.device)
+    mine, n_keys = visibility.queries.numbers, visibility.keys.numbers.shape[1]
+    queries = torch.arange(mine.shape[1] + n_keys - 1, device=mine.device)
     bias = position.bias(queries, queries[n_keys - 1 : n_keys])
     assert bias is not None
     return bias[..., 0].contiguous()  # laid out alike in all positions, so that they share a kernel

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
 from zoo.blocks.backends.eager import eager
-from zoo.blocks.documents import View
+from zoo.blocks.view import View
 
 
 @backends.register("sdpa")
@@ -17,7 +17,7 @@ class Sdpa(Backend):
         # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
         drops = rule.dropout > 0 and queries.device.type == "cpu"
         if drops or rule.score.scale is None:
-            return eager(queries, keys, values, view, rule, None)
+            return eager(queries, keys, values, view, rule)
         return fused(queries, keys, values, view, rule)
 
 
@@ -25,7 +25,7 @@ def fused(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) 
     """torch's kernels; a query that sees no key gets 0."""
     keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
     boolean = mask is not None and mask.dtype == torch.bool
-    causal = rule.sinks is None and boolean and view.causal_only(rule.window)
+    causal = rule.sinks is None and boolean and view.visibility.causal_only(rule.window)
     if rule.sinks is not None:
         mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
     elif mask is not None and not boolean:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.attention.varlen import varlen_attn
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
-from zoo.blocks.documents import View
+from zoo.blocks.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
 # before torch 2.12 the kernel shares keys among heads without being told
@@ -31,11 +31,11 @@ class Varlen(Backend):
     narrow = True
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        asking, answering = view.once("ends", lambda: ends_of(view))
+        asking, answering = view.visibility.once("ends", lambda: ends_of(view.visibility))
         queries, keys, values = in_one_dtype(queries, keys, values)
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
-        back, ahead = (-1 if far is None else far for far in view.reach(rule.window))
+        back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
         said = varlen_attn(
             end_to_end(queries, asking, width),
             end_to_end(keys, answering, width),
@@ -87,11 +87,11 @@ class Ends:
     there: bool
 
 
-def ends_of(view: View) -> tuple[Ends, Ends]:
+def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
     """The documents that have queries and keys, as queries and as keys."""
-    sides = view.documents, view.key_documents
+    sides = visibility.queries.numbers, visibility.keys.numbers
     most = max(int(documents.max()) for documents in sides) + 1
-    rows = most * torch.arange(len(view.documents), device=view.documents.device)[:, None]
+    rows = most * torch.arange(len(sides[0]), device=sides[0].device)[:, None]
     numbers = [(rows + documents).flatten() for documents in sides]
     counts = [torch.bincount(number, minlength=most * len(rows)) for number in numbers]
     met = (counts[0] > 0) & (counts[1] > 0)

@@ -9,9 +9,10 @@ from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from zoo.blocks.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.model import IGNORED, Shell, documents_of, loss_of
-from zoo.models.kinds.part import Encoder, Memory, Pass
+from zoo.models.kinds.part import Encoder, Memory, PartInput
 
 F = TypeVar("F", bound=Callable[..., Any])
 # what tools hand on to every model, empty, and what no class here takes: positions follow from the mask
@@ -44,7 +45,7 @@ class SourceReader(nn.Module):
 
     @answer
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
-        memory = self.encoder(Pass(input_ids, documents_of(attention_mask, input_ids)))
+        memory = self.encoder(PartInput(input_ids, documents_of(attention_mask, input_ids)))
         return BaseModelOutput(last_hidden_state=memory.states)
 
 
@@ -55,7 +56,7 @@ class PictureReader(SourceReader):
 
     @answer
     def forward(self, pixel_values: Tensor) -> Any:  # type: ignore[override]  # `generate` reads the names
-        return BaseModelOutput(last_hidden_state=self.encoder(Pass(pixel_values)).states)
+        return BaseModelOutput(last_hidden_state=self.encoder(PartInput(pixel_values)).states)
 
 
 class Bridge(Shell):
@@ -70,7 +71,7 @@ class Bridge(Shell):
         """The memory, from an encoder's answer and the mask of its sources."""
         encoder = self.inside.model.encoder
         assert encoder is not None
-        return Memory(read[0], documents_of(mask, read[0]), encoder)
+        return Memory(read[0], Documents.of(documents_of(mask, read[0]), read[0]), encoder)
 
 
 class TargetWriter(Bridge, GenerationMixin):  # type: ignore[misc]
@@ -104,7 +105,7 @@ class TargetWriter(Bridge, GenerationMixin):  # type: ignore[misc]
         if cache is None:
             encoder_outputs = encoder_outputs or self.get_encoder()(**source)
             memory = self.remember(encoder_outputs, source.get("attention_mask"))
-        given = Pass(tokens, documents_of(mask, tokens))
+        given = PartInput(tokens, documents_of(mask, tokens))
         states, cache = self.decode(given, memory, cache, use_cache)
         logits = self.score("language", states, given)
         read = None if encoder_outputs is None else encoder_outputs[0]

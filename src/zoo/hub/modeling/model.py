@@ -11,7 +11,7 @@ from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.targets.declare.target import articles
 from zoo.hub.targets.shell import with_classes
-from zoo.models.kinds.part import Memory, Part, Pass
+from zoo.models.kinds.part import Memory, Part, PartInput
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.objectives.cross_entropy import cross_entropy
@@ -76,11 +76,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         """The encoder and the decoder, where they are there."""
         return [part for part in (self.inside.model.encoder, self.inside.model.decoder) if part is not None]
 
-    def score(self, head: str, states: Tensor, given: Pass) -> Tensor:
+    def score(self, head: str, states: Tensor, given: PartInput) -> Tensor:
         """A head's logits."""
         return self.inside.model.score(head, states, given, None)
 
-    def encode(self, given: Pass) -> Tensor:
+    def encode(self, given: PartInput) -> Tensor:
         """The states of an encoder that stands alone, or of a whole row of a decoder that does."""
         part = self.inside.model.stream
         said = part(given)
@@ -88,7 +88,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return states
 
     def decode(
-        self, given: Pass, memory: Memory | None, cache: StateCache | None = None, use_cache: bool | None = None
+        self, given: PartInput, memory: Memory | None, cache: StateCache | None = None, use_cache: bool | None = None
     ) -> tuple[Tensor, StateCache | None]:
         """The states of the decoder; of new tokens, where a cache has the others."""
         decoder = self.inside.model.decoder

@@ -13,7 +13,7 @@ from zoo.data.sources.pictures import square
 from zoo.hub.modeling.bridge import TargetWriter, answer
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.model import Shell, loss_of
-from zoo.models.kinds.part import Pass
+from zoo.models.kinds.part import PartInput
 
 STACKED = 4  # axes of an array that holds several pictures
 
@@ -66,7 +66,7 @@ class ZooForImageClassification(Shell):
     def forward(
         self, pixel_values: Tensor, labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None
     ) -> Any:
-        given = Pass(pixel_values)
+        given = PartInput(pixel_values)
         logits = self.score("classification", self.encode(given), given)
         return ImageClassifierOutput(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
 

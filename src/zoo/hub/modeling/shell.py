@@ -32,7 +32,7 @@ from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.model import Shell, documents_of, loss_of
 from zoo.hub.modeling.pictures import ZooForImageClassification, ZooForImageTextToText, ZooImageProcessor
 from zoo.hub.targets.shell import MODEL_TYPE
-from zoo.models.kinds.part import Pass
+from zoo.models.kinds.part import PartInput
 
 ENCODER, DECODER = ("encoder",), ("decoder",)
 
@@ -55,9 +55,9 @@ class ZooModel(Bridge):
             raise ValueError(f"{type(self).__name__} needs {self.main_input_name}")
         if decoder_input_ids is None:
             mask = None if pixel_values is not None else documents_of(attention_mask, read_first)
-            return BaseModelOutput(last_hidden_state=self.encode(Pass(read_first, mask, token_type_ids)))
+            return BaseModelOutput(last_hidden_state=self.encode(PartInput(read_first, mask, token_type_ids)))
         read = self.get_encoder()(*(x for x in (read_first, attention_mask) if x is not None))
-        given = Pass(decoder_input_ids, documents_of(decoder_attention_mask, decoder_input_ids))
+        given = PartInput(decoder_input_ids, documents_of(decoder_attention_mask, decoder_input_ids))
         states, _ = self.decode(given, self.remember(read, attention_mask))
         return Seq2SeqModelOutput(last_hidden_state=states, encoder_last_hidden_state=read[0])
 
@@ -79,7 +79,7 @@ class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
         logits_to_keep: int = 0,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
+        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
         states, cache = self.decode(given, None, past_key_values, use_cache)
         logits = self.score("language", states[:, -logits_to_keep:] if logits_to_keep else states, given)
         following = None if labels is None else labels[:, 1:]
@@ -126,7 +126,7 @@ class Scorer(Shell):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
+        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
         logits = self.score(self.carries[0], self.encode(given), given)
         return self.answers(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
 
@@ -173,7 +173,7 @@ class ZooForPreTraining(Shell):
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
     ) -> Any:
-        given = Pass(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
+        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
         states = self.encode(given)
         words, follows = self.score("masked_lm", states, given), self.score("next_sentence", states, given)
         loss = loss_of((words, labels), (follows, next_sentence_label))

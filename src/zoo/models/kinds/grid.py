@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from zoo.blocks.documents import Documents
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.stage import StageOption, group_norm
+from zoo.blocks.view import View, Visibility
 from zoo.models.embeddings import EmbeddingSettings
-from zoo.models.kinds.part import CHANNELS, Encoder, Memory, Pass, States, encoders
+from zoo.models.kinds.part import CHANNELS, Encoder, Memory, PartInput, States, encoders
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,22 @@ class GridEncoder(Encoder):
     def blank(self, length: int, device: torch.device | str) -> Tensor:
         return torch.zeros(1, CHANNELS, *self.sides, dtype=torch.uint8, device=device)
 
-    def forward(self, given: Pass) -> Memory:
+    def forward(self, given: PartInput) -> Memory:
         refuse_other_pictures(given.tokens)
         weight = self.output.weight
         # channels stay first: with channels last torch's group norm took half of a bfloat16 step on a CPU
         x = given.tokens.to(weight.dtype) / 127.5 - 1
-        record = None if given.record is None else given.record.setdefault("encoder.self", [])
-        recompute = self.checkpointing and self.training and record is None
+        recorder = given.recorders.get("encoder.self")
         for stage in self.stages:
-            x = checkpoint(stage, x, use_reentrant=False) if recompute else stage(x, record)
+            view = View(Visibility(everywhere(x), everywhere(x)), recorder=recorder)
+            if self.checkpointing and self.training:
+                x = checkpoint(stage, x, view, use_reentrant=False)
+            else:
+                x = stage(x, view)
+            view.end_layer()
         states = self.dropout(self.output(F.relu(self.norm(x)).flatten(2).transpose(1, 2)))
-        documents = None if given.documents is None else given.documents.expand(-1, states.shape[1])
-        return Memory(states, documents, self)
+        documents = given.rows()
+        return Memory(states, Documents(documents.numbers.expand(-1, states.shape[1]), documents.whole), self)
 
     def summarize(
         self, states: States, documents: Int[Tensor, "batch row"], places: Int[Tensor, " places"]
@@ -104,6 +110,11 @@ class GridEncoder(Encoder):
 
     def checkpoint_layers(self, on: bool) -> None:
         self.checkpointing = on
+
+
+def everywhere(x: Float[Tensor, "batch channels height width"]) -> Documents:
+    """All places of a grid, row by row, as one document."""
+    return Documents.of(None, x[:, 0].flatten(1))
 
 
 def refuse_other_pictures(pictures: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Slots `encoder` and `decoder`: encoders make a memory, decoders read it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.documents import positions_of
+from zoo.blocks.documents import Documents, positions_of
+from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings
 from zoo.registry import Slot
 
 States = Float[Tensor, "batch length d_model"]
-Documents = Int[Tensor, "batch length"]
-Weights = dict[str, list[Tensor | None]]
+Numbers = Int[Tensor, "batch length"]  # of documents
 CHANNELS = 3  # red, green, blue
 Tokens = Int[Tensor, "batch length"]
 Pictures = UInt8[Tensor, "batch channels height width"]
@@ -29,47 +29,47 @@ class Memory:
 
     Args:
         states: one vector a place.
-        documents: of the places; None where every row is one document without gaps.
+        documents: of the places.
         encoder: what made it, and knows how to sum a document up.
     """
 
     states: Float[Tensor, "batch memory d_memory"]
-    documents: Int[Tensor, "batch memory"] | None
+    documents: Documents
     encoder: "Encoder"
 
     def summaries(self) -> Float[Tensor, "batch numbers d_memory"]:
         """One vector for each row's k-th document, at [row, k]; zeros at k = 0 and where there is none."""
         batch, length = self.states.shape[:2]
-        if self.documents is None:
+        numbers = self.documents.numbers
+        if self.documents.whole:  # known without looking at the numbers, for which the CPU would wait
             begins = torch.arange(batch, device=self.states.device) * length
-            documents = torch.ones(batch, length, dtype=torch.long, device=self.states.device)
-            return F.pad(self.encoder.summarize(self.states, documents, begins)[:, None], (0, 0, 1, 0))
-        places = self.encoder.document_places(self.documents)
-        found = self.encoder.summarize(self.states, self.documents, places)
-        most = max(int(self.documents.max()), 1)
+            return F.pad(self.encoder.summarize(self.states, numbers, begins)[:, None], (0, 0, 1, 0))
+        places = self.encoder.document_places(numbers)
+        found = self.encoder.summarize(self.states, numbers, places)
+        most = max(int(numbers.max()), 1)
         out = found.new_zeros(batch, most + 1, found.shape[1])
-        out[places // length, self.documents.flatten()[places]] = found
+        out[places // length, numbers.flatten()[places]] = found
         return out
 
 
 @dataclass
-class Pass:
-    """One row-wise pass: tokens, their documents (None: every row is one), segments, and where weights are recorded.
+class PartInput:
+    """What an encoder or a decoder reads: tokens, their documents (None: every row is one), and segments.
 
     A picture is one place of its row.
+
+    Args:
+        recorders: where weights are recorded, by the kinds that are asked for, as in Output.weights.
     """
 
     tokens: Tokens | Pictures
-    documents: Documents | None = None
+    documents: Numbers | None = None
     segments: Int[Tensor, "batch length"] | None = None
-    record: Weights | None = None
+    recorders: Mapping[str, Recorder] = field(default_factory=dict)
 
-    def explicit_documents(self) -> Documents:
-        """Documents of every place, 1 everywhere where they were left out."""
-        if self.documents is not None:
-            return self.documents
-        length = self.tokens.shape[1] if self.tokens.dim() == 2 else 1
-        return torch.ones(len(self.tokens), length, dtype=torch.long, device=self.tokens.device)
+    def rows(self) -> Documents:
+        """The documents of every place."""
+        return Documents.of(self.documents, self.tokens if self.tokens.dim() == 2 else self.tokens[:, :1, 0, 0])
 
 
 class Part(nn.Module, ABC):
@@ -99,11 +99,11 @@ class Part(nn.Module, ABC):
         """Where its tokens become vectors; None for a part that reads no tokens."""
 
     @abstractmethod
-    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+    def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
         """The flat place (row * length + place) that stands for each document, in reading order."""
 
     def summarize(
-        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+        self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
         """One vector for each document that `places` stand for (-1: any vector)."""
         return states.flatten(0, 1)[places.clamp_min(0)]
@@ -132,10 +132,10 @@ class Encoder(Part):
     causal = False
 
     @abstractmethod
-    def forward(self, given: Pass) -> Memory:
+    def forward(self, given: PartInput) -> Memory:
         """Read whole rows."""
 
-    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+    def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
         begins = (documents > 0) & (positions_of(documents) == 0)
         return begins.flatten().nonzero().squeeze(1)
 
@@ -147,7 +147,7 @@ class Decoder(Part):
     causal = True
 
     @abstractmethod
-    def forward(self, given: Pass, memory: Memory | None = None) -> States:
+    def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         """Read whole rows."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Decoder(Part):
     def reorder(self, state: Any, rows: Int[Tensor, " chosen"]) -> None:
         """Continue with these rows of the batch (beams)."""
 
-    def document_places(self, documents: Documents) -> Int[Tensor, " documents"]:
+    def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
         ends = documents > 0
         ends[:, :-1] &= documents[:, :-1] != documents[:, 1:]
         return ends.flatten().nonzero().squeeze(1)

@@ -1,7 +1,7 @@
 """Kind `recurrent` of decoder: a state that takes in the last word and what it reads of a memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from zoo.blocks.attention import Attention, attentions
-from zoo.blocks.documents import Unpacked, positions_of
+from zoo.blocks.documents import Unpacked
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, hold
+from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
-from zoo.models.kinds.part import Decoder, Memory, Pass, States, decoders
+from zoo.models.kinds.part import Decoder, Memory, PartInput, States, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings
 from zoo.models.kinds.source import SourceReading, in_rows, source_of, whole_source
 from zoo.registry import Choice
@@ -84,31 +85,34 @@ class RecurrentDecoder(Decoder):
         """None: each step reads the memory with the state before it."""
         return iter(())
 
-    def forward(self, given: Pass, memory: Memory | None = None) -> States:
-        documents = given.explicit_documents()
-        x = self.embed(given.tokens, given.segments, positions_of(documents), [], given.tokens.shape[1])
-        target = None if given.documents is None else Unpacked(documents)
+    def forward(self, given: PartInput, memory: Memory | None = None) -> States:
+        documents = given.rows()
+        x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])
+        target = documents.unpacked()
         source = None if memory is None else self.source(memory, target, len(x))
-        record: list[Tensor] | None = None if given.record is None or self.attention is None else []
+        steps, recorder = Recorder(), given.recorders.get("decoder.cross")
+        if source is not None and recorder is not None:
+            source = replace(source, recorder=steps)
         if target is None:
             packed = pack_padded_sequence(x, torch.full((len(x),), x.shape[1]), batch_first=True)
         else:
             packed = target.sequence(x)
-        said, longest = self.unroll(packed, source, record), x.shape[1] if target is None else target.inside.shape[1]
+        said, longest = self.unroll(packed, source), x.shape[1] if target is None else target.inside.shape[1]
         states = pad_packed_sequence(said, batch_first=True, total_length=longest)[0]
-        if given.record is not None:
-            given.record["decoder.self"] = [None] * self.n_layers
-        if given.record is not None and record and memory is not None:
-            weights = padded_weights(record, packed)
+        if "decoder.self" in given.recorders:
+            given.recorders["decoder.self"].layers = [None] * self.n_layers
+        if recorder is not None and memory is not None and steps.layers:
+            weights = padded_weights([w for w in steps.layers if w is not None], packed)
             weights = weights if target is None else target.pack(weights)
-            given.record["decoder.cross"] = [in_rows(weights, documents, memory)]
+            recorder.write(in_rows(weights, documents.numbers, memory))
+            recorder.end_layer()
         return states if target is None else target.pack(states)
 
     def source(self, memory: Memory, target: Unpacked | None, batch: int) -> SourceReading:
         """What each target document reads."""
         if target is not None:
             return source_of(memory, self.attention, target.rows, target.numbers)
-        if memory.documents is None:
+        if memory.documents.whole:
             return whole_source(memory, self.attention)
         rows = torch.arange(batch, device=memory.states.device)
         return source_of(memory, self.attention, rows, torch.ones_like(rows))
@@ -121,7 +125,7 @@ class RecurrentDecoder(Decoder):
         drawn: Tensor = torch.tanh(self.begin(source.summary))
         return list(drawn.view(rows, *shape).permute(1, 2, 0, 3))
 
-    def unroll(self, x: PackedSequence, source: SourceReading | None, record: list[Tensor] | None) -> PackedSequence:
+    def unroll(self, x: PackedSequence, source: SourceReading | None) -> PackedSequence:
         """What the head scores, along sequences of different lengths."""
         if source is not None and x.sorted_indices is not None:
             source = source.take(x.sorted_indices)
@@ -133,7 +137,7 @@ class RecurrentDecoder(Decoder):
         for word in torch.split(x.data, x.batch_sizes.tolist()):
             if source is not None and len(word) < len(source.summary):  # the shortest sequences have ended
                 source, vectors = source.take(slice(len(word))), [v[:, : len(word)] for v in vectors]
-            step = self.context(vectors, source, record)
+            step = self.context(vectors, source)
             vectors = self.advance(word, vectors, step)
             tops.append(vectors[-1][0])
             contexts.append(step)
@@ -152,14 +156,12 @@ class RecurrentDecoder(Decoder):
                 data = self.dropout(data)
         return data
 
-    def context(self, vectors: Vectors, source: SourceReading | None, record: list[Tensor] | None) -> Tensor | None:
+    def context(self, vectors: Vectors, source: SourceReading | None) -> Tensor | None:
         """c_t: what is read of the memory with the state before the step."""
-        if source is None or self.attention is None or source.reading is None:
+        if source is None or self.attention is None or source.attended is None or source.view is None:
             return None if source is None else source.summary
-        weights: list[Tensor | None] | None = None if record is None else []
-        read: Tensor = self.attention(vectors[-1][0][:, None], source.reading, source.view(), weights)
-        if record is not None and weights is not None:
-            record += [w[:, :, 0] for w in weights if w is not None]
+        read: Tensor = self.attention.step(vectors[-1][0][:, None], source.attended[0], source.view)
+        source.view.end_layer()
         return read[:, 0]
 
     def advance(self, word: Tensor, vectors: Vectors, context: Tensor | None) -> Vectors:
@@ -187,7 +189,7 @@ class RecurrentDecoder(Decoder):
         there = torch.ones_like(tokens) if documents is None else documents
         words, said = self.embed(tokens, None, torch.zeros_like(tokens), [], 1), []
         for at in range(tokens.shape[1]):
-            context = self.context(state.vectors, state.source, None)
+            context = self.context(state.vectors, state.source)
             new = self.advance(words[:, at], state.vectors, context)
             state.vectors = [hold(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)]
             said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
@@ -208,9 +210,9 @@ def with_data(x: PackedSequence, data: Float[Tensor, "places *any"]) -> PackedSe
     return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
 
 
-def padded_weights(record: list[Tensor], x: PackedSequence) -> Float[Tensor, "rows longest heads memory"]:
-    """The weights of every step as rows of the sequences."""
-    heads, memory = record[0].shape[1:]
-    flat = with_data(x, torch.cat(record).flatten(1))
+def padded_weights(steps: list[Tensor], x: PackedSequence) -> Float[Tensor, "rows longest heads memory"]:
+    """The weights of every step, each of one query, as rows of the sequences."""
+    heads, _, memory = steps[0].shape[1:]
+    flat = with_data(x, torch.cat(steps).flatten(1))
     padded = pad_packed_sequence(flat, batch_first=True)[0]
     return padded.view(*padded.shape[:2], heads, memory)

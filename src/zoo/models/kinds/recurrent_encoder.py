@@ -6,11 +6,11 @@ from typing import Annotated
 from jaxtyping import Float, Int
 from torch import Tensor, cat, nn
 
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.documents import positions_of
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, cells
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
-from zoo.models.kinds.part import Documents, Encoder, Memory, Pass, States, encoders
+from zoo.models.kinds.part import Encoder, Memory, Numbers, PartInput, States, encoders
 from zoo.registry import Choice
 
 
@@ -78,19 +78,17 @@ class RecurrentEncoder(Encoder):
     def embeddings(self) -> Embeddings:
         return self.embed
 
-    def forward(self, given: Pass) -> Memory:
-        documents = given.explicit_documents()
-        at = positions_of(documents)
-        view = View(documents, at, documents, plain=given.documents is None)
-        x = self.embed(given.tokens, given.segments, at, [], given.tokens.shape[1])
+    def forward(self, given: PartInput) -> Memory:
+        documents = given.rows()
+        x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])
         for layer in self.layers:
-            x = self.dropout(layer(x, view))
-        if given.record is not None:
-            given.record["encoder.self"] = [None] * self.n_layers
-        return Memory(x, given.documents, self)
+            x = self.dropout(layer(x, documents))
+        if "encoder.self" in given.recorders:
+            given.recorders["encoder.self"].layers = [None] * self.n_layers
+        return Memory(x, documents, self)
 
     def summarize(
-        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+        self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
         """The document's last state; of both directions that at its last place and that at its first one."""
         known, flat = places.clamp_min(0), states.flatten(0, 1)

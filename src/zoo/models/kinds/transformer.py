@@ -1,6 +1,5 @@
 """Kind `transformer` of encoder and decoder: a stack of blocks, each of its parts a choice."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -8,12 +7,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from zoo.blocks.block import Block, BlockState, Crossing, Record
-from zoo.blocks.documents import View, positions_of
+from zoo.blocks.block import Block, BlockState, SourceView
+from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.position import Position
+from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
-from zoo.models.kinds.part import Decoder, Documents, Encoder, Memory, Pass, States, decoders, encoders
+from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, decoders, encoders
 
 
 class Stack(nn.Module):
@@ -35,12 +35,14 @@ class Stack(nn.Module):
         self.norm = layers[-1].norm.build(settings.d_model) if ends else None
         self.checkpointing = False
 
-    def layers(self) -> Iterator[tuple[Block, Position]]:
-        """Every block with the position of its layer."""
-        for block, number in zip(self.blocks, self.position_of, strict=True):
-            position = self.positions[number]
-            assert isinstance(block, Block) and isinstance(position, Position)
-            yield block, position
+    def views(self, visibility: Visibility, recorder: Recorder | None = None) -> list[View]:
+        """The view of each layer; those with the same position share one, with all that is computed from it."""
+        views = [View(visibility, p, recorder) for p in self.positions if isinstance(p, Position)]
+        return [views[number] for number in self.position_of]
+
+    def layers(self) -> list[Block]:
+        """The blocks, as what they are."""
+        return [block for block in self.blocks if isinstance(block, Block)]
 
     def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
         """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
@@ -53,56 +55,52 @@ class Stack(nn.Module):
         out: Tensor = x if self.norm is None else self.norm(x)
         return out
 
-    def forward(self, given: Pass, crossing: Crossing | None = None, record: Record | None = None) -> States:
-        documents = given.explicit_documents()
-        at = positions_of(documents)
-        view = View(documents, at, documents, causal=self.causal, plain=given.documents is None)
-        x = self.embed(given.tokens, given.segments, at, given.tokens.shape[1])
-        recompute = self.checkpointing and self.training and record is None
-        for block, position in self.layers():
-            layer_view = view.under(position)
-            x = recomputed(block, x, layer_view, crossing) if recompute else block(x, layer_view, crossing, record)
+    def forward(self, given: PartInput, recorder: Recorder | None, source: SourceView | None = None) -> States:
+        documents = given.rows()
+        x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
+        views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
+        recompute = self.checkpointing and self.training
+        for block, view in zip(self.layers(), views, strict=True):
+            x = recomputed(block, x, view, source) if recompute else block(x, view, source)
+            view.end_layer()
+            if source is not None:
+                source.view.end_layer()
         return self.end(x)
 
-    def start(self, batch: int, crossing: Crossing | None) -> "TransformerState":
-        states = [block.start_state(batch, crossing) for block, _ in self.layers()]
-        device = self.embeddings.tokens.weight.device
-        nothing = torch.zeros(batch, 0, dtype=torch.long, device=device)
-        memory_documents = None if crossing is None else crossing.view.key_documents
-        plain_memory = crossing is None or crossing.view.plain
-        return TransformerState(nothing, states, memory_documents, plain=True, plain_memory=plain_memory)
+    def start(self, batch: int, source: SourceView | None) -> "TransformerState":
+        states = [block.start_state(batch, source) for block in self.layers()]
+        nothing = torch.zeros(batch, 0, dtype=torch.long, device=self.embeddings.tokens.weight.device)
+        keys = None if source is None else source.view.visibility.keys
+        return TransformerState(Documents(nothing, whole=True), states, keys)
 
     def step(
         self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: "TransformerState"
     ) -> States:
-        past = state.documents
-        state.plain = state.plain and documents is None
-        new = torch.ones_like(tokens) if documents is None else documents
-        state.documents = torch.cat([past, new], dim=1)
-        at = ((past > 0).sum(1, keepdim=True) + (new > 0).cumsum(1) - 1).clamp_min(0)
-        view = View(new, at, state.documents, past.shape[1], self.causal, state.plain, stepping=True)
-        memory_view = None
-        if state.memory_documents is not None:
-            plain = state.plain and state.plain_memory
-            memory_view = View(new, at, state.memory_documents, plain=plain, stepping=True)
-        x = self.embed(tokens, None, at, state.documents.shape[1])
-        for (block, position), block_state in zip(self.layers(), state.blocks, strict=True):
-            x = block.step(x, view.under(position), memory_view, block_state)
+        past, new = state.documents, Documents.of(documents, tokens)
+        at = ((past.numbers > 0).sum(1, keepdim=True) + (new.numbers > 0).cumsum(1) - 1).clamp_min(0)
+        state.documents = Documents(torch.cat([past.numbers, new.numbers], dim=1), past.whole and new.whole)
+        new = Documents(new.numbers, state.documents.whole, at)
+        source_view = None if state.source is None else View.of(new, state.source)
+        x = self.embed(tokens, None, at, state.documents.numbers.shape[1])
+        views = self.views(Visibility(new, state.documents, past.numbers.shape[1], self.causal))
+        for block, view, block_state in zip(self.layers(), views, state.blocks, strict=True):
+            x = block.step(x, view, source_view, block_state)
         return self.end(x)
 
     def reorder(self, state: "TransformerState", rows: Int[Tensor, " chosen"]) -> None:
-        state.documents = state.documents[rows]
-        if state.memory_documents is not None:
-            state.memory_documents = state.memory_documents[rows]
-        for (block, _), block_state in zip(self.layers(), state.blocks, strict=True):
+        state.documents = state.documents.take(rows)
+        state.source = None if state.source is None else state.source.take(rows)
+        for block, block_state in zip(self.layers(), state.blocks, strict=True):
             block.reorder(block_state, rows)
 
 
-def recomputed(block: Block, x: States, view: View, crossing: Crossing | None) -> States:
-    """A block whose activations are computed again in the backward pass, and so is what its view computes."""
+def recomputed(block: Block, x: States, view: View, source: SourceView | None) -> States:
+    """A block whose activations are computed again in the backward pass."""
 
+    # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for
+    # itself: the second would find them in the view, where the first one left them, and save none.
     def run(x: Tensor) -> Tensor:
-        out: Tensor = block(x, view.afresh(), crossing)
+        out: Tensor = block(x, view.afresh(), source)
         return out
 
     out: Tensor = checkpoint(run, x, use_reentrant=False)
@@ -111,23 +109,11 @@ def recomputed(block: Block, x: States, view: View, crossing: Crossing | None) -
 
 @dataclass
 class TransformerState:
-    """What a decoder remembers between steps."""
+    """What a decoder remembers between steps: its documents so far, its blocks' states, the memory's documents."""
 
     documents: Documents
     blocks: list[BlockState]
-    memory_documents: Int[Tensor, "batch memory"] | None
-    plain: bool
-    plain_memory: bool
-
-
-def record_of(given: Pass, side: str, crosses: bool) -> Record | None:
-    """Lists for the weights of a stack, under `<side>.self` and `<side>.cross`."""
-    if given.record is None:
-        return None
-    record = Record(given.record.setdefault(f"{side}.self", []), [])
-    if crosses:
-        given.record[f"{side}.cross"] = record.cross
-    return record
+    source: Documents | None
 
 
 @encoders.register("transformer")
@@ -148,11 +134,11 @@ class TransformerEncoder(Encoder):
     def embeddings(self) -> Embeddings:
         return self.stack.embeddings
 
-    def forward(self, given: Pass) -> Memory:
-        return Memory(self.stack(given, None, record_of(given, "encoder", False)), given.documents, self)
+    def forward(self, given: PartInput) -> Memory:
+        return Memory(self.stack(given, given.recorders.get("encoder.self")), given.rows(), self)
 
     def summarize(
-        self, states: States, documents: Documents, places: Int[Tensor, " places"]
+        self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
         """The document's first place ([CLS]), whichever of its places is given."""
         known = places.clamp_min(0)
@@ -180,16 +166,17 @@ class TransformerDecoder(Decoder):
     def embeddings(self) -> Embeddings:
         return self.stack.embeddings
 
-    def forward(self, given: Pass, memory: Memory | None = None) -> States:
-        crossing = None if memory is None else cross(given.explicit_documents(), given.documents is None, memory)
-        states: Tensor = self.stack(given, crossing, record_of(given, "decoder", memory is not None))
+    def forward(self, given: PartInput, memory: Memory | None = None) -> States:
+        source = None
+        if memory is not None:
+            seen = Visibility(given.rows(), memory.documents)
+            source = SourceView(memory.states, View(seen, recorder=given.recorders.get("decoder.cross")))
+        states: Tensor = self.stack(given, given.recorders.get("decoder.self"), source)
         return states
 
     def start(self, batch: int, memory: Memory | None = None) -> TransformerState:
-        if memory is None:
-            return self.stack.start(batch, None)
-        nothing = torch.zeros(batch, 0, dtype=torch.long, device=memory.states.device)
-        return self.stack.start(batch, cross(nothing, True, memory))
+        source = None if memory is None else SourceView(memory.states, View.of(memory.documents))
+        return self.stack.start(batch, source)
 
     def step(
         self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: TransformerState
@@ -201,15 +188,3 @@ class TransformerDecoder(Decoder):
 
     def checkpoint_layers(self, on: bool) -> None:
         self.stack.checkpointing = on
-
-
-def cross(documents: Documents, plain: bool, memory: Memory) -> Crossing:
-    """What a decoder's places may see of a memory: their own document's source."""
-    size = memory.states.shape[:2]
-    keys = (
-        torch.ones(size, dtype=torch.long, device=memory.states.device)
-        if memory.documents is None
-        else memory.documents
-    )
-    view = View(documents, torch.zeros_like(documents), keys, plain=plain and memory.documents is None)
-    return Crossing(memory.states, view)

@@ -1,0 +1,147 @@
+"""What attention knows beside queries, keys and values: who may see whom, where order enters, and who looks on."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from zoo.blocks.documents import Computed, Documents
+from zoo.blocks.position import Position
+
+
+class Visibility(Computed):
+    """Who may see whom in one pass of one stack.
+
+    A query may see a key of the same document (0 is none), not later than itself in a causal stream, and nearer than
+    the layer's window. Places of a row serve for order and distance: inside a document they differ as positions do.
+
+    Args:
+        queries, keys: the documents of both sides.
+        start: place of the first query among the keys (tokens).
+        causal: whether a query sees only keys at or before its own place.
+    """
+
+    def __init__(self, queries: Documents, keys: Documents, start: int = 0, causal: bool = False) -> None:
+        super().__init__()
+        self.queries, self.keys, self.start, self.causal = queries, keys, start, causal
+        self.whole = queries.whole and keys.whole
+
+    def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
+        """Places of the queries and of the keys in the row."""
+        queries, keys = self.queries.numbers, self.keys.numbers
+        at = self.start + torch.arange(queries.shape[1], device=queries.device)
+        return at, torch.arange(keys.shape[1], device=queries.device)
+
+    def reach(self, window: int | None) -> tuple[int | None, int | None]:
+        """How far a query sees back and ahead in its document (places); None: to its end."""
+        far = None if window is None else window - 1
+        return far, 0 if self.causal else far
+
+    def causal_only(self, window: int | None) -> bool:
+        """Whether causality is the whole rule, so that kernels need no mask."""
+        square = self.queries.numbers.shape[1] == self.keys.numbers.shape[1]
+        return self.whole and self.causal and window is None and square
+
+    def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
+        """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""
+        return self.once(("mask", window), lambda: self.build_mask(window))
+
+    def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
+        parts = []
+        queries, keys = self.places()
+        distance = queries[:, None] - keys[None, :]
+        if self.causal and len(queries) > 1:
+            parts.append((distance >= 0)[None])
+        if window is not None:
+            parts.append((distance.abs() < window)[None])
+        if not self.whole:
+            mine, theirs = self.queries.numbers, self.keys.numbers
+            parts.append((mine[:, :, None] == theirs[:, None, :]) & (mine > 0)[:, :, None])
+        if not parts:
+            return None
+        allowed = parts[0]
+        for part in parts[1:]:
+            allowed = allowed & part
+        return allowed[:, None]
+
+    def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
+        """True where a query sees no key at all; None where every query sees some."""
+        allowed = self.mask(window)
+        return None if allowed is None else self.once(("blind", window), lambda: ~allowed.any(-1, keepdim=True))
+
+
+class Recorder:
+    """The attention weights of a stack, layer by layer.
+
+    Attention writes them, the stack says where a layer ends; so a layer without attention has None, and nothing between
+    the two needs to know that somebody looks on.
+    """
+
+    def __init__(self) -> None:
+        self.layers: list[Float[Tensor, "batch heads queries keys"] | None] = []
+        self.written: Tensor | None = None
+
+    def write(self, weights: Float[Tensor, "batch heads queries keys"]) -> None:
+        """What the attention of the layer at hand weighs."""
+        self.written = weights
+
+    def end_layer(self) -> None:
+        """What comes next belongs to the next layer."""
+        self.layers.append(self.written)
+        self.written = None
+
+
+class View(Computed):
+    """What the attention of a layer knows beside its inputs; layers with the same position share one.
+
+    Args:
+        visibility: who may see whom.
+        position: where order enters queries, keys and scores.
+        recorder: where attention writes its weights, which then are those of backend `eager`; None: nobody asks.
+    """
+
+    def __init__(
+        self, visibility: Visibility, position: Position | None = None, recorder: Recorder | None = None
+    ) -> None:
+        super().__init__()
+        self.visibility, self.position, self.recorder = visibility, position, recorder
+
+    @staticmethod
+    def of(queries: Documents, keys: Documents | None = None, causal: bool = False) -> "View":
+        """Of queries on keys, or on their own places, without positions."""
+        return View(Visibility(queries, keys or queries, causal=causal))
+
+    @property
+    def documents(self) -> Documents:
+        """Of the queries, which in a layer that mixes its own places are all there are."""
+        return self.visibility.queries
+
+    def afresh(self) -> "View":
+        """The same view with nothing computed yet."""
+        seen = self.visibility
+        return View(Visibility(seen.queries, seen.keys, seen.start, seen.causal), self.position, self.recorder)
+
+    def end_layer(self) -> None:
+        """Tell the recorder, where there is one, that a layer of the stack ends."""
+        if self.recorder is not None:
+            self.recorder.end_layer()
+
+    def scores(self, window: int | None) -> Tensor | None:
+        """The mask with the position's bias: booleans, or what is added to the scores (-inf: unseen); None: nothing."""
+        return self.once(("scores", window), lambda: self.build_scores(window))
+
+    def build_scores(self, window: int | None) -> Tensor | None:
+        allowed = self.visibility.mask(window)
+        bias = None if self.position is None else self.position.bias(*self.visibility.places())
+        if bias is None:
+            return allowed
+        return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
+
+    def opened(self, window: int | None) -> Tensor | None:
+        """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
+        return self.once(("opened", window), lambda: self.build_opened(window))
+
+    def build_opened(self, window: int | None) -> Tensor | None:
+        scores, blind = self.scores(window), self.visibility.blind(window)
+        if scores is None or blind is None:
+            return scores
+        return scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)

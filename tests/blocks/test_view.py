@@ -1,0 +1,89 @@
+"""Who may see whom: the one rule, place by place; and what a layer's position adds to it."""
+
+import pytest
+import torch
+
+from zoo.blocks.documents import Documents
+from zoo.blocks.position import NoPosition, positions
+from zoo.blocks.view import Recorder, View, Visibility
+
+DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 2, 0], [1, 1, 2, 3, 3, 3, 3]])
+
+
+def seen(documents: torch.Tensor = DOCUMENTS, whole: bool = False, causal: bool = False) -> Visibility:
+    found = Documents(documents, whole)
+    return Visibility(found, found, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 1, 2])
+def test_a_mask_is_the_rule_for_every_pair_of_places(causal: bool, window: int | None):
+    mask = seen(causal=causal).mask(window)
+    assert mask is not None
+    for row in range(2):
+        for query in range(7):
+            for key in range(7):
+                same = DOCUMENTS[row, query] == DOCUMENTS[row, key] != 0
+                near = window is None or abs(query - key) < window
+                assert mask[row, 0, query, key] == (same and near and (key <= query or not causal))
+
+
+def test_all_see_all_without_a_mask_where_a_row_is_one_document():
+    assert seen(torch.ones(2, 3, dtype=torch.long), whole=True).mask(None) is None
+
+
+def test_a_single_last_place_needs_no_causal_mask():
+    one, all_three = torch.ones(2, 1, dtype=torch.long), torch.ones(2, 3, dtype=torch.long)
+    assert (
+        Visibility(Documents(one, whole=True), Documents(all_three, whole=True), start=2, causal=True).mask(None)
+        is None
+    )
+
+
+def test_causality_is_the_whole_rule_only_for_plain_whole_rows_without_a_window():
+    plain = seen(torch.ones(2, 3, dtype=torch.long), causal=True, whole=True)
+    assert plain.causal_only(None)
+    assert not plain.causal_only(2)
+    assert not seen(causal=True).causal_only(None)
+
+
+def test_new_places_see_what_they_would_see_in_the_whole_row():
+    whole = seen(causal=True).mask(2)
+    new = Visibility(Documents(DOCUMENTS[:, 4:]), Documents(DOCUMENTS), start=4, causal=True).mask(2)
+    assert torch.equal(new, whole[:, :, 4:])
+
+
+def test_scores_are_the_bias_where_a_place_may_see_and_minus_infinity_elsewhere():
+    alibi = positions.build("alibi", 8, 2, 4, 16, True)
+    view = View(seen(causal=True), alibi)
+    scores, mask = view.scores(None), view.visibility.mask(None)
+    bias = alibi.bias(torch.arange(7), torch.arange(7)).expand(2, 2, 7, 7)
+    assert torch.equal(scores, torch.where(mask, bias, -torch.inf))
+
+
+def test_scores_without_a_bias_are_the_mask():
+    view = View(seen(), NoPosition(8, 2, 4, 16, False))
+    assert view.scores(None) is view.visibility.mask(None)
+
+
+def test_layers_with_other_positions_share_masks_but_not_scores():
+    base = seen()
+    first, second = (View(base, positions.build("alibi", 8, n, 4, 16, False)) for n in (2, 4))
+    assert first.visibility.mask(None) is second.visibility.mask(None)
+    assert first.scores(None).shape != second.scores(None).shape
+
+
+def test_a_fresh_view_has_computed_nothing():
+    view = View(seen())
+    view.scores(None)
+    fresh = view.afresh()
+    assert view.found and view.visibility.found and not fresh.found and not fresh.visibility.found
+
+
+def test_a_layer_in_which_nothing_is_written_has_no_weights():
+    recorder, weights = Recorder(), torch.rand(1, 2, 3, 3)
+    recorder.end_layer()
+    recorder.write(weights)
+    recorder.end_layer()
+    recorder.end_layer()
+    assert recorder.layers == [None, weights, None]
