@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
-from zoo.data.tokenizers.charsmap import check_charsmaps
-from zoo.data.tokenizers.patterns import check_patterns
+from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
 from zoo.registry import Choice, refuse_unknown
 
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
-MOST_IDS = 2**24  # no real vocabulary comes near; a larger id is damage, and would size arrays and embeddings
 WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
     "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
     "Metaspace": (SPACE,),
@@ -38,9 +36,7 @@ class Tokenizer:
     """
 
     def __init__(self, backend: Backend, role_tokens: Mapping[str, str], place: str = "tokenizer") -> None:
-        largest = max(backend.get_vocab().values(), default=0)
-        if largest >= MOST_IDS:
-            raise ValueError(f"{place}/{BACKEND_FILE}: token id {largest} is out of range; allowed: below {MOST_IDS}")
+        check_ids(backend.get_vocab(), f"{place}/{BACKEND_FILE}")
         backend.no_padding()
         backend.no_truncation()
         self.backend = backend
@@ -63,13 +59,7 @@ class Tokenizer:
         for name in (BACKEND_FILE, ROLES_FILE):
             if name not in files:
                 raise ValueError(f"{place}/{name}: the file is missing")
-        try:
-            backend = Backend.from_str(files[BACKEND_FILE].decode())
-        except Exception as error:  # the library raises plain Exception for any malformed file
-            raise ValueError(f"{place}/{BACKEND_FILE}: not a tokenizer: {error}") from None
-        spec = json.loads(files[BACKEND_FILE])
-        check_patterns(spec, f"{place}/{BACKEND_FILE}")
-        check_charsmaps(spec, f"{place}/{BACKEND_FILE}")
+        backend = read_backend(files[BACKEND_FILE], f"{place}/{BACKEND_FILE}")
         try:
             role_tokens = json.loads(files[ROLES_FILE])
         except (ValueError, RecursionError) as error:
@@ -136,12 +126,16 @@ class Tokenizer:
         Raises:
             ValueError: a text is not made of whole characters.
         """
-        encodings = self.ordinary.encode_batch_fast(list(map(whole, texts)), add_special_tokens=False)
+        wholes = list(map(whole, texts))
+        with explain_failure("tokenizer", "it cannot read a text"):
+            encodings = self.ordinary.encode_batch_fast(wholes, add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
 
     def encode_with_roles(self, text: str) -> Ids:
         """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
-        return np.array(self.backend.encode(whole(text), add_special_tokens=False).ids, dtype=np.int64)
+        checked = whole(text)
+        with explain_failure("tokenizer", "it cannot read a text"):
+            return np.array(self.backend.encode(checked, add_special_tokens=False).ids, dtype=np.int64)
 
     def begin(self, text: str) -> list[int]:
         """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.ids import ROLES
-from zoo.data.tokenizers.charsmap import check_charsmaps
-from zoo.data.tokenizers.patterns import check_patterns
+from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
@@ -68,13 +67,8 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
-        spec = strict_json(content, place)
-        check_patterns(spec, place)
-        check_charsmaps(spec, place)
-        try:
-            backend = Backend.from_str(content.decode())
-        except Exception as error:  # the library raises plain Exception for any malformed file
-            raise ValueError(f"{place}: not a tokenizer: {error}") from None
+        strict_json(content, place)
+        backend = read_backend(content, place)
         backend.no_padding()  # which may be to any length
         backend.no_truncation()
         return backend
@@ -92,6 +86,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         raise ValueError(f"{foreign.folder}: a vocabulary file is not UTF-8: {error.reason}") from None
     except Exception as error:
         raise ValueError(f"{foreign.folder}: {error}") from None
+    check_ids(backend.get_vocab(), str(foreign.folder))
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(options)])
     return backend
 
@@ -147,7 +142,8 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
 
 def written_around(backend: Backend) -> Tokens:
     """What the tokenizer itself puts before a text, and after it."""
-    encoding = backend.encode("a")
+    with explain_failure("tokenizer", "it cannot read a text"):
+        encoding = backend.encode("a")
     special = [token for token, added in zip(encoding.tokens, encoding.special_tokens_mask, strict=True) if added]
     ahead = bool(encoding.special_tokens_mask) and bool(encoding.special_tokens_mask[0])
     behind = len(special) > ahead

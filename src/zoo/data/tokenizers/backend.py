@@ -1,0 +1,66 @@
+"""What a file may have the `tokenizers` library do: read here, after all that could harm is refused."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.tokenizers.charsmap import check_charsmaps
+from zoo.data.tokenizers.patterns import check_patterns
+
+MOST_IDS = 2**24  # no real vocabulary comes near; a larger id is damage, and would size arrays and embeddings
+logger = logging.getLogger(__name__)
+
+
+def read_backend(content: bytes, place: str) -> Backend:
+    """The library's tokenizer from a tokenizer.json.
+
+    Raises:
+        ValueError: the file is damaged, or could take forever or all memory.
+    """
+    try:
+        spec = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: not a tokenizer: {error}") from None
+    model = spec.get("model") if isinstance(spec, Mapping) else None
+    if not isinstance(model, Mapping):
+        raise ValueError(f"{place}: not a tokenizer: it has no model")
+    vocabulary, added = model.get("vocab"), spec.get("added_tokens")
+    # before the library reads it: writing a tokenizer out takes memory for every id up to the largest
+    if isinstance(vocabulary, Mapping):
+        check_ids(vocabulary, place)
+    if isinstance(added, list):
+        check_ids({str(token.get("content")): token.get("id") for token in added if isinstance(token, Mapping)}, place)
+    check_patterns(spec, place)
+    check_charsmaps(spec, place)
+    with explain_failure(place):
+        backend = Backend.from_str(content.decode())
+    if model.get("dropout"):
+        logger.warning("%s: dropout %s is switched off: with it, the ids of a text are random", place, model["dropout"])
+        backend.model.dropout = None
+    return backend
+
+
+def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:
+    """Refuse a vocabulary with an id that no vocabulary needs."""
+    largest = max((i for i in vocabulary.values() if isinstance(i, int)), default=0)
+    if largest >= MOST_IDS:
+        raise ValueError(f"{place}: token id {largest} is out of range; allowed: below {MOST_IDS}")
+
+
+@contextmanager
+def explain_failure(place: str, problem: str = "not a tokenizer") -> Iterator[None]:
+    """Make one ValueError of whatever the library raises.
+
+    It raises plain Exception for a malformed file; a panic of its Rust code is a BaseException of a type that cannot be
+    imported.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise ValueError(f"{place}: {problem}: {error}") from None
