@@ -5,7 +5,8 @@ from typing import Any
 
 from zoo.config import to_yaml
 from zoo.hub.exporting.card.front_matter import front_matter
-from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible, without_folders
+from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
+from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import snippets
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
@@ -76,7 +77,7 @@ def training(history: TrainingHistory, picture: bool, address: str) -> list[str]
     data = table(("split", "SHA-256 of the data and of how it is read"), history.data.items()) if history.data else []
     said = [f"objective: {', '.join(history.objectives)}", f"steps of training: {history.step:,}"]
     if history.base:
-        said.insert(0, f"fine-tuned from: {plain(without_folders(history.base))}")
+        said.insert(0, f"fine-tuned from: {plain(name_of(history.base))}")
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
     settings = {key: value for key, value in history.training.items() if value is not None}
     return [
@@ -91,7 +92,7 @@ def evaluation(history: TrainingHistory, address: str) -> list[str]:
     """The validation metrics, and the command that measures them again."""
     if not history.measured:
         return []
-    task = visible(without_folders(history.task_name))
+    task = visible(name_of(history.task_name))
     place = address if address == PLACEHOLDER else f"hub:{address}"
     command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
     rows = [(name, f"{value:.4f}") for name, value in history.measured.items()]
@@ -120,7 +121,7 @@ def limitations(trained: TrainedModel) -> list[str]:
     lines = [f"It reads {' and '.join(reads)}."]
     if trained.history is not None:
         own = trained.history.card.limitations
-        lines += [plain(own)] if own else ["Its author has not said what it should not be used for."]
+        lines += [plain(hide_paths(own))] if own else ["Its author has not said what it should not be used for."]
         lines.append("It knows only what its data holds, the mistakes and prejudices of the data included.")
         split = "It was measured on the validation split by which it was chosen; other data may give other figures."
         lines += [split] if trained.history.measured else ["It was not measured on data that it was not trained on."]
@@ -148,4 +149,4 @@ def listed(lines: list[str]) -> list[str]:
 
 def settings_of(title: str, tree: dict[str, Any]) -> list[str]:
     """Settings as YAML, folded away; nothing where there are none."""
-    return folded(title, block(without_folders(to_yaml(tree)), "yaml")) if tree else []
+    return folded(title, block(to_yaml(without_paths(tree)), "yaml")) if tree else []

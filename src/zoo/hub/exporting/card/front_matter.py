@@ -2,7 +2,8 @@
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from zoo.hub.exporting.card.markdown import visible, without_folders
+from zoo.hub.exporting.card.markdown import visible
+from zoo.hub.exporting.card.paths import name_of
 from zoo.hub.exporting.trained_model import TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
@@ -32,7 +33,7 @@ def front_matter(native: NativeClass, history: TrainingHistory | None, name: str
 
 def eval_results(native: NativeClass, history: TrainingHistory) -> list[EvalResult]:
     """What was measured, as the hub wants it; nothing where the task has no name there."""
-    task = visible(without_folders(history.task_name)).removesuffix(".yaml") or "its task"
+    task = visible(name_of(history.task_name)).removesuffix(".yaml") or "its task"
     if native.pipeline is None:
         return []
     return [

@@ -5,8 +5,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 SPECIAL = re.compile(r"([\\`*_\[\]|~!#])")
-# a folder in front of a name, from the root or from a home
-FOLDER = re.compile(r"(?<![\w.:/<~-])(?:~|[A-Za-z]:|(?=/))(?:[\\/][^\s\\/,=:'\"]+)*[\\/](?=[^\s\\/,=:'\"])")
 
 
 def visible(text: str) -> str:
@@ -19,11 +17,6 @@ def plain(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no link."""
     escaped = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return SPECIAL.sub(r"\\\1", escaped)
-
-
-def without_folders(text: str) -> str:
-    """Text in which absolute paths are only the last name of each: nobody else has the folders."""
-    return FOLDER.sub("", text)
 
 
 def block(content: str, language: str = "") -> list[str]:
