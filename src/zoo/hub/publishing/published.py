@@ -5,6 +5,7 @@ from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.hashes import HASHES
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
 from zoo.runs.files import read_json
@@ -12,7 +13,7 @@ from zoo.runs.saved import is_run
 
 CARD, CURVES, CONFIG = "README.md", "curves.png", "config.json"
 SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
-KNOWN = (CARD, CURVES, *SETTINGS, "tokenizer.json")
+KNOWN = (CARD, CURVES, HASHES, *SETTINGS, "tokenizer.json")
 VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = 1 << 26  # bytes: more than this only weights may have

@@ -10,7 +10,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.publishing.published import published_files
-from zoo.hub.publishing.repository import IGNORES, Repository, Shown
+from zoo.hub.publishing.repository import IGNORES, Listing, Repository
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
 
 SHOWN = 5
@@ -84,7 +84,7 @@ def check_access(name: str) -> None:
 def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
     """One attempt: look, upload what is missing, commit, look again. Doing it again after a failure is safe."""
     before = look_or_create(repository, private)
-    changed = [path for path in files if not before.has(path.name, path)]
+    changed = [path for path in files if not before.has(path)]
     rest = [name for name in before.files.keys() - {path.name for path in files} if not name.startswith(".git")]
     others = repository.of_others(sorted(rest), before.head)
     gone = sorted(set(rest) - set(others))
@@ -95,7 +95,7 @@ def bring(repository: Repository, files: list[Path], private: bool) -> PushRepor
     return PushReport(repository.url, tuple(path.name for path in changed), tuple(gone), tuple(others))
 
 
-def look_or_create(repository: Repository, private: bool) -> Shown:
+def look_or_create(repository: Repository, private: bool) -> Listing:
     """What the repository shows, which is new where there was none."""
     before = repository.look()
     if before is None:
@@ -108,7 +108,7 @@ def look_or_create(repository: Repository, private: bool) -> Shown:
     return before
 
 
-def refuse_files_of_others(repository: Repository, before: Shown, changed: list[Path]) -> None:
+def refuse_files_of_others(repository: Repository, before: Listing, changed: list[Path]) -> None:
     """Refuse to write over what zoo did not write, and to commit where files may be left out."""
     if IGNORES in before.files:
         raise ValueError(f"{repository.name}: has a {IGNORES}, which may keep files of a model out; delete it there")
@@ -125,7 +125,7 @@ def refuse_files_of_others(repository: Repository, before: Shown, changed: list[
 def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> None:
     """Raise where the repository does not show what was committed."""
     after = repository.look()
-    missing = [path.name for path in files if after is None or not after.has(path.name, path)]
+    missing = [path.name for path in files if after is None or not after.has(path)]
     missing += [name for name in gone if after is not None and name in after.files]
     if missing:
         raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True, wait=0)

@@ -1,6 +1,5 @@
 """A model repository of the Hugging Face hub: what it shows, and one commit that changes it."""
 
-import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +8,8 @@ from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.hf_api import RepoSibling
+from huggingface_hub.utils.sha import git_hash
 
 from zoo.hub.sources.failures import explaining, log, status_of
 from zoo.runs.files import digest
@@ -19,25 +20,30 @@ Operation = CommitOperationAdd | CommitOperationCopy | CommitOperationDelete
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a repository shows at one moment.
+class Listing:
+    """What a repository holds at one moment.
 
     Args:
         head: its last commit; None: there is none.
-        files: path -> the SHA-256 of a large file, the git hash of a small one.
+        files: by path.
     """
 
     head: str | None
-    files: dict[str, str]
+    files: dict[str, RepoSibling]
     private: bool
 
-    def has(self, name: str, path: Path) -> bool:
-        """Whether it shows this file with this content."""
-        return name in self.files and self.files[name] in (digest(path), git_hash(path))
+    def has(self, path: Path) -> bool:
+        """Whether it holds this file with this content."""
+        there = self.files.get(path.name)
+        if there is None or there.size != path.stat().st_size:
+            return False
+        if there.lfs is not None:
+            return there.lfs.sha256 == digest(path)  # read in pieces: weights may be larger than memory
+        return there.blob_id == git_hash(path.read_bytes())  # what is not in LFS is small
 
 
 class Repository:
-    """One repository; every method raises `Trouble` where the hub does not do what it is asked.
+    """One repository; every method raises `HubFailure` where the hub does not do what it is asked.
 
     Args:
         name: `org/name`.
@@ -51,8 +57,8 @@ class Repository:
     def url(self) -> str:
         return f"{self.api.endpoint}/{self.name}"
 
-    def look(self) -> Shown | None:
-        """What it shows now; None where there is no such repository."""
+    def look(self) -> Listing | None:
+        """What it holds now; None where there is no such repository."""
         with explaining(f"looking at {self.name}"):
             try:
                 info = self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
@@ -60,8 +66,7 @@ class Repository:
                 if status_of(error) == 404:
                     return None
                 raise
-        files = {found.rfilename: found.lfs.sha256 if found.lfs else found.blob_id for found in info.siblings or ()}
-        return Shown(info.sha, {name: known or "" for name, known in files.items()}, bool(info.private))
+        return Listing(info.sha, {file.rfilename: file for file in info.siblings or ()}, bool(info.private))
 
     def create(self, private: bool) -> None:
         """Make it, unless it has come into being meanwhile."""
@@ -103,9 +108,3 @@ def warnings_logged() -> Iterator[None]:
         yield
     for warning in said:
         log(str(warning.message))
-
-
-def git_hash(path: Path) -> str:
-    """The name that git gives a file's content."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from huggingface_hub import get_token, set_client_factory
 from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils import _http
 from huggingface_hub.utils import logging as client_log
-from huggingface_hub.utils._http import default_client_factory
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -73,20 +73,22 @@ class RetryPolicy:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The hub's client, which would wait for ever and log addresses that are signed, made to do neither."""
-        verbosity = client_log.get_verbosity()
+        """The hub's client, which would wait for ever and log addresses that are signed, made to do neither.
+
+        A factory that the user's program has set (for a proxy, for certificates) goes on making the clients.
+        """
+        verbosity, factory = client_log.get_verbosity(), _http._GLOBAL_CLIENT_FACTORY
         client_log.set_verbosity_error()  # type: ignore[no-untyped-call]
-        set_client_factory(lambda: with_timeout(self.timeout))
+        set_client_factory(lambda: with_timeout(factory(), self.timeout))
         try:
             yield
         finally:
-            set_client_factory(default_client_factory)
+            set_client_factory(factory)
             client_log.set_verbosity(verbosity)
 
 
-def with_timeout(seconds: float):  # type: ignore[no-untyped-def]  # the HTTP library's client, whichever it is
-    """The hub's client with a limit on silence."""
-    client = default_client_factory()
+def with_timeout(client: Any, seconds: float) -> Any:  # the HTTP library's client, whichever library it is
+    """A client of the hub with a limit on silence."""
     client.timeout = seconds
     return client
 

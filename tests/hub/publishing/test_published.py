@@ -11,7 +11,7 @@ from zoo.hub.exporting.export import ExportReport
 from zoo.hub.publishing.published import published_files
 
 MODEL = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
-MODEL |= {"tokenizer_config.json"}
+MODEL |= {"tokenizer_config.json", "hashes.json"}
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.utils import _http
 from local_hub import LOST, RESET, STALL, LocalHub
 from local_repo import Repo
 
@@ -243,3 +244,46 @@ def test_the_token_is_in_nothing_that_is_said_or_uploaded(
 def test_a_server_that_repeats_the_token_is_not_repeated(hub: LocalHub):
     assert clean("bad token hf_right\n\x1b]0;x") == "bad token … ]0;x"
     assert len(clean("x" * 999)) == 301
+
+
+def test_weights_are_never_held_in_memory_whole(hub: LocalHub, files: Path, monkeypatch: pytest.MonkeyPatch):
+    read_bytes = Path.read_bytes
+
+    def small(self: Path) -> bytes:
+        assert self.suffix != ".safetensors"
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", small)
+    assert "model.safetensors" in send().written
+    assert send().written == ()
+
+
+def test_a_file_of_the_same_size_with_other_content_is_pushed(hub: LocalHub, files: Path):
+    send()
+    for name in ("config.json", "model.safetensors"):
+        content = (files / name).read_bytes()
+        (files / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert send().written == ("config.json", "model.safetensors")
+
+
+def test_the_clients_of_a_users_program_are_used_and_come_back(hub: LocalHub, files: Path):
+    made: list[Any] = []
+
+    def factory() -> Any:
+        made.append(_http.default_client_factory())
+        return made[-1]
+
+    _http.set_client_factory(factory)
+    try:
+        send()
+        assert made and all(client.timeout.read == QUICK.timeout for client in made)
+        assert _http._GLOBAL_CLIENT_FACTORY is factory
+    finally:
+        _http.set_client_factory(_http.default_client_factory)
+
+
+def test_a_download_inside_a_push_leaves_the_pushs_time_out():
+    with RetryPolicy(timeout=60).applied():
+        with RetryPolicy(timeout=10).applied():
+            assert _http.get_session().timeout.read == 10
+        assert _http.get_session().timeout.read == 60
