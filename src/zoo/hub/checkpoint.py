@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.config import CONFIG
 from zoo.hub.importing.importing import ImportReport, import_folder
 from zoo.hub.sources.download import HUB, download
@@ -49,6 +50,8 @@ def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
     folder = download(str(source)) if str(source).startswith(HUB) else Path(source).expanduser()
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
+    for fault in hash_faults(folder, missing=False):
+        raise ValueError(fault)
     return import_folder(folder, Path(run).expanduser())
 
 

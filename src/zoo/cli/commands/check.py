@@ -15,6 +15,7 @@ from zoo.cli.visible import say, say_json
 from zoo.data.task import Task
 from zoo.experiments.resolve import check_task, resolve_alone
 from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
@@ -52,6 +53,7 @@ def check_folder(place: Path) -> Report:
         report = check_run(place)
     elif (place / EXPORTED).exists():
         report = Report("exported model")
+        report.faults += report.attempt(hash_faults, place, True) or []
     else:
         raise ValueError(f"{place}: is neither of these: {ALLOWED}")
     if report.kind != "run" or (place / CHECKPOINTS).is_dir():

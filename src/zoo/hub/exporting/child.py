@@ -16,29 +16,33 @@ from zoo.runs.tensors import read_tensors
 
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
-HOME = Path(__file__).parents[3]  # where zoo is imported from
-WITH_ZOO = "zoo.hub.exporting.shell_reloading"
+# Options such as -I would hide packages that were found by PYTHONPATH or lie in the user's own folder, so the child
+# takes this process's path as it is. Without zoo it must do; None there makes every import of it fail.
+START = "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)) or sys.path; {zoo}; {run}"
+WITHOUT_ZOO = "sys.modules['zoo'] = None"
+RUN = "runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 LINES = 5  # of a failed child's error output that are passed on
 
 
 def reload_apart(
     folder: Path, request: dict[str, Any], python: str = sys.executable
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reload in a child process, of any Python, without a network.
+    """Reload in a child process without a network; it finds the packages of this one, except zoo.
 
-    Zoo cannot be imported there, unless the classes are its own.
+    Args:
+        request: what to compute; if its `imports` names a module of zoo, the child imports that module first.
+        python: another one finds its own packages.
 
     Raises:
         RuntimeError: the child failed; with the end of its error output.
     """
-    with tempfile.TemporaryDirectory(prefix="zoo-export-") as place:
+    with tempfile.TemporaryDirectory(prefix="reload-", dir=folder) as place:  # a killed export leaves nothing elsewhere
         asked = Path(place) / "request.json"
         asked.write_text(json.dumps(request), "utf-8")
-        program = ["-P", "-m", WITH_ZOO] if request["imports"] else ["-I", str(PROGRAM)]
-        command = [python, *program, str(folder), str(asked), place]
+        code = START.format(zoo=f"import {request['imports']}" if request["imports"] else WITHOUT_ZOO, run=RUN)
+        path = [entry or os.getcwd() for entry in sys.path] if python == sys.executable else []
+        command = [python, "-P", "-c", code, json.dumps(path), str(PROGRAM), str(folder), str(asked), place]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        if request["imports"]:
-            environment["PYTHONPATH"] = os.pathsep.join([str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             error = "\n".join(done.stderr.strip().splitlines()[-LINES:])

@@ -1,13 +1,15 @@
 """The life of an export, from a model to a finished folder that plain transformers loads."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.hub.exporting.card.card import card_files
+from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_apart
 from zoo.hub.exporting.config_files import config_file, generation_file
+from zoo.hub.exporting.hashes import HASHES, hash_files
 from zoo.hub.exporting.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
@@ -15,9 +17,11 @@ from zoo.hub.exporting.weights import WEIGHTS, native_tensors
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.runs.files import make_aside, move_into_place
+from zoo.runs.files import ASIDE, remove_stray, sync, write_file
 from zoo.runs.tensors import write_tensors
 
+CONFIG = "config.json"  # without it a folder is no model, for zoo and for transformers
+PARTIAL = f"{ASIDE}export"
 SHOWN = 5
 
 
@@ -66,19 +70,15 @@ def export_model(
     folder = folder.expanduser()
     check_folder(folder)
     try:
-        aside = make_aside(folder.resolve())
-    except OSError as error:
-        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
-    try:
-        write_files(aside, trained, target, native)
-        check = verify(aside, trained, target, native, reload)
-        write_all(aside, card_files(trained, target, native, check, left_out))
-        files = tuple(sorted(path.name for path in aside.iterdir()))
-        move_into_place(aside, folder.resolve())
+        with partial_folder(folder) as aside:
+            write_files(aside, trained, target, native)
+            check = verify(aside, trained, target, native, reload)
+            write_all(aside, card_files(trained, target, native, check, left_out))
+            write_all(aside, {HASHES: hash_files(aside, edited=CARD)})
+            files = tuple(sorted(path.name for path in aside.iterdir()))
+            move_up(aside, files)
     except (RuntimeError, OSError) as error:
         raise RuntimeError(f"export to {target.name}: {error}. Nothing was written to {folder}") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return ExportReport(folder, target.name, native.name, native.auto, files, check, tuple(left_out))
 
 
@@ -96,15 +96,53 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder}: is a file; an export needs a new or empty folder")
-    there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    there = sorted(name for name in names if not name.startswith(ASIDE))  # a killed export leaves those
     if there:
         more = ", …" if len(there) > SHOWN else ""
         raise ValueError(f"{folder}: is not empty ({', '.join(there[:SHOWN])}{more}); choose a new or empty folder")
 
 
+@contextmanager
+def partial_folder(folder: Path) -> Iterator[Path]:
+    """A folder for half-written files, inside a new or empty folder, which is as it was if anything fails.
+
+    Inside, not beside it: the folder may be a mount, which cannot be renamed over, or the shell's own.
+
+    Raises:
+        ValueError: the folder cannot be written.
+    """
+    made, partial = not folder.exists(), folder / PARTIAL
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_stray(folder)
+        partial.mkdir()
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(folder if made else partial, ignore_errors=True)
+        raise
+    partial.rmdir()
+
+
+def move_up(partial: Path, names: tuple[str, ...]) -> None:
+    """Move all files into the folder around them, last the one without which nobody takes it for a model."""
+    folder = partial.parent
+    try:
+        for name in sorted(names, key=lambda name: name == CONFIG):
+            (partial / name).rename(folder / name)
+        sync(folder)
+    except OSError:
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        raise
+
+
 def write_files(folder: Path, trained: TrainedModel, target: Target, native: NativeClass) -> None:
     """All files that transformers reads: everything but the card."""
-    contents = {"config.json": to_json(config_file(trained, target, native))}
+    contents = {CONFIG: to_json(config_file(trained, target, native))}
     if native.generates:
         contents["generation_config.json"] = to_json(generation_file(trained, target))
     if target.pictures:
@@ -117,6 +155,13 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Files by name."""
+    """Write files by name.
+
+    Raises:
+        RuntimeError: a file cannot be written; the message names it.
+    """
     for name, content in contents.items():
-        (folder / name).write_bytes(content)
+        try:
+            write_file(folder / name, content)
+        except OSError as error:
+            raise RuntimeError(f"{name} cannot be written: {error.strerror}") from error

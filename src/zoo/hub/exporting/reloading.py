@@ -1,6 +1,7 @@
-"""Load an exported folder with plain transformers and say what it gives: a program in which zoo cannot be imported.
+"""Load an exported folder with plain transformers and report what it computes.
 
-Imports nothing of zoo, so that what it sees is what anyone sees who has the folder and transformers.
+A program, run by `child.py` in a process in which zoo cannot be imported: it sees what anyone sees who has the folder
+and transformers. So it imports nothing of zoo, and repeats the few constants that both sides need.
 """
 
 import base64
@@ -169,14 +170,9 @@ def generate(model: Any, request: Request, settings: dict[str, Any]) -> list[lis
     return found
 
 
-def answer(folder: str, request: str, place: str) -> None:
-    """Answer a request file with `report.json` and `logits.safetensors` in a folder."""
-    transformers.logging.set_verbosity_error()
-    report, logits = reload(Path(folder), json.loads(Path(request).read_text("utf-8")))
-    save_file(logits, Path(place) / "logits.safetensors")
-    (Path(place) / "report.json").write_text(json.dumps(report), "utf-8")
-
-
 if __name__ == "__main__":
-    sys.modules["zoo"] = None  # type: ignore[assignment]  # importing it fails from here on, installed or not
-    answer(*sys.argv[1:])
+    exported, asked, place = map(Path, sys.argv[1:])
+    transformers.logging.set_verbosity_error()
+    report, logits = reload(exported, json.loads(asked.read_text("utf-8")))
+    save_file(logits, place / "logits.safetensors")
+    (place / "report.json").write_text(json.dumps(report), "utf-8")

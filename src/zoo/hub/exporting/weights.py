@@ -5,15 +5,20 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
-from zoo.runs.tensors import unique_tensors
+from zoo.runs.tensors import finite, unique_tensors
 
 WEIGHTS = "model.safetensors"
 SHOWN = 5
 
 
 def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -> Tensors:
-    """The tensors under their names, in float32; heads and the pooler may be left out, nothing else."""
+    """The tensors under their names, in float32; heads and the pooler may be left out, nothing else.
+
+    Raises:
+        ValueError: a tensor holds NaN or infinity.
+    """
     ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(trained.model).items()}
+    finite(ours, "export")
     renames, flat = (*target.renames, *native.renames), flatten(trained.settings)
     forgotten = [name for name in unnamed(ours, renames, flat) if name.split(".")[0] in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {', '.join(forgotten[:SHOWN])}"

@@ -20,6 +20,7 @@ HUB = "hub:"
 WANTED = (
     "config.json",
     "generation_config.json",
+    "hashes.json",
     "model.safetensors",
     "model-*.safetensors",
     "model.safetensors.index.json",

@@ -25,7 +25,7 @@ def test_the_program_imports_nothing_of_zoo():
 
 def test_asking_what_fits_needs_no_transformers():
     code = "import sys, zoo.hub.targets.choose, zoo.hub.exporting.export; print('transformers' in sys.modules)"
-    source = Path(reloading.__file__).parents[2]
+    source = Path(reloading.__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
     assert done.stdout.strip() == "False"
 

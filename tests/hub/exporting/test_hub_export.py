@@ -124,7 +124,7 @@ def test_the_report_names_the_files(build: Any, export: Export):
     report = export(build("gpt-nano"))
     written = {path.name for path in report.folder.iterdir()}
     weights, tokenizer = {"config.json", "model.safetensors"}, {"tokenizer.json", "tokenizer_config.json"}
-    assert written == set(report.files) == {"README.md", "generation_config.json"} | weights | tokenizer
+    assert written == set(report.files) == {"README.md", "generation_config.json", "hashes.json"} | weights | tokenizer
     assert report.lines()[0].startswith(f"{report.folder}: OpenAIGPTLMHeadModel (README.md, ")
 
 

@@ -1,0 +1,37 @@
+"""hashes.json of an export: the SHA-256 of every file but the card, which people edit; transformers ignores it."""
+
+from pathlib import Path
+
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.runs.files import digest, to_json
+
+HASHES = "hashes.json"
+
+
+def hash_files(folder: Path, edited: str) -> bytes:
+    """The hashes of all files of a folder but the one that may be edited, as hashes.json has them."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != edited)
+    return to_json({"sha256": {name: digest(folder / name) for name in names}})
+
+
+def hash_faults(folder: Path, missing: bool) -> list[str]:
+    """What is not as hashes.json says; nothing where a folder has none.
+
+    Args:
+        missing: whether a file that is not there is a fault: a download has some of them only.
+
+    Raises:
+        ValueError: hashes.json is damaged, or a file is a link that leads out of the folder.
+    """
+    files = CheckpointFolder(folder)
+    known = files.read_json(HASHES).get("sha256", {})
+    if not isinstance(known, dict):
+        raise ValueError(f"{folder / HASHES}: sha256 must be a map of files, got {known!r:.80}")
+    there = {name: files.path(name) for name in known if files.has(name)}
+    faults = [f"{folder / name}: no such file, but {HASHES} names it" for name in known.keys() - there if missing]
+    return faults + [
+        f"{folder / name}: damaged or changed after the export (its SHA-256 is not the one in {HASHES}; "
+        f"delete {HASHES} if you meant to change the file)"
+        for name, path in there.items()
+        if digest(path) != known[name]
+    ]
