@@ -23,7 +23,6 @@ HOMES = {
     "sacrebleu": {"metrics"},
     "sklearn": {"metrics"},
     "matplotlib": {"report"},
-    "plotly": {"report"},
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},
