@@ -1,5 +1,7 @@
 """Claims about evaluation: the shares of processes add up to the whole, whatever the batch."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,17 @@ def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, t
         mine.run(loaded, ["chrf"])
     rows = len(list(mine.examples.once()))
     assert rows == 4 and asked == [-(-rows // processes) + 1] * processes  # and once for a chunk of texts
+
+
+def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(loaded: Loaded, tmp_path: Path):
+    found = []
+    for share in (0.0, 0.5):
+        smoothed = replace(loaded, mixture=Mixture.parse({"translation": {"label_smoothing": share}}))
+        found.append(evaluation(smoothed, tmp_path).run(smoothed, ["perplexity"]))
+    plain, smooth = found
+    assert smooth["loss"] != pytest.approx(plain["loss"], rel=1e-3)
+    assert smooth["translation/perplexity"] == pytest.approx(plain["translation/perplexity"])
+    assert plain["translation/perplexity"] == pytest.approx(math.exp(plain["loss"]))
 
 
 def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):

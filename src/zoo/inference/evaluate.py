@@ -1,7 +1,6 @@
 """How good a model is on a split: losses by term, and the metrics that a task asks for."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -34,7 +33,6 @@ class Sums:
     Args:
         loss, likelihood, count, right, asked: by objective (or measure).
         classes: by objective, (document, predicted, true) of each example.
-        bytes: UTF-8 bytes of the documents that were read whole.
     """
 
     loss: dict[str, float] = field(default_factory=dict)
@@ -64,7 +62,6 @@ class Evaluation:
         split: its cache and its rows, for references.
         batch: rows in one pass.
         generate: how text is generated, where a metric compares texts.
-        limit: texts to generate at the most; None: all.
         process, processes, gather: which share of the batches this process does, and how results come together.
         between: called before each batch, equally often in every process; what it raises ends the evaluation.
     """
@@ -73,11 +70,9 @@ class Evaluation:
     split: Split
     batch: int = 32
     generate: GenerateSettings = GenerateSettings()
-    limit: int | None = None
     process: int = 0
     processes: int = 1
     gather: Gather = lambda mine: [mine]
-    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
     between: Callable[[], None] = go_on
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
@@ -115,8 +110,7 @@ class Evaluation:
 
     def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
         mixture = loaded.mixture
-        with self.autocast():
-            said = loaded.model(**part.inputs, **mixture.asks)
+        said = loaded.model(**part.inputs, **mixture.asks)
         heads, terms = said.heads, mixture.terms(said.heads, part.targets, said.weights)
         measured = mixture.measure(heads, part.targets)
         return Sums(
@@ -135,13 +129,12 @@ class Evaluation:
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
-        count = len(self.split.rows) if self.limit is None else min(self.limit, len(self.split.rows))
+        count = len(self.split.rows)
         mine = range(self.process, count, self.processes)
         written: list[str] = []
-        with self.autocast():
-            for start in range(0, -(-count // self.processes), CHUNK):
-                self.between()
-                written += self.write(loaded, mine[start : start + CHUNK])
+        for start in range(0, -(-count // self.processes), CHUNK):
+            self.between()
+            written += self.write(loaded, mine[start : start + CHUNK])
         (written_field,) = self.examples.form.stored.predicted
         texts = self.split.rows.select(mine)[written_field]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
