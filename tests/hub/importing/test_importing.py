@@ -22,6 +22,7 @@ from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import REQUIRED
+from zoo.runs.saved import open_run
 
 
 def logits(folder: Path) -> torch.Tensor:
@@ -102,6 +103,13 @@ def test_missing_heads_begin_anew_and_foreign_ones_are_left_out_both_said(
     assert again.fresh == fresh
     one, other = (zoo.load(tmp_path / name).state_dict() for name in ("run", "again"))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_head_that_the_folder_lacks_does_not_answer(tmp_path: Path):
+    import_checkpoint(saved(tmp_path / "hf", "BertModel"), tmp_path / "run")
+    assert "masked_lm" in open_run(tmp_path / "run").checkpoint.untrained
+    import_checkpoint(saved(tmp_path / "whole", "BertForMaskedLM"), tmp_path / "trained")
+    assert open_run(tmp_path / "trained").checkpoint.untrained == ()
 
 
 def test_a_masked_lm_file_with_a_pooler_and_the_other_head_keeps_them(tmp_path: Path):

@@ -48,7 +48,7 @@ class ImportReport:
     Args:
         run: the new run.
         target, class_name: what the folder was read as.
-        fresh: parts that the folder lacks and that begin anew. dropped: its tensors that the model has no place for.
+        fresh: parts that the folder lacks, newly initialised. dropped: its tensors that the model has no place for.
         no_tokenizer: why there is no tokenizer; empty where there is one, or nothing to read with it.
         idle: keys of the folder that act on what is generated, and that zoo has no setting for.
         ignored: keys that ask for code of the folder to be run.
@@ -66,7 +66,7 @@ class ImportReport:
 
     def remarks(self) -> list[str]:
         """What a user should know before using it."""
-        said = [f"not in the folder, so it begins anew: {', '.join(self.fresh)}"] * bool(self.fresh)
+        said = [f"newly initialised (missing from the folder): {', '.join(self.fresh)}"] * bool(self.fresh)
         said += [f"left out, since {self.class_name} has no place for it: {', '.join(self.dropped)}"] * bool(
             self.dropped
         )
@@ -117,7 +117,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     read_task(task, place)  # what a run cannot be read with is refused before it is written
     tensors = complete(settings, read.tensors) if read.missing else read.tensors
     files = tokenizer_of(tokenizer, generation.special) if stream.has_text else {}
-    write_run(folder, settings, task, tensors, files, source)
+    write_run(folder, settings, task, tensors, files, source, untrained_heads(model, read.missing))
     return ImportReport(
         folder,
         target.name,
@@ -172,6 +172,16 @@ def objective_of(head: str, stream: ModelTraits) -> str:
     raise AssertionError(f"no objective trains the head '{head}'")
 
 
+def untrained_heads(model: Model, missing: list[str]) -> list[str]:
+    """The heads that are newly initialised, or read a pooler that is."""
+    parts = {part_of(name) for name in missing}
+    return [
+        name
+        for name, head in model.heads.items()
+        if f"heads.{name}" in parts or ("pooler" in parts and head.scores_documents)
+    ]
+
+
 def complete(settings: ModelSettings, tensors: Tensors) -> Tensors:
     """The tensors of a model, those that are lacking as they are where training begins."""
     model = Model(settings).initialize(FRESH_SEED)
@@ -191,8 +201,9 @@ def write_run(
     tensors: Tensors,
     tokenizer: dict[str, bytes],
     source: Path,
+    untrained: list[str],
 ) -> None:
-    """A run that stands before its first step."""
+    """A run that stands before its first step, and records which of its heads are newly initialised."""
     files = RunFiles(
         dump_settings(settings),
         task,
@@ -200,4 +211,4 @@ def write_run(
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     with create_run(folder, files) as run:
-        run.save(0, {"weights": tensors}, {"step": 0})
+        run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
