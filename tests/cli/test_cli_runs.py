@@ -124,6 +124,8 @@ def test_a_run_goes_on_without_the_vectors_that_it_started_from(zoo: Zoo, data: 
     wanted += ["--set", f"embeddings.vectors={path}", "--set"]
     assert zoo(*wanted, "training.steps=1").status == 0
     path.unlink()
+    checkpoints = tmp_path / "run" / "checkpoints"
+    (checkpoints / "1").rename(checkpoints / ".partial-replaced-1")  # killed while its only checkpoint was replaced
     said = zoo(*wanted, "training.steps=2", "--resume")
     assert said.status == 0 and "resumed after step 1" in said.log
 

@@ -17,7 +17,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.registry import refuse_unknown
-from zoo.runs.checkpoint import latest
+from zoo.runs.checkpoint import is_begun
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.saved import open_run, read_request
 from zoo.training.state import State
@@ -63,7 +63,7 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     Raises:
         ValueError: no such file.
     """
-    if settings.embeddings.vectors is None or (request.resume and latest(request.folder / CHECKPOINTS) is not None):
+    if settings.embeddings.vectors is None or (request.resume and is_begun(request.folder / CHECKPOINTS)):
         return None
     path = Path(settings.embeddings.vectors)
     refuse_missing(path)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.files import (
+    REPLACED,
     digest,
     make_aside,
     move_into_place,
@@ -207,6 +208,11 @@ def steps(checkpoints: Path) -> list[int]:
     """The steps that have a checkpoint folder, newest first."""
     names = [path.name for path in checkpoints.iterdir() if path.is_dir()] if checkpoints.is_dir() else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
+
+
+def is_begun(checkpoints: Path) -> bool:
+    """Whether a run has a whole checkpoint, or one that was being replaced at a kill, which resuming restores."""
+    return latest(checkpoints) is not None or any(checkpoints.glob(f"{REPLACED}*"))
 
 
 def whole(checkpoints: Path) -> Iterator[Checkpoint]:
