@@ -1,28 +1,62 @@
 """Classes by name or number, and what is neither."""
 
+import logging
+
 import pytest
 
 from zoo.data.sources.labels import Labels, distinct
 
-
-def test_a_label_is_a_name_or_its_index() -> None:
-    labels = Labels(["negative", "positive"])
-    assert [labels.read(value, "row") for value in ("positive", 1, "1", "negative", 0, "0")] == [1, 1, 1, 0, 0, 0]
+NAMES = ["negative", "positive"]
 
 
-def test_a_name_goes_before_an_index() -> None:
-    assert Labels(["1", "2", "3"]).read("1", "row") == 0
+def test_a_label_is_a_name() -> None:
+    labels = Labels(NAMES, {"positive"})
+    assert [labels.read(value, "row") for value in ("positive", "negative")] == [1, 0]
+
+
+def test_positions_are_read_where_no_name_occurs() -> None:
+    labels = Labels(NAMES, {"0", "1"})
+    assert [labels.read(value, "row") for value in (1, "1", 0, "0")] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("value", [0, "1", "positiv", 2, -1, True, 1.0, None, ""])
+def test_a_position_among_names_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"a.tsv: row 7: unknown label .*; allowed: negative, positive$"):
+        Labels(NAMES, {"positive", str(value)}).read(value, "a.tsv: row 7")
 
 
 @pytest.mark.parametrize("value", ["positiv", 2, -1, True, 1.0, None, ""])
 def test_anything_else_is_refused_with_what_is_allowed(value: object) -> None:
-    with pytest.raises(ValueError, match=r"a.tsv: row 7: unknown label .*; allowed: negative, positive, or 0 to 1"):
-        Labels(["negative", "positive"]).read(value, "a.tsv: row 7")
+    allowed = "allowed: negative, positive, or in all rows 0 to 1"
+    with pytest.raises(ValueError, match=rf"a.tsv: row 7: unknown label .*; {allowed}"):
+        Labels(NAMES, {str(value)}).read(value, "a.tsv: row 7")
+
+
+def test_names_that_are_numbers_are_never_positions() -> None:
+    assert Labels(["1", "2", "3"], {"1"}).read("1", "row") == 0
+    with pytest.raises(ValueError, match=r"row: unknown label 1; allowed: 0, 2"):
+        Labels(["0", "2"], {"1"}).read(1, "row")
 
 
 def test_the_nearest_name_is_offered() -> None:
     with pytest.raises(ValueError, match=r"unknown label 'positiv' \(did you mean 'positive'\?\)"):
-        Labels(["negative", "positive"]).read("positiv", "row 1")
+        Labels(NAMES, {"positiv"}).read("positiv", "row 1")
+
+
+def test_a_class_that_train_never_shows_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    Labels([*NAMES, "mixed"], {"positive"}).report([1, 0, 1], "a.tsv", train=True)
+    assert "a.tsv: no row has the label mixed, so it cannot be learned" in caplog.text
+
+
+def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        Labels([*NAMES, "mixed"], {"0", "1"}).report([1, 0, -1], "a.tsv", train=False)
+    assert "0 to 2 are read as their positions (2 of 3 occur)" in caplog.text
+
+
+def test_hundreds_of_classes_that_are_numbers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(distinct(range(101), "train")) == 101
+    assert "train: the labels are 101 different numbers; is each of them a class?" in caplog.text
 
 
 def test_names_are_the_sorted_values_of_train() -> None:

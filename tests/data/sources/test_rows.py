@@ -1,5 +1,6 @@
 """Splits from a source: held out, labelled, checked, one text a row in train."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -80,10 +81,31 @@ def test_too_few_rows_to_hold_some_out_are_refused() -> None:
         hold_out(Dataset.from_dict({"source": ["a", "a"], "target": ["b", "b"]}), 0.3, "x")
 
 
-def test_labels_become_numbers_by_name_or_index() -> None:
-    rows = {"text": ["a", "b", "c"], "label": ["no", "1", "yes"]}
+def test_labels_become_numbers_by_name_or_by_position() -> None:
+    rows = {"text": ["a", "b", "c"], "label": ["no", "yes", "yes"]}
     reading = reader(Given(train=rows, validation=rows), names=["no", "yes"])
     assert list(reading.read("validation")["label"]) == [0, 1, 1] and reading.labels == ("no", "yes")
+
+
+def test_one_split_may_hold_names_and_another_positions(caplog: pytest.LogCaptureFixture) -> None:
+    train, validation = {"text": ["a", "b"], "label": ["no", "yes"]}, {"text": ["c"], "label": [1]}
+    reading = reader(Given(train=train, validation=validation), names=["no", "yes"])
+    with caplog.at_level(logging.INFO):
+        assert list(reading.read("validation")["label"]) == [1]
+    assert "validation.tsv: none of the labels no, yes occurs; 0 to 1 are read as their positions" in caplog.text
+
+
+@pytest.mark.parametrize("names", [None, ["0", "2"]])
+def test_a_class_that_train_does_not_have_is_no_position_of_another(names: list[str] | None) -> None:
+    train, validation = {"text": ["a", "b"], "label": [0, 2]}, {"text": ["c"], "label": [1]}
+    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label 1; allowed: 0, 2$"):
+        reader(Given(train=train, validation=validation), names=names).read("validation")
+
+
+def test_the_names_that_train_shows_have_no_positions() -> None:
+    train, validation = {"text": ["a", "b"], "label": ["no", "yes"]}, {"text": ["c"], "label": [1]}
+    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label 1; allowed: no, yes$"):
+        reader(Given(train=train, validation=validation)).read("validation")
 
 
 def test_unnamed_labels_are_the_values_of_train() -> None:
@@ -95,7 +117,7 @@ def test_unnamed_labels_are_the_values_of_train() -> None:
 def test_an_unknown_label_is_named_with_its_file_and_row() -> None:
     rows = {"text": ["a", "b"], "label": ["no", "yes"]}
     reading = reader(Given(train=rows, validation={"text": ["a", "b"], "label": ["no", "maybe"]}))
-    with pytest.raises(ValueError, match="validation.tsv: row 2: unknown label 'maybe'; allowed: no, yes, or 0 to 1"):
+    with pytest.raises(ValueError, match="validation.tsv: row 2: unknown label 'maybe'; allowed: no, yes$"):
         reading.read("validation")
 
 

@@ -18,7 +18,7 @@ from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.data.task import SourceSettings, Task
 from zoo.registry import refuse_unknown
 
-VERSION = 1  # raise it where the same sources are read in another way
+VERSION = 2  # raise it where the same sources are read in another way
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 
 

@@ -1,20 +1,32 @@
 """Classes: names <-> what the data holds."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from zoo.registry import nearest
 
 SHOWN = 20
+MANY = 100  # classes; more of them, all numbers, are rather a column of something else
+logger = logging.getLogger(__name__)
 
 
 class Labels:
-    """The names of the classes; the data holds a name or its index."""
+    """The names of the classes, and whether one split of the data writes their positions instead.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    Positions, counted from 0, are read only where none of the names occurs; names that are numbers are always names.
+    Anything looser would take the class 1 of one table for the second class of another.
+
+    Args:
+        written: the labels that occur in the split.
+        given: whether a task or a checkpoint gives the names; those that train itself shows are names everywhere.
+    """
+
+    def __init__(self, names: Sequence[str], written: Collection[str], given: bool = True) -> None:
         self.names = tuple(names)
-        numbered = {str(index): index for index in range(len(self.names))}
-        self.index = {**numbered, **{name: index for index, name in enumerate(self.names)}}
+        self.by_position = given and not any(name in written or is_number(name) for name in self.names)
+        spelled = range(len(self.names)) if self.by_position else self.names
+        self.index = {str(word): index for index, word in enumerate(spelled)}
 
     def read(self, value: Any, place: str) -> int:
         """The class that a value of the data stands for.
@@ -25,9 +37,25 @@ class Labels:
         written = str(value)
         if isinstance(value, bool | float) or value is None or written not in self.index:
             more = ", …" if len(self.names) > SHOWN else ""
-            allowed = f"{', '.join(self.names[:SHOWN])}{more}, or 0 to {len(self.names) - 1}"
+            positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
+            allowed = f"{', '.join(self.names[:SHOWN])}{more}{positions}"
             raise ValueError(f"{place}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
         return self.index[written]
+
+    def report(self, numbers: Collection[int], place: str, train: bool) -> None:
+        """Say in the log how labels were read, and which class a model cannot learn."""
+        found = set(numbers) - {-1}
+        if self.by_position and found:
+            said = "%s: none of the labels %s occurs; 0 to %d are read as their positions (%d of %d occur)"
+            names = ", ".join(self.names[:SHOWN])
+            logger.info(said, place, names, len(self.names) - 1, len(found), len(self.names))
+        unseen = [name for index, name in enumerate(self.names) if index not in found]
+        if train and unseen:
+            logger.warning("%s: no row has the label %s, so it cannot be learned", place, ", ".join(unseen[:SHOWN]))
+
+
+def is_number(name: str) -> bool:
+    return name.lstrip("-").isdecimal()
 
 
 def absent(value: Any) -> bool:
@@ -48,6 +76,8 @@ def distinct(values: Iterable[Any], place: str) -> tuple[str, ...]:
         found.add(str(value))
     if len(found) < 2:
         raise ValueError(f"{place}: every row has the label '{min(found)}'; at least two classes are needed")
-    if all(name.lstrip("-").isdecimal() for name in found):
+    if all(map(is_number, found)):
+        if len(found) > MANY:
+            logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(found))
         return tuple(sorted(found, key=int))
     return tuple(sorted(found))

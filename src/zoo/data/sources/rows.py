@@ -75,6 +75,7 @@ class SplitReader:
         self.share = share
         self.names = names
         self.tables: dict[str, Dataset] = {}
+        self.numbered: dict[str, Dataset] = {}
         self.galleries: dict[str, Pictures] = {}
 
     def splits(self) -> list[str]:
@@ -88,7 +89,9 @@ class SplitReader:
     def read(self, split: str) -> Dataset:
         """The rows of a split."""
         own, source = list(self.origin.splits()), self.source(split)
-        data = self.number_labels(self.table(source), source)
+        if source not in self.numbered:
+            self.numbered[source] = self.number_labels(self.table(source), source)
+        data = self.numbered[source]
         if self.holds_out(own) and source == "train":
             data = hold_out(data, self.share, self.origin.place(source), self.pictures(split))[split]
         return one_text_a_row(data, self.origin.place(source)) if split == "train" else data
@@ -140,11 +143,14 @@ class SplitReader:
             return data.add_column(LABEL, [-1] * len(data)) if self.labels else data
         if not self.labels:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
-        labels = Labels(self.labels)
+        hidden = [split == "test" and absent(value) for value in data[LABEL]]
+        shown = {str(value) for value, hides in zip(data[LABEL], hidden, strict=True) if not hides}
+        labels = Labels(self.labels, shown, given=self.names is not None)
         numbers = [
-            -1 if split == "test" and absent(value) else labels.read(value, f"{place}: row {row}")
-            for row, value in enumerate(data[LABEL], 1)
+            -1 if hides else labels.read(value, f"{place}: row {row}")
+            for row, (value, hides) in enumerate(zip(data[LABEL], hidden, strict=True), 1)
         ]
+        labels.report(numbers, place, train=split == "train")
         return data.remove_columns(LABEL).add_column(LABEL, numbers)
 
 
