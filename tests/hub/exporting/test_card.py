@@ -34,16 +34,12 @@ TASK = {
     "labels": ["bad", NASTY],
     "card": {"license": "mit", "language": ["en"], "limitations": "Not for *poems* <b>."},
 }
-COMMAND = [
-    "/srv/zoo/__main__.py",
-    "finetune",
-    "--set",
-    "a=b",
-    "runs/base",
-    "/srv/quaxly/films.yaml",
-    "-o",
-    "runs/films",
-]
+BASE = {"step": 1000, "weights_sha256": "c3" * 32, "data": {"train": "d4" * 32}}
+REQUEST = {
+    "start": "runs/base",
+    "task": "/srv/quaxly/films.yaml",
+    "base": {"step": 200, "weights_sha256": "a1" * 32, "data": {"train": "b2" * 32}, "base": BASE},
+}
 LINES = [
     {"step": 5, "loss": 1.5, "validation/loss": 0.6, "validation/classification/accuracy": 0.7},
     {
@@ -57,9 +53,15 @@ LINES = [
 
 
 def history(**known: Any) -> TrainingHistory:
-    environment = {"command": COMMAND, "versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
+    environment = {"versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
     task = read_task(TASK, "task.yaml")
-    told = {"training": {"steps": 10, "seed": 0}, "data": {"train": "ab12"}, "environment": environment, "lines": LINES}
+    told = {
+        "training": {"steps": 10, "seed": 0},
+        "data": {"train": "ab12"},
+        "environment": environment,
+        "lines": LINES,
+        "request": REQUEST,
+    }
     return TrainingHistory(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
 
 
@@ -119,16 +121,21 @@ def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that
 ):
     task = read_task({**TASK, "tokenizer": {"name": "wordpiece", "vocab_size": 8000}}, "task.yaml")
 
-    def card(*command: str) -> str:
-        trained = history(environment={"command": ["zoo", *command, "films.yaml"]})
+    def card(start: str, **base: Any) -> str:
+        trained = history(request={"start": start, "task": "films.yaml", **base})
         return write(dataclasses.replace(classifier, history=dataclasses.replace(trained, task=task)))
 
-    folder, fetched = card("finetune", "/srv/models/some-bert"), card("finetune", "--set", "a=b", "hub:org/some-bert")
-    begun = card("pretrain", "bert-nano")
-    assert "- fine-tuned from: some-bert" in folder and "base_model" not in folder
+    folder, fetched = card("/srv/models/some-bert", base=BASE), card("hub:org/some-bert", base=BASE)
+    begun = card("bert-nano")
+    assert f"| some-bert | 1,000 | {'c3' * 32} | train: {'d4' * 32} |" in folder and "base_model" not in folder
     assert "base_model: org/some-bert" in fetched
     assert "fine-tuned from" not in begun and "base_model" not in begun
     assert "vocab_size: 8000" in begun and "vocab_size: 8000" not in folder
+
+
+def test_the_card_leads_from_the_weights_back_to_the_data_of_the_first_base(classifier: TrainedModel):
+    text = write(classifier)
+    assert f"| base | 200 | {'a1' * 32} | train: {'b2' * 32} |\n| its base | 1,000 | {'c3' * 32} | train: " in text
 
 
 def test_the_picture_lies_beside_the_card_that_shows_it(classifier: TrainedModel):

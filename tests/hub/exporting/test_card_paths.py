@@ -92,9 +92,10 @@ def test_the_card_of_a_run_with_paths_everywhere_shows_names_alone(build: Any):
         },
         "task.yaml",
     )
-    command = ["zoo", "finetune", "/home/Jane Doe/runs/base", "/home/Jane Doe/films.yaml"]
-    known = TrainingHistory("films", ("causal_lm",), task, 3, environment={"command": command})
+    base = {"step": 3, "weights_sha256": "ab", "data": {}}
+    request = {"start": "/home/Jane Doe/runs/base", "task": "/home/Jane Doe/films.yaml", "base": base}
+    known = TrainingHistory("films", ("causal_lm",), task, 3, request=request)
     text = write(dataclasses.replace(build("gpt2-nano"), history=known))
     assert "Jane" not in text and "Doe" not in text and "private" not in text and "file://" not in text
-    assert "train: x.tsv" in text and "- fine-tuned from: base" in text
+    assert "train: x.tsv" in text and "| base | 3 | ab |  |" in text
     assert "Only what is in 'x.tsv' or in x.tsv." in text

@@ -14,7 +14,6 @@ import torch
 import zoo
 from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
-from zoo.hub.exporting import export as export_module
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.hashes import HASHES, hash_faults
@@ -128,11 +127,11 @@ def test_the_file_that_makes_a_folder_a_model_comes_last_and_a_failure_takes_all
 def test_a_full_disk_is_told_with_the_name_of_the_file(
     build: Any, export: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(path: Path, content: bytes) -> None:
+    def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export_module, "write_file", full)
-    with pytest.raises(RuntimeError, match="config.json cannot be written: No space left on device"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RuntimeError, match="No space left on device: '.*config.json'"):
         export(build("gpt2-nano"))
     assert not names(tmp_path)
 
@@ -142,7 +141,7 @@ def test_a_weight_that_is_no_number_is_named(build: Any, export: Callable[..., A
     given = build("gpt2-nano")
     with torch.no_grad():
         given.model.decoder.stack.norm.weight[3] = value
-    with pytest.raises(ValueError, match="export: decoder.stack.norm.weight holds NaN or infinity"):
+    with pytest.raises(ValueError, match="export: decoder.stack.norm.weight holds (NaN|inf)"):
         export(given)
     assert not names(tmp_path)
 

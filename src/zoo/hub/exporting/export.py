@@ -155,13 +155,6 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by name.
-
-    Raises:
-        RuntimeError: a file cannot be written; the message names it.
-    """
+    """Write files by name."""
     for name, content in contents.items():
-        try:
-            write_file(folder / name, content)
-        except OSError as error:
-            raise RuntimeError(f"{name} cannot be written: {error.strerror}") from error
+        write_file(folder / name, content)

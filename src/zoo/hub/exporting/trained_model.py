@@ -14,10 +14,9 @@ from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.report.curves import VALIDATION, is_metric
-from zoo.runs.saved import SavedRun
+from zoo.runs.saved import SavedRun, read_request
 
 PLACEHOLDER = "path/to/this/folder"  # in the programs of a card, where nobody knows yet where the folder will lie
-WITH_VALUE = ("--set", "-o", "--output", "--data")  # options of a training command that take the next word
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class TrainingHistory:
         training: the settings it was trained with.
         data: split -> a hash of what was read.
         environment: what it ran on.
+        request: the words of the command, and the hashes of the checkpoint that it goes on from.
         lines: of metrics.jsonl.
     """
 
@@ -41,6 +41,7 @@ class TrainingHistory:
     training: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
     lines: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -69,21 +70,21 @@ class TrainingHistory:
     @property
     def task_name(self) -> str:
         """The task, as the command that trained the model named it; empty if unknown."""
-        return self.command_arguments[1]
+        return str(self.request.get("task", ""))
 
     @property
     def base(self) -> str:
-        """The checkpoint that was fine-tuned, as the command named it; empty if the model was trained from scratch."""
-        return self.command_arguments[0] if "finetune" in self.environment.get("command", [])[1:2] else ""
+        """The checkpoint that was trained on, as the command named it; empty if the model was trained from scratch."""
+        return str(self.request["start"]) if "base" in self.request else ""
 
     @property
-    def command_arguments(self) -> tuple[str, str]:
-        """The model or checkpoint, and the task, of the command that trained the model."""
-        words = iter(self.environment.get("command", []))
-        without_values = [word for word in words if not (word in WITH_VALUE and next(words, ""))]
-        arguments = [word for word in without_values if not word.startswith("-")]
-        trained = len(arguments) > 3 and arguments[1] in ("pretrain", "finetune")
-        return (arguments[2], arguments[3]) if trained else ("", "")
+    def bases(self) -> list[Mapping[str, Any]]:
+        """What is known of that checkpoint, of its own base, and so on to the first: step, hashes of weights and data."""
+        found, base = [], self.request.get("base")
+        while base:
+            found.append(base)
+            base = base.get("base")
+        return found
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def load_trained(saved: SavedRun, address: str = PLACEHOLDER) -> TrainedModel:
         training=saved.training,
         data=saved.data,
         environment=saved.environment,
+        request=read_request(saved.folder),
         lines=[line for line in saved.metrics if "step" in line],
     )
     return TrainedModel(

@@ -76,16 +76,30 @@ def training(history: TrainingHistory, picture: bool, address: str) -> list[str]
     task = {key: value for key, value in history.task.plain().items() if key not in unread}
     data = table(("split", "SHA-256 of the data and of how it is read"), history.data.items()) if history.data else []
     said = [f"objective: {', '.join(history.objectives)}", f"steps of training: {history.step:,}"]
-    if history.base:
-        said.insert(0, f"fine-tuned from: {plain(name_of(history.base))}")
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
     settings = {key: value for key, value in history.training.items() if value is not None}
     return [
         *section("Data", data, settings_of("The task", task)),
-        *section("Training", listed(said), curves if picture else [], settings_of("Every setting", settings)),
+        *section(
+            "Training",
+            listed(said),
+            lineage(history),
+            curves if picture else [],
+            settings_of("Every setting", settings),
+        ),
         *evaluation(history, address),
         *environment(history),
     ]
+
+
+def lineage(history: TrainingHistory) -> list[str]:
+    """The checkpoint that was fine-tuned, and its own bases, with the hashes that lead back to the first data."""
+    names = [name_of(history.base), *["its base"] * len(history.bases)]
+    rows = [
+        (name, f"{base['step']:,}", str(base["weights_sha256"]), "; ".join(map(": ".join, base["data"].items())))
+        for name, base in zip(names, history.bases, strict=False)
+    ]
+    return table(("fine-tuned from", "step", "SHA-256 of its weights", "SHA-256 of its data"), rows) if rows else []
 
 
 def evaluation(history: TrainingHistory, address: str) -> list[str]:
