@@ -79,7 +79,7 @@ class TrainingHistory:
 
     @property
     def bases(self) -> list[Mapping[str, Any]]:
-        """What is known of that checkpoint, of its own base, and so on to the first: step, hashes of weights and data."""
+        """That checkpoint, its own base, and so on to the first: step, and hashes of weights and data."""
         found, base = [], self.request.get("base")
         while base:
             found.append(base)
