@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:
 	@echo "make test        check the style and the types, run the tests"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
-	@echo "make variants    write the table of variants anew, from the registry"
+	@echo "make variants    write the tables of variants and of targets anew, from the registries"
 	@echo "make versions    check exports of every target with three versions of transformers"
 	@echo "make clean       remove the virtual environment and every cache"
 
@@ -40,6 +40,7 @@ quickstart: $(READY)
 
 variants: $(READY)
 	$(BIN)/python docs/variants.py
+	$(BIN)/python docs/targets.py
 
 versions: $(READY)
 	$(BIN)/python benchmarks/transformers_versions.py

@@ -15,7 +15,6 @@ import sysconfig
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,26 +25,14 @@ from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import verify
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.model import Model
-from zoo.models.settings import load_settings
 
 VERSIONS = ("4.57.*", "5.17.*", "5.23.*")
 VOCABULARY = 160
-PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # target -> a model that is one
-    "bert": ("bert-nano", {}),
-    "gpt2": ("gpt2-nano", {}),
-    "openai-gpt": ("gpt-nano", {}),
-    "marian": ("transformer-nano", {}),
-    "pegasus": ("transformer-nano", PRE_NORM),
-    "t5": ("t5-nano", {}),
-    "llama": ("gpt-modern-nano", {"decoder.position.base": 500.0}),
-    "mistral": ("gpt-modern-nano", {"decoder.attention.window": 5}),
-    "qwen3": ("gpt-modern-nano", {"decoder.attention.qk_norm": True, "decoder.attention.window": [None, 5]}),
-    "modernbert": ("bert-modern-nano", {"encoder.position.base": [500.0, 50.0, 50.0]}),
-}
+SIZES = {"d_model": 48, "max_length": 64, "vocab_size": VOCABULARY}
+STACK = {"n_layers": 3, "n_heads": 4, "d_ff": 192}
 
 
 def environment(place: Path, version: str) -> str:
@@ -69,10 +56,9 @@ def environment(place: Path, version: str) -> str:
 
 def model_of(target: Target, chosen: NativeClass) -> Model:
     """A small random model of a class, with no parameter as it began."""
-    name, sets = MODELS[target.name]
-    sizes = {"vocab_size": VOCABULARY, "heads": list(chosen.heads)}
-    pairs = [(tuple(path.split(".")), value) for path, value in {**sizes, **sets}.items()]
-    model = Model(load_settings(name, pairs)).initialize(0)
+    stacks = {f"{side}.{name}": value for side in target.sides for name, value in STACK.items()}
+    settings = target.example_settings({**SIZES, **stacks, "heads": list(chosen.heads)})
+    model = Model(settings).initialize(0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

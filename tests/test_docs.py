@@ -94,6 +94,11 @@ def test_make_has_what_the_readme_names() -> None:
     assert named and all(f"\n{target}:" in makefile for target in named)
 
 
+def test_the_table_of_targets_is_current() -> None:
+    page = load_program("docs/targets.py").page()
+    assert (ROOT / "docs" / "targets.md").read_text("utf-8") == page, "run: make variants"
+
+
 def test_the_table_of_variants_is_current() -> None:
     page = load_program("docs/variants.py").page()
     assert (ROOT / "docs" / "variants.md").read_text("utf-8") == page, "run: make variants"

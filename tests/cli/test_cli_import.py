@@ -12,7 +12,7 @@ from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 

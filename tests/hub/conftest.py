@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from huggingface_hub import constants
 from huggingface_hub.utils import _http
 from local_hub import LocalHub, local_hub
+from strangers import disturb
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -31,15 +31,6 @@ def trained() -> dict[str, Tokenizer]:
     """A tokenizer of each kind."""
     choices = {name: tokenizers.parse({"name": name, "vocab_size": size}) for name, size in SIZES.items()}
     return {name: Tokenizer.train(choice, [*TEXTS, *TEXTS]) for name, choice in choices.items()}
-
-
-def disturb(model: Model) -> Model:
-    """Move every parameter, so that no norm, bias or table is what it is elsewhere."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return model
 
 
 Build = Callable[..., TrainedModel]

@@ -10,6 +10,7 @@ import transformers
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from zoo.models.model import Model
 from zoo.registry import REQUIRED
 
 Sizes = dict[str, Any]
@@ -241,3 +242,12 @@ def rewrite(folder: Path, renamed: Any) -> None:
     tensors = load_file(folder / "model.safetensors")
     kept = {new: tensor.clone() for name, tensor in tensors.items() if (new := renamed(name)) is not None}
     save_file(kept, folder / "model.safetensors")
+
+
+def disturb(model: Model) -> Model:
+    """Move every parameter, so that no norm, bias or table is what it is elsewhere."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return model

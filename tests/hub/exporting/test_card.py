@@ -21,7 +21,8 @@ from zoo.hub.exporting.card.snippets import PIPELINES, snippets
 from zoo.hub.exporting.export import ExportReport
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
-from zoo.hub.targets.choose import choose_target, targets
+from zoo.hub.targets.choose import choose_target
+from zoo.hub.targets.declare.registry import targets
 
 NASTY = "a|b<script>alert(1)</script>\n---\ntags: [x]\n# big [c](javascript:d) ![e](f) `g` *h* ~~\x1b]0;i\u202e"
 TASK = {

@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
 

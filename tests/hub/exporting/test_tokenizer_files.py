@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.samples import TEXTS, lay_out
 from zoo.hub.exporting.tokenizer_files import tokenizer_files
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass
 
 KINDS = ("wordpiece", "bpe", "byte_bpe", "characters")

@@ -10,7 +10,7 @@ from zoo.hub.exporting.config_files import generation_file
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.generation import Generation, read_generation
 from zoo.hub.sources.folder import CheckpointFolder
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 
 READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("t5", {"num_beams": 4, "length_penalty": 2.0, "max_length": 200}, {"beams": 4, "length_penalty": 2.0}),

@@ -13,7 +13,7 @@ import pytest
 
 from zoo.hub.checkpoint import import_checkpoint
 from zoo.hub.exporting.export import write_files
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 
 ROOT = Path(__file__).parents[3]
 REFUSED = {**hostile.REFUSED, **hostile_runs.REFUSED}

@@ -15,7 +15,7 @@ from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 
 SMALL_GPT2 = {**GPT2, "n_positions": 40, "pad_token_id": 0, "eos_token_id": 2}
 MODELS = [

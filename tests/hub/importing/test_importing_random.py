@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from hypothesis import Phase, given, settings
 from safetensors.torch import load_file
 from strangers import DTYPES, STRANGERS, Stranger
@@ -20,39 +19,16 @@ from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.weights import native_tensors
-from zoo.hub.targets.choose import targets
 from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.hub.targets.declare.target import Key
-from zoo.registry import REQUIRED
+from zoo.hub.targets.declare.registry import targets
 
 ROUNDS = settings(max_examples=8, derandomize=True, deadline=None, phases=[Phase.generate])
-
-
-def all_keys() -> list[Any]:
-    """Every key of every target and class."""
-    found = [(t.model_type, k) for t in targets.values() for k in (*t.keys, *(k for c in t.classes for k in c.keys))]
-    return [pytest.param(kind, k, id=f"{kind}-{k.theirs}") for kind, k in found]
 
 
 def look_up(tree: Any, path: str) -> Any:
     for name in path.split("."):
         tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
     return tree
-
-
-@pytest.mark.parametrize(("model_type", "declared"), all_keys())
-def test_every_key_has_the_default_of_its_config_class(model_type: str, declared: Key):
-    assert declared.default is not REQUIRED
-    theirs = transformers.CONFIG_MAPPING[model_type]()
-    if declared.null is None and hasattr(theirs, declared.theirs.split(".")[0]):
-        assert declared.default == look_up(theirs, declared.theirs)
-
-
-@pytest.mark.parametrize("name", list(targets))
-def test_every_constant_is_a_default_or_is_said_to_be_lenient(name: str):
-    theirs = transformers.CONFIG_MAPPING[targets[name].model_type]().to_dict()
-    demanded = {key: v for key, v in targets[name].constants.items() if key not in targets[name].lenient}
-    assert {key: look_up(theirs, key) for key in demanded} == demanded
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.importing.importing import import_folder
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import Loaded
 

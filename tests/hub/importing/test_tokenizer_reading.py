@@ -13,7 +13,7 @@ from tokenizers import processors
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 
 
 def read(folder: Path, kind: str, number: int = 0, **config: Any) -> Tokenizer:

@@ -21,7 +21,7 @@ from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.sources.sentencepiece import CONTROL, USER_DEFINED, read_pieces
-from zoo.hub.targets.choose import targets
+from zoo.hub.targets.declare.registry import targets
 
 LINES = [*TEXTS, " ".join(ODD), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
 Piece = tuple[str, float, int]

@@ -6,11 +6,8 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.targets.choose import obstacles, targets
-from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.hub.targets.declare.renaming import rename, rename_back
+from zoo.hub.targets.choose import obstacles
 from zoo.models.settings import load_settings
-from zoo.runs.tensors import unique_tensors
 
 APART = {"embeddings.shared": False, "encoder.vocab_size": 173, "decoder.vocab_size": 161}
 ODD = {"d_model": 21, "encoder.n_heads": 3, "decoder.n_heads": 7, "encoder.n_layers": 1, "decoder.n_layers": 2}
@@ -28,16 +25,6 @@ def test_two_vocabularies_are_two_tables(build: Any, export: Any, sets: dict[str
     ours = given.model.double().eval()(tokens, source).logits
     assert ours.shape == (1, 3, 161)
     torch.testing.assert_close(ours, model(source, decoder_input_ids=tokens).logits, atol=1e-10, rtol=1e-10)
-
-
-@pytest.mark.parametrize("sets", [ODD, ODD | APART, {"heads.language.bias": True}])
-def test_renames_and_permutations_undo_themselves(build: Any, sets: dict[str, Any]):
-    given = build("transformer-nano", sets)
-    table, flat = (*targets["marian"].renames, *targets["marian"].classes[0].renames), flatten(given.settings)
-    ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, flat), table, flat)
-    assert back.keys() == ours.keys()
-    assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 
 
 def test_stacks_of_different_width_are_named():

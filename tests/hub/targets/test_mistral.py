@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from rotary_models import draw_decoder
 
-from zoo.hub.targets.choose import obstacles, targets
+from zoo.hub.targets.choose import obstacles
+from zoo.hub.targets.declare.registry import targets
 from zoo.models.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -7,7 +7,8 @@ import pytest
 from rotary_models import draw_encoder
 from safetensors.torch import load_file
 
-from zoo.hub.targets.choose import obstacles, targets
+from zoo.hub.targets.choose import obstacles
+from zoo.hub.targets.declare.registry import targets
 from zoo.models.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -10,13 +10,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from zoo.hub.checkpoint import import_checkpoint
-from zoo.hub.targets.choose import obstacles, targets
-from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.hub.targets.declare.renaming import rename, rename_back
+from zoo.hub.targets.choose import obstacles
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
-from zoo.runs.tensors import unique_tensors
 
 PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
 ODD = {"d_model": 21, "encoder.n_heads": 3, "decoder.n_heads": 7, "encoder.n_layers": 1, "decoder.max_length": 50}
@@ -86,15 +83,6 @@ def test_a_table_of_another_length_is_refused(build: Any, export: Any, tmp_path:
     save_file({**tensors, name: tensors[name][:-1].clone()}, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ValueError, match=r"embed_positions\.weight is not the table"):
         import_checkpoint(folder, tmp_path / "run")
-
-
-def test_renames_undo_themselves(build: Any):
-    given = build("transformer-nano", PRE_NORM | ODD | {"heads.language.bias": True})
-    table, flat = (*targets["pegasus"].renames, *targets["pegasus"].classes[0].renames), flatten(given.settings)
-    ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, flat), table, flat)
-    assert back.keys() == ours.keys()
-    assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 
 
 IN_THE_WAY = [

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from zoo.blocks.position import sinusoids
-from zoo.hub.targets.choose import targets
-from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import (
     ROW,
     TRANSPOSED,
@@ -15,14 +13,10 @@ from zoo.hub.targets.declare.renaming import (
     affine,
     halves,
     rename,
-    rename_back,
     same,
     split_halves,
     unnamed,
 )
-from zoo.models.model import Model
-from zoo.models.settings import load_settings
-from zoo.runs.tensors import unique_tensors
 
 
 def test_halves_puts_the_even_places_first():
@@ -63,25 +57,3 @@ def test_an_entry_of_a_setting_that_is_not_there_is_left_out():
     table = [Rename(("a",), "b", when=("tied", False))]
     assert rename({"a": torch.ones(1)}, table, {"tied": (True,)}) == {}
     assert list(rename({"a": torch.ones(1)}, table, {"tied": (False,)})) == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("name", "heads"),
-    [
-        ("bert-nano", ["masked_lm", "next_sentence"]),
-        ("bert-nano", ["classification"]),
-        ("gpt2-nano", ["language"]),
-        ("gpt-nano", ["classification"]),
-        ("transformer-nano", ["language"]),
-    ],
-)
-def test_a_model_renamed_there_and_back_is_itself(name: str, heads: list[str]):
-    settings = load_settings(name, [(("heads",), heads)])
-    target = next(target for target in targets.values() if target.obstacle(settings) is None)
-    native = target.native_class(settings)
-    assert native is not None
-    table, flat = (*target.renames, *native.renames), flatten(settings)
-    ours = unique_tensors(Model(settings).initialize(0))
-    again = rename_back(rename(ours, table, flat), table, flat)
-    assert again.keys() == ours.keys()
-    assert all(torch.equal(again[key], ours[key]) for key in ours)

@@ -9,13 +9,10 @@ import transformers
 
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.targets.choose import fits, obstacles, targets
-from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.hub.targets.declare.renaming import rename, rename_back
+from zoo.hub.targets.choose import fits, obstacles
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
-from zoo.runs.tensors import unique_tensors
 
 Sets = dict[str, Any]
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
@@ -105,16 +102,6 @@ def test_saving_what_was_loaded_and_loading_it_again_changes_nothing(
     second = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "again").eval()
     inputs = {"input_ids": torch.tensor([[8, 9, 3]]), "decoder_input_ids": torch.tensor([[2, 9]])}
     torch.testing.assert_close(first(**inputs).logits, second(**inputs).logits, atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("sets", [{}, V1_1])
-def test_renames_undo_themselves(build: Any, sets: Sets):
-    given = build("t5-nano", sets)
-    table, flat = (*targets["t5"].renames, *targets["t5"].classes[0].renames), flatten(given.settings)
-    ours = unique_tensors(given.model)
-    back = rename_back(rename(ours, table, flat), table, flat)
-    assert back.keys() == ours.keys()
-    assert all(torch.equal(back[name], tensor) for name, tensor in ours.items())
 
 
 IN_THE_WAY = [

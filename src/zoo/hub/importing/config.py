@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from zoo.hub.sources.folder import Json
-from zoo.hub.targets.choose import targets
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
+from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Key, NativeClass, Target, listed, written
 from zoo.hub.targets.shell import MODEL_TYPE
 from zoo.models.cost import Bounds

@@ -3,19 +3,13 @@
 Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
 """
 
-from zoo.examples.template import ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.classes import masked_lm, next_sentence, pretraining, text_classifier
 from zoo.hub.targets.declare.recipes import BERT
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import (
-    SAME_ACTIVATIONS,
-    as_in,
-    plain_blocks,
-    plain_embeddings,
-    plain_layernorm,
-)
-from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import activation, as_in, plain_blocks, plain_embeddings, plain_layernorm
+from zoo.hub.targets.declare.target import Copy, Requirement, Target, first, key, like
 
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "bert.encoder.layer.{i}"
 
@@ -49,6 +43,9 @@ target = Target(
     name="bert",
     model_type="bert",
     family="transformers' BERT",
+    models="post-norm encoders with learned positions",
+    example="bert-tiny",
+    rank=1,
     sides=("encoder",),
     requirements=(
         *plain_blocks("encoder", "post_norm", "learned", ends_with_norm=False),
@@ -62,7 +59,7 @@ target = Target(
         key("num_hidden_layers", "encoder.n_layers", default=12),
         key("num_attention_heads", "encoder.n_heads", default=12),
         key("intermediate_size", "encoder.d_ff", default=3072),
-        key("hidden_act", "encoder.feed_forward.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="gelu"),
+        activation("hidden_act", "encoder.feed_forward.activation", default="gelu"),
         key("max_position_embeddings", "encoder.max_length", default=512),
         key("type_vocab_size", "embeddings.segments", default=2),
         key("layer_norm_eps", "encoder.norm.eps", default=1e-12),
@@ -86,57 +83,25 @@ target = Target(
         *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.output.LayerNorm"),
     ),
     classes=(
-        NativeClass(
-            name="BertForPreTraining",
-            auto="AutoModelForPreTraining",
-            heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
-            labels={"next_sentence": "next_sentence_label"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
+        pretraining(
+            "BertForPreTraining",
             requirements=(*MASKED_LM_REQUIREMENTS, *POOLER_REQUIREMENTS),
             renames=(*MASKED_LM, *POOLER, *NEXT_SENTENCE),
             copies=COPIES,
-            reads_roles=True,
-            pipeline="fill-mask",
         ),
-        NativeClass(
-            name="BertForMaskedLM",
-            auto="AutoModelForMaskedLM",
-            heads={"masked_lm": "logits"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
-            requirements=MASKED_LM_REQUIREMENTS,
-            renames=MASKED_LM,
-            copies=COPIES,
-            reads_roles=True,
-            pipeline="fill-mask",
+        masked_lm("BertForMaskedLM", requirements=MASKED_LM_REQUIREMENTS, renames=MASKED_LM, copies=COPIES),
+        next_sentence(
+            "BertForNextSentencePrediction", requirements=POOLER_REQUIREMENTS, renames=(*POOLER, *NEXT_SENTENCE)
         ),
-        NativeClass(
-            name="BertForNextSentencePrediction",
-            auto="AutoModelForNextSentencePrediction",
-            heads={"next_sentence": "logits"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
-            requirements=POOLER_REQUIREMENTS,
-            renames=(*POOLER, *NEXT_SENTENCE),
-        ),
-        NativeClass(
-            name="BertForSequenceClassification",
-            auto="AutoModelForSequenceClassification",
-            heads={"classification": "logits"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
+        text_classifier(
+            "BertForSequenceClassification",
             requirements=POOLER_REQUIREMENTS,
             keys=(
                 key(
-                    "classifier_dropout",
-                    "heads.classification.dropout",
-                    default=None,
-                    null=lambda config: config("hidden_dropout_prob"),
+                    "classifier_dropout", "heads.classification.dropout", default=None, null=like("hidden_dropout_prob")
                 ),
             ),
             renames=(*POOLER, *affine("heads.classification.output", "classifier")),
-            pipeline="text-classification",
         ),
     ),
     longest="encoder.max_length",
@@ -145,3 +110,4 @@ target = Target(
     demands={"position_embedding_type": ("absolute",)},
     recipe=BERT,
 )
+register(target)

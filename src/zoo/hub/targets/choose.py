@@ -1,14 +1,11 @@
-"""The native targets, in the order in which they are tried, and zoo's own; needs no transformers."""
+"""Which target a model is exported to: the first native one that fits, or zoo's own; needs no transformers."""
 
-from zoo.hub.targets import bert, gpt2, llama, marian, mistral, modernbert, openai_gpt, pegasus, qwen3, t5
+from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
 from zoo.hub.targets.shell import MODEL_TYPE as SHELL
 from zoo.hub.targets.shell import MODULE, target_of
 from zoo.models.settings import ModelSettings
 from zoo.registry import refuse_unknown
-
-IN_ORDER = (bert, gpt2, openai_gpt, marian, llama, modernbert, mistral, qwen3, pegasus, t5)
-targets: dict[str, Target] = {module.target.name: module.target for module in IN_ORDER}
 
 
 def obstacles(settings: ModelSettings) -> dict[str, str]:

@@ -3,13 +3,13 @@
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
 """
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.recipes import GPT2
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
-from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, plain_blocks, plain_embeddings, plain_language
-from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import activation, plain_blocks, plain_embeddings
+from zoo.hub.targets.declare.target import Requirement, Target, first, key
 
-ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "transformer.h.{i}"
 QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
@@ -18,6 +18,9 @@ target = Target(
     name="gpt2",
     model_type="gpt2",
     family="transformers' GPT-2",
+    models="pre-norm decoders with learned positions",
+    example="gpt2",
+    rank=2,
     sides=("decoder",),
     requirements=(
         *plain_blocks("decoder", "pre_norm", "learned", ends_with_norm=True),
@@ -31,13 +34,7 @@ target = Target(
         key("n_layer", "decoder.n_layers", default=12),
         key("n_head", "decoder.n_heads", default=12),
         key("n_inner", "decoder.d_ff", default=None, null=lambda config: 4 * config("n_embd")),
-        key(
-            "activation_function",
-            "decoder.feed_forward.activation",
-            names=ACTIVATIONS,
-            also=SAME_ACTIVATIONS,
-            default="gelu_new",
-        ),
+        activation("activation_function", "decoder.feed_forward.activation", default="gelu_new"),
         key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
         key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
         key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
@@ -57,31 +54,12 @@ target = Target(
         *affine("decoder.stack.norm", "transformer.ln_f"),
     ),
     classes=(
-        NativeClass(
-            name="GPT2LMHeadModel",
-            auto="AutoModelForCausalLM",
-            heads={"language": "logits"},
-            text=("start", None),
-            requirements=plain_language(),
-            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
-            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
-            copies=(Copy("lm_head.weight", "transformer.wte.weight", untied="heads.language.tied"),),
-            generates=True,
-            shifts=True,
-            pipeline="text-generation",
-        ),
-        NativeClass(
-            name="GPT2ForSequenceClassification",
-            auto="AutoModelForSequenceClassification",
-            heads={"classification": "logits"},
-            text=CLASSIFIED_TEXT,
-            pair=CLASSIFIED_PAIR,
-            renames=(same("heads.classification.output.weight", "score.weight"),),
-            pipeline="text-classification",
-        ),
+        tied_causal_lm("GPT2LMHeadModel", "transformer.wte.weight"),
+        last_token_classifier("GPT2ForSequenceClassification"),
     ),
     longest="decoder.max_length",
     prefix="transformer.",
     strays=("attn.bias", "attn.masked_bias"),
     recipe=GPT2,
 )
+register(target)

@@ -5,19 +5,13 @@ Its tensors, and most of its keys, are those of `mistral` and `qwen3` too.
 Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers' `models/llama`.
 """
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.flat_settings import FlatSettings
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import (
-    SAME_ACTIVATIONS,
-    as_in,
-    plain_embeddings,
-    plain_language,
-    rotary_blocks,
-)
-from zoo.hub.targets.declare.target import Copy, Key, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import activation, as_in, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.target import Key, NativeClass, Requirement, Target, first, key, like
 
-ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "relu_squared": "relu2"}
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"
 TOKENS = "model.embed_tokens.weight"
@@ -37,16 +31,11 @@ KEYS = (
     key("hidden_size", "decoder.d_model", default=4096),
     key("num_hidden_layers", "decoder.n_layers", default=32),
     key("num_attention_heads", "decoder.n_heads", default=32),
-    key("hidden_act", "decoder.feed_forward.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="silu"),
+    activation("hidden_act", "decoder.feed_forward.activation", default="silu"),
     key("rms_norm_eps", "decoder.norm.eps", default=1e-6),
     # transformers reads the first since version 5 and the second before it, and neither reads the other's
     key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
-    key(
-        "rope_theta",
-        "decoder.position.base",
-        default=None,
-        null=lambda config: config("rope_parameters.rope_theta"),
-    ),
+    key("rope_theta", "decoder.position.base", default=None, null=like("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
 )
 CONSTANTS = {"rope_parameters.rope_type": "default", "rope_scaling": None}
@@ -73,10 +62,7 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
         key("intermediate_size", "decoder.d_ff", default=d_ff),
         key("max_position_embeddings", "decoder.max_length", default=max_length),
         key(
-            "num_key_value_heads",
-            "decoder.attention.n_kv_heads",
-            default=n_kv_heads,
-            null=lambda config: config("num_attention_heads"),
+            "num_key_value_heads", "decoder.attention.n_kv_heads", default=n_kv_heads, null=like("num_attention_heads")
         ),
         key(
             "head_dim",
@@ -90,28 +76,8 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
 def classes(family: str) -> tuple[NativeClass, ...]:
     """A language model and a classifier of its last token."""
     return (
-        NativeClass(
-            name=f"{family}ForCausalLM",
-            auto="AutoModelForCausalLM",
-            heads={"language": "logits"},
-            text=("start", None),
-            requirements=plain_language(),
-            keys=(key("tie_word_embeddings", "heads.language.tied", default=False),),
-            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
-            copies=(Copy("lm_head.weight", TOKENS, untied="heads.language.tied"),),
-            generates=True,
-            shifts=True,
-            pipeline="text-generation",
-        ),
-        NativeClass(
-            name=f"{family}ForSequenceClassification",
-            auto="AutoModelForSequenceClassification",
-            heads={"classification": "logits"},
-            text=CLASSIFIED_TEXT,
-            pair=CLASSIFIED_PAIR,
-            renames=(same("heads.classification.output.weight", "score.weight"),),
-            pipeline="text-classification",
-        ),
+        tied_causal_lm(f"{family}ForCausalLM", TOKENS, tied=False),
+        last_token_classifier(f"{family}ForSequenceClassification"),
     )
 
 
@@ -125,6 +91,9 @@ target = Target(
     name="llama",
     model_type="llama",
     family="transformers' Llama",
+    models="pre-norm decoders: rmsnorm, rotary, gated; biases or none",
+    example="gpt-modern",
+    rank=5,
     sides=("decoder",),
     requirements=(
         *REQUIREMENTS,
@@ -146,3 +115,4 @@ target = Target(
     prefix="model.",
     strays=("rotary_emb.inv_freq",),
 )
+register(target)

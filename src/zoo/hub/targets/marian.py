@@ -9,12 +9,13 @@ Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 from torch import Tensor
 
 from zoo.blocks.position import sinusoids
+from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.flat_settings import FlatSettings
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, UNSCALED, both, plain_blocks
-from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import UNSCALED, activation, both, plain_blocks
+from zoo.hub.targets.declare.target import Copy, Requirement, Target, first, key, like
 
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu_squared": "relu2"}
 TOKENS = "{}.stack.embeddings.tokens.weight"
 ROWS, COLUMNS = split_halves(0), split_halves(1)
 LOGITS_BIAS = same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True))
@@ -71,13 +72,7 @@ SIZES = (
     key("decoder_attention_heads", "decoder.n_heads", default=16),
     key("encoder_ffn_dim", "encoder.d_ff", default=4096),
     key("decoder_ffn_dim", "decoder.d_ff", default=4096),
-    key(
-        "activation_function",
-        *both("feed_forward.activation"),
-        names=ACTIVATIONS,
-        also=SAME_ACTIVATIONS,
-        default="gelu",
-    ),
+    activation("activation_function", *both("feed_forward.activation"), default="gelu"),
     key("max_position_embeddings", *both("max_length"), merge=max, default=1024),
     key("scale_embedding", "embeddings.scale", default=False),
     key("dropout", *both("dropout"), merge=first, default=0.1),
@@ -104,6 +99,9 @@ target = Target(
     name="marian",
     model_type="marian",
     family="transformers' Marian",
+    models="post-norm encoder-decoders with sinusoids (2017's)",
+    example="transformer-base",
+    rank=4,
     sides=("encoder", "decoder"),
     requirements=(
         *plain_blocks("encoder", "post_norm", "sinusoidal", ends_with_norm=False),
@@ -115,7 +113,7 @@ target = Target(
     ),
     keys=(
         key("vocab_size", "encoder.vocab_size", default=58101),
-        key("decoder_vocab_size", "decoder.vocab_size", default=None, null=lambda config: config("vocab_size")),
+        key("decoder_vocab_size", "decoder.vocab_size", default=None, null=like("vocab_size")),
         key("share_encoder_decoder_embeddings", "embeddings.shared", default=True),
         *SIZES,
     ),
@@ -128,11 +126,8 @@ target = Target(
         *LAYERS,
     ),
     classes=(
-        NativeClass(
-            name="MarianMTModel",
-            auto="AutoModelForSeq2SeqLM",
-            heads={"language": "logits"},
-            text=(None, "end"),
+        translator(
+            "MarianMTModel",
             requirements=(
                 Requirement(
                     "heads.language.tied",
@@ -146,8 +141,6 @@ target = Target(
                 same("heads.language.output.weight", "lm_head.weight", COLUMNS, when=("heads.language.tied", False)),
                 LOGITS_BIAS,
             ),
-            generates=True,
-            pipeline="translation",
         ),
     ),
     longest="encoder.max_length",
@@ -156,3 +149,4 @@ target = Target(
     tables=TABLES,
     lenient=("forced_eos_token_id",),
 )
+register(target)

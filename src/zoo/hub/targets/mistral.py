@@ -4,6 +4,7 @@ Source: Jiang et al. 2023, arXiv:2310.06825; transformers' `models/mistral`. Its
 at distances below W.
 """
 
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.requirements import cached_window
 from zoo.hub.targets.declare.target import Requirement, Target, key
 from zoo.hub.targets.llama import CONSTANTS, KEYS, NO_QK_NORM, RENAMES, REQUIREMENTS, ROLES, classes, sizes
@@ -12,6 +13,8 @@ target = Target(
     name="mistral",
     model_type="mistral",
     family="transformers' Mistral",
+    models="as `llama`, without biases, with one window or none",
+    example="gpt-modern decoder.attention.window=5",
     sides=("decoder",),
     requirements=(
         *REQUIREMENTS,
@@ -33,3 +36,4 @@ target = Target(
     prefix="model.",
     strays=("rotary_emb.inv_freq",),
 )
+register(target)

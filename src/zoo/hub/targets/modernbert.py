@@ -6,14 +6,14 @@ rotary positions. The first layer reads the embeddings without another norm.
 Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
 
-from zoo.examples.template import ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.classes import masked_lm, text_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import SAME_ACTIVATIONS, as_in, even_widths, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.target import Change, Config, Copy, Key, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import activation, as_in, even_widths, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.target import Change, Config, Copy, Key, Requirement, Target, first, key
 
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"
 QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
@@ -62,7 +62,7 @@ def head_keys(ours: str) -> tuple[Key, ...]:
     """What is said of it."""
     return (
         key("classifier_bias", f"{ours}.bias", default=False),
-        key("classifier_activation", f"{ours}.activation", names=ACTIVATIONS, also=SAME_ACTIVATIONS, default="gelu"),
+        activation("classifier_activation", f"{ours}.activation", default="gelu"),
     )
 
 
@@ -70,6 +70,9 @@ target = Target(
     name="modernbert",
     model_type="modernbert",
     family="transformers' ModernBERT",
+    models="encoders with rotary positions, gated, with windows or not",
+    example="bert-modern",
+    rank=6,
     sides=("encoder",),
     requirements=(
         *rotary_blocks("encoder", "layernorm", first_norm=False),
@@ -90,13 +93,7 @@ target = Target(
         key("num_hidden_layers", "encoder.n_layers", default=22),
         key("num_attention_heads", "encoder.n_heads", default=12),
         key("intermediate_size", "encoder.d_ff", default=1152),
-        key(
-            "hidden_activation",
-            "encoder.feed_forward.activation",
-            names=ACTIVATIONS,
-            also=SAME_ACTIVATIONS,
-            default="gelu",
-        ),
+        activation("hidden_activation", "encoder.feed_forward.activation", default="gelu"),
         key("max_position_embeddings", "encoder.max_length", default=8192),
         key("norm_eps", "encoder.norm.eps", default=1e-5),
         key("norm_bias", "encoder.norm.bias", default=False),
@@ -144,12 +141,8 @@ target = Target(
         *affine("encoder.stack.norm", "model.final_norm", biased=NORM_BIAS),
     ),
     classes=(
-        NativeClass(
-            name="ModernBertForMaskedLM",
-            auto="AutoModelForMaskedLM",
-            heads={"masked_lm": "logits"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
+        masked_lm(
+            "ModernBertForMaskedLM",
             requirements=head("heads.masked_lm"),
             keys=head_keys("heads.masked_lm"),
             renames=(
@@ -158,15 +151,9 @@ target = Target(
                 same("heads.masked_lm.bias", "decoder.bias"),
             ),
             copies=(Copy("decoder.weight", TOKENS),),
-            reads_roles=True,
-            pipeline="fill-mask",
         ),
-        NativeClass(
-            name="ModernBertForSequenceClassification",
-            auto="AutoModelForSequenceClassification",
-            heads={"classification": "logits"},
-            text=ENCODED_TEXT,
-            pair=ENCODED_PAIR,
+        text_classifier(
+            "ModernBertForSequenceClassification",
             requirements=head("pooler"),
             keys=(
                 *head_keys("pooler"),
@@ -178,9 +165,9 @@ target = Target(
                 *affine("pooler.norm", "head.norm", biased=NORM_BIAS),
                 *affine("heads.classification.output", "classifier"),
             ),
-            pipeline="text-classification",
         ),
     ),
     longest="encoder.max_length",
     prefix="model.",
 )
+register(target)

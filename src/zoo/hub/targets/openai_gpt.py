@@ -4,11 +4,12 @@ Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre
 `models/openai`.
 """
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.recipes import OPENAI_GPT
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
-from zoo.hub.targets.declare.requirements import plain_blocks, plain_embeddings, plain_language
-from zoo.hub.targets.declare.target import Copy, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import plain_blocks, plain_embeddings
+from zoo.hub.targets.declare.target import Requirement, Target, first, key
 
 ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # what they call gelu is the approximation
 OURS = "decoder.stack.blocks.{i}"
@@ -19,6 +20,9 @@ target = Target(
     name="openai-gpt",
     model_type="openai-gpt",
     family="transformers' OpenAI-GPT",
+    models="post-norm decoders with learned positions (GPT-1)",
+    example="gpt",
+    rank=3,
     sides=("decoder",),
     requirements=(
         *plain_blocks("decoder", "post_norm", "learned", ends_with_norm=False),
@@ -50,31 +54,12 @@ target = Target(
         *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.ln_2"),
     ),
     classes=(
-        NativeClass(
-            name="OpenAIGPTLMHeadModel",
-            auto="AutoModelForCausalLM",
-            heads={"language": "logits"},
-            text=("start", None),
-            requirements=plain_language(),
-            keys=(key("tie_word_embeddings", "heads.language.tied", default=True),),
-            renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
-            copies=(Copy("lm_head.weight", "transformer.tokens_embed.weight", untied="heads.language.tied"),),
-            generates=True,
-            shifts=True,
-            pipeline="text-generation",
-        ),
-        NativeClass(
-            name="OpenAIGPTForSequenceClassification",
-            auto="AutoModelForSequenceClassification",
-            heads={"classification": "logits"},
-            text=CLASSIFIED_TEXT,
-            pair=CLASSIFIED_PAIR,
-            renames=(same("heads.classification.output.weight", "score.weight"),),
-            pipeline="text-classification",
-        ),
+        tied_causal_lm("OpenAIGPTLMHeadModel", "transformer.tokens_embed.weight"),
+        last_token_classifier("OpenAIGPTForSequenceClassification"),
     ),
     longest="decoder.max_length",
     prefix="transformer.",
     strays=("attn.bias", "position_ids"),
     recipe=OPENAI_GPT,
 )
+register(target)

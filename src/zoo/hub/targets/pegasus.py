@@ -5,16 +5,20 @@ Its layers are those of `marian`, with norms in other places.
 Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
 """
 
+from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.recipes import PEGASUS
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import UNSCALED, both, plain_blocks
-from zoo.hub.targets.declare.target import NativeClass, Requirement, Target, key
+from zoo.hub.targets.declare.target import Requirement, Target, key
 from zoo.hub.targets.marian import COLUMNS, COPIES, LAYERS, LOGITS_BIAS, SIZES, TABLES, TOKENS, stream_norm
 
 target = Target(
     name="pegasus",
     model_type="pegasus",
     family="transformers' Pegasus",
+    models="pre-norm encoder-decoders with sinusoids",
+    example="transformer-pre-norm",
     sides=("encoder", "decoder"),
     requirements=(
         *plain_blocks("encoder", "pre_norm", "sinusoidal", ends_with_norm=True),
@@ -36,15 +40,10 @@ target = Target(
     ),
     tables=TABLES,
     classes=(
-        NativeClass(
-            name="PegasusForConditionalGeneration",
-            auto="AutoModelForSeq2SeqLM",
-            heads={"language": "logits"},
-            text=(None, "end"),
+        translator(
+            "PegasusForConditionalGeneration",
             requirements=(Requirement("heads.language.tied", (True,)), UNSCALED),
             renames=(LOGITS_BIAS,),
-            generates=True,
-            pipeline="translation",
         ),
     ),
     longest="encoder.max_length",
@@ -53,3 +52,4 @@ target = Target(
     lenient=("forced_eos_token_id",),
     recipe=PEGASUS,
 )
+register(target)

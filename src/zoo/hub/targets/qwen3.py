@@ -5,6 +5,7 @@ Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window
 from zoo.hub.targets.declare.target import Config, Requirement, Target, key
@@ -24,6 +25,8 @@ target = Target(
     name="qwen3",
     model_type="qwen3",
     family="transformers' Qwen3",
+    models="as `llama`, with queries and keys normalized; layers may have a window",
+    example="gpt-modern decoder.attention.qk_norm=true decoder.attention.window=[5,null]",
     sides=("decoder",),
     requirements=(
         *REQUIREMENTS,
@@ -52,3 +55,4 @@ target = Target(
     longest="decoder.max_length",
     prefix="model.",
 )
+register(target)

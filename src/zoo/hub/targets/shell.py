@@ -7,9 +7,17 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.sources.headers import find_tensors
+from zoo.hub.targets.declare.classes import (
+    causal_lm,
+    masked_lm,
+    next_sentence,
+    pretraining,
+    text_classifier,
+    translator,
+)
 from zoo.hub.targets.declare.renaming import Rename, same
 from zoo.hub.targets.declare.target import NativeClass, Target, articles, listed
 from zoo.models.cost import Bounds, on_meta
@@ -22,57 +30,7 @@ MODEL_TYPE = "zoo"
 MODULE = "zoo.hub.modeling.shell"  # transformers knows the classes once it is imported
 PROCESSOR = "ZooImageProcessor"
 SETTINGS = "settings"  # the key of config.json
-LANGUAGE = NativeClass(
-    name="ZooForCausalLM",
-    auto="AutoModelForCausalLM",
-    heads={"language": "logits"},
-    text=("start", None),
-    generates=True,
-    shifts=True,
-    pipeline="text-generation",
-)
-TRANSLATION = NativeClass(
-    name="ZooForConditionalGeneration",
-    auto="AutoModelForSeq2SeqLM",
-    heads={"language": "logits"},
-    text=(None, "end"),
-    generates=True,
-    pipeline="translation",
-)
-PRETRAINING = NativeClass(
-    name="ZooForPreTraining",
-    auto="AutoModelForPreTraining",
-    heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
-    labels={"next_sentence": "next_sentence_label"},
-    text=ENCODED_TEXT,
-    pair=ENCODED_PAIR,
-    reads_roles=True,
-    pipeline="fill-mask",
-)
-MASKED_LM = NativeClass(
-    name="ZooForMaskedLM",
-    auto="AutoModelForMaskedLM",
-    heads={"masked_lm": "logits"},
-    text=ENCODED_TEXT,
-    pair=ENCODED_PAIR,
-    reads_roles=True,
-    pipeline="fill-mask",
-)
-NEXT_SENTENCE = NativeClass(
-    name="ZooForNextSentencePrediction",
-    auto="AutoModelForNextSentencePrediction",
-    heads={"next_sentence": "logits"},
-    text=ENCODED_TEXT,
-    pair=ENCODED_PAIR,
-)
-CLASSIFICATION = NativeClass(
-    name="ZooForSequenceClassification",
-    auto="AutoModelForSequenceClassification",
-    heads={"classification": "logits"},
-    text=ENCODED_TEXT,
-    pair=ENCODED_PAIR,
-    pipeline="text-classification",
-)
+TRANSLATION = translator("ZooForConditionalGeneration")
 CAPTIONING = dataclasses.replace(
     TRANSLATION, name="ZooForImageTextToText", auto="AutoModelForImageTextToText", pipeline="image-to-text"
 )
@@ -83,10 +41,19 @@ PICTURES = NativeClass(
     text=(),
     pipeline="image-classification",
 )
+CLASSIFIER = "ZooForSequenceClassification"
 CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
-    (("decoder",), ()): (LANGUAGE, dataclasses.replace(CLASSIFICATION, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR)),
+    (("decoder",), ()): (
+        causal_lm("ZooForCausalLM"),
+        text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
+    ),
     (("encoder", "decoder"), ()): (TRANSLATION,),
-    (("encoder",), ()): (PRETRAINING, MASKED_LM, NEXT_SENTENCE, CLASSIFICATION),
+    (("encoder",), ()): (
+        pretraining("ZooForPreTraining"),
+        masked_lm("ZooForMaskedLM"),
+        next_sentence("ZooForNextSentencePrediction"),
+        text_classifier(CLASSIFIER),
+    ),
     (("decoder",), ("encoder",)): (CAPTIONING,),
     ((), ("encoder",)): (PICTURES,),
 }
@@ -111,6 +78,8 @@ def target_of(settings: ModelSettings) -> Target:
         name=MODEL_TYPE,
         model_type=MODEL_TYPE,
         family=FAMILY,
+        models="any model",
+        example="cnn-attention",
         sides=tuple(kept.parts),
         requirements=(),
         keys=(),

@@ -8,10 +8,12 @@ Source: Raffel et al. 2020, arXiv:1910.10683; transformers' `models/t5`.
 
 from typing import Any
 
+from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.recipes import T5
+from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
 from zoo.hub.targets.declare.requirements import as_in, both
-from zoo.hub.targets.declare.target import Config, Copy, NativeClass, Requirement, Target, first, key
+from zoo.hub.targets.declare.target import Config, Copy, Requirement, Target, first, key, like
 
 FEED_FORWARDS = {
     ("mlp", "relu"): "relu",
@@ -84,6 +86,8 @@ target = Target(
     name="t5",
     model_type="t5",
     family="transformers' T5",
+    models="encoder-decoders with relative positions: rmsnorm, scores `dot`, no biases",
+    example="t5-small",
     sides=("encoder", "decoder"),
     requirements=(
         *blocks("encoder"),
@@ -138,11 +142,8 @@ target = Target(
     ),
     copies=tuple(Copy(f"{side}.embed_tokens.weight", "shared.weight") for side in ("encoder", "decoder")),
     classes=(
-        NativeClass(
-            name="T5ForConditionalGeneration",
-            auto="AutoModelForSeq2SeqLM",
-            heads={"language": "logits"},
-            text=(None, "end"),
+        translator(
+            "T5ForConditionalGeneration",
             requirements=(
                 Requirement("heads.language.bias", (False,)),
                 Requirement(
@@ -154,20 +155,14 @@ target = Target(
             keys=(
                 key("tie_word_embeddings", "heads.language.tied", default=True),
                 # of transformers 5; before, heads were scaled where they were tied
-                key(
-                    "scale_decoder_outputs",
-                    "heads.language.scale",
-                    default=None,
-                    null=lambda config: config("tie_word_embeddings"),
-                ),
+                key("scale_decoder_outputs", "heads.language.scale", default=None, null=like("tie_word_embeddings")),
             ),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
             copies=(Copy("lm_head.weight", "shared.weight", untied="heads.language.tied"),),
-            generates=True,
-            pipeline="translation",
         ),
     ),
     longest="encoder.max_length",
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )
+register(target)

@@ -121,12 +121,6 @@ def rename(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatS
     return {r.theirs: r.there(tensors) for r in table}
 
 
-def rename_back(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> Tensors:
-    """Our tensors, from theirs."""
-    table = expand(renames, flat, lambda r: r.theirs in tensors)
-    return {name: tensor for r in table for name, tensor in r.back(tensors[r.theirs]).items()}
-
-
 def unnamed(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> list[str]:
     """Names of ours that the table does not speak of."""
     table = expand(renames, flat, lambda r: r.ours[0] in tensors)

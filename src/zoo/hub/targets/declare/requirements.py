@@ -1,10 +1,17 @@
 """Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.target import Requirement
+from zoo.hub.targets.declare.target import Key, Requirement, key
 
+# ours -> theirs, in every family but GPT-1
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
 # what they call by several names -> the one that export writes
 SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
+
+
+def activation(theirs: str, *paths: str, default: str) -> Key:
+    """A key that names an activation."""
+    return key(theirs, *paths, names=ACTIVATIONS, also=SAME_ACTIVATIONS, default=default)
 
 
 def as_in(path: str, other: str) -> Requirement:

@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from zoo.config import parse_set
 from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
-from zoo.models.settings import ModelSettings
+from zoo.models.settings import ModelSettings, load_settings
 from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
@@ -129,6 +130,11 @@ def key(theirs: str, *paths: str, **said: Any) -> Key:
     return Key(theirs, paths, **said)
 
 
+def like(other: str) -> Callable[[Config], Any]:
+    """For `Key.null`: null means what another key says."""
+    return lambda config: config(other)
+
+
 def first(values: Sequence[Any]) -> Any:
     """For settings that act in training only: the first layer's."""
     return values[0]
@@ -193,6 +199,8 @@ class Target:
     Args:
         name: how commands say it.
         family: how messages say it.
+        models: what its models are, for the table of targets.
+        example: a shipped model that it is the default for, with the settings to change, as words of a command.
         sides: the parts it has.
         requirements: the choices that all its classes demand; the first that is not met is reported.
         keys: config.json <- settings. constants: config.json <- always the same.
@@ -210,11 +218,15 @@ class Target:
         imports: the module that a program imports before transformers knows the classes; empty: they are its own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
         pictures: how its processor reads pictures, as preprocessor_config.json says it; empty: it reads none.
+        rank: of several targets that fit a model, the one with the lowest is the default (then by name), so a family
+            that everybody reads stands before its relatives.
     """
 
     name: str
     model_type: str
     family: str
+    models: str
+    example: str
     sides: tuple[str, ...]
     requirements: tuple[Requirement, ...]
     keys: tuple[Key, ...]
@@ -233,6 +245,13 @@ class Target:
     imports: str = ""
     counts_positions: bool = False
     pictures: Mapping[str, Any] = field(default_factory=dict)
+    rank: int = 10
+
+    def example_settings(self, changed: Mapping[str, Any]) -> ModelSettings:
+        """The example's settings, some of them changed (dotted path -> value)."""
+        model, *sets = self.example.split()
+        more = [(tuple(path.split(".")), value) for path, value in changed.items()]
+        return load_settings(model, [*map(parse_set, sets), *more])
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
         """The first class that carries the model's first head and has no head that the model lacks."""

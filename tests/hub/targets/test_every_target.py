@@ -1,0 +1,139 @@
+"""What holds for every registered target: its example goes to transformers and back, and no setting is forgotten."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from strangers import disturb
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import Unrounded, reload
+from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.targets.choose import choose_target, fits, obstacles
+from zoo.hub.targets.declare.flat_settings import flatten
+from zoo.hub.targets.declare.registry import register, targets
+from zoo.hub.targets.declare.target import Key, NativeClass, Target
+from zoo.models.heads.head import heads
+from zoo.models.model import Model
+from zoo.registry import REQUIRED
+
+SIZES = {"d_model": 24, "max_length": 37, "n_heads": 4, "d_ff": 96, "n_layers": 3}
+CLASSES = [(target, chosen) for target in targets.values() for chosen in target.classes]
+every_class = pytest.mark.parametrize(("target", "chosen"), CLASSES, ids=[chosen.name for _, chosen in CLASSES])
+every_target = pytest.mark.parametrize("target", targets.values(), ids=list(targets))
+
+
+def small(target: Target, chosen: NativeClass, tokenizer: Tokenizer) -> TrainedModel:
+    """A small model of a class, no parameter as it began."""
+    sides = {f"{side}.{name}": SIZES[name] for side in target.sides for name in ("n_heads", "d_ff", "n_layers")}
+    sizes = {"d_model": SIZES["d_model"], "max_length": SIZES["max_length"], "vocab_size": tokenizer.vocab_size}
+    settings = target.example_settings({**sizes, **sides, "heads": list(chosen.heads)})
+    return TrainedModel(disturb(Model(settings).initialize(0)), tokenizer, list(chosen.heads))
+
+
+def look_up(tree: Any, path: str) -> Any:
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
+    return tree
+
+
+@every_target
+def test_its_example_is_exported_to_it_by_default(target: Target):
+    settings = target.example_settings({})
+    assert choose_target(settings).name == target.name
+    assert set(obstacles(settings)) == set(targets) - set(fits(settings))
+
+
+@pytest.mark.usefixtures("quick")
+@every_class
+def test_its_example_is_reloaded_by_transformers_and_imported_back_as_it_was(
+    target: Target, chosen: NativeClass, trained: dict[str, Tokenizer], tmp_path: Path
+):
+    given = small(target, chosen, trained["bpe"])
+    report = export_model(given, tmp_path / "hf", target.name, reload)
+    assert (report.target, report.class_name) == (target.name, chosen.name)
+    assert report.check.differences["float64"] < 1e-11
+    loaded = load_checkpoint(tmp_path / "hf")
+    before, after = given.model.state_dict(), loaded.model.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    again = TrainedModel(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    export_model(again, tmp_path / "again", target.name, reload)
+    one, other = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("hf", "again"))
+    assert one == other
+
+
+@every_class
+def test_a_model_that_transformers_made_gives_its_logits(
+    target: Target, chosen: NativeClass, trained: dict[str, Tokenizer], tmp_path: Path
+):
+    given = small(target, chosen, trained["bpe"])
+    export_model(given, tmp_path / "hf", target.name, reload)
+    cls = getattr(transformers, chosen.name)
+    torch.manual_seed(1)
+    theirs = cls(cls.config_class.from_pretrained(tmp_path / "hf")).eval()
+    with torch.no_grad():
+        for parameter in filter(lambda parameter: parameter.requires_grad, theirs.parameters()):
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = load_checkpoint(tmp_path / "theirs").model.double().eval()
+    tokens = torch.randint(7, trained["bpe"].vocab_size, (3, 8), generator=torch.Generator().manual_seed(2))
+    both = len(target.sides) > 1
+    inputs = {"input_ids": tokens.flip(0), "decoder_input_ids": tokens} if both else {"input_ids": tokens}
+    with torch.no_grad(), Unrounded():
+        expected = theirs.double()(**inputs)
+        found = ours(tokens, tokens.flip(0) if both else None).heads
+    for head, field in chosen.heads.items():
+        torch.testing.assert_close(found[head], expected[field], atol=1e-6, rtol=1e-6)  # their sinusoids are float32
+
+
+@every_target
+def test_every_key_has_the_default_of_its_config_class(target: Target):
+    theirs = transformers.CONFIG_MAPPING[target.model_type]()
+    declared: list[Key] = [*target.keys, *(key for chosen in target.classes for key in chosen.keys)]
+    for key in declared:
+        assert key.default is not REQUIRED, key.theirs
+        if key.null is None and hasattr(theirs, key.theirs.split(".")[0]):
+            assert key.default == look_up(theirs, key.theirs), key.theirs
+
+
+@every_target
+def test_every_constant_is_a_default_or_is_said_to_be_lenient(target: Target):
+    theirs = transformers.CONFIG_MAPPING[target.model_type]().to_dict()
+    demanded = {key: value for key, value in target.constants.items() if key not in target.lenient}
+    assert {key: look_up(theirs, key) for key in demanded} == demanded
+
+
+@every_target
+def test_no_setting_of_a_stack_is_forgotten(target: Target):
+    """Every option of every slot of a stack is either demanded, written or known to act in training only."""
+    free = {"dropout", "kind"}  # training only, or checked elsewhere
+    derived = {f"{side}.{name}" for side in ("encoder", "decoder") for name in ("layers", "attention.n_kv_heads")}
+    paths = [path for key in target.keys for path in key.paths] + [r.path for r in target.requirements]
+    spoken = {path.partition(" in ")[0] for path in paths} | derived
+    for path in flatten(target.example_settings({})):
+        of_stack = path.startswith(("encoder.", "decoder.")) and " in " not in path
+        if of_stack and path.split(".")[-1] not in free:
+            assert path in spoken, f"{target.name} says nothing of {path}"
+
+
+@every_class
+def test_no_option_of_a_head_is_forgotten(target: Target, chosen: NativeClass):
+    """Every option is demanded, written, or decides whether a tensor is there; labels and dropout are known."""
+    demanded = {r.path for r in chosen.requirements} | {path for k in chosen.keys for path in k.paths}
+    spoken = demanded | {r.when[0] for r in chosen.renames if r.when is not None}
+    for head in chosen.heads:
+        options = {f"heads.{head}.{option}" for option in heads.options(head)} - {f"heads.{head}.labels"}
+        missing = {path for path in options - spoken if not path.endswith(".dropout")}
+        assert not missing, f"{target.name} ({chosen.name}) says nothing of {', '.join(missing)}"
+    if any(rename.ours[0].startswith("pooler.") for rename in chosen.renames):
+        assert {"pooler.activation", "pooler.norm", "pooler.bias", "pooler.mean"} <= demanded
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(ValueError, match=r"target 'gpt2' \(gpt2\): 'gpt2' is registered already"):
+        register(targets["gpt2"])
