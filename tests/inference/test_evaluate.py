@@ -80,6 +80,25 @@ def test_f1_knows_how_many_classes_there_are_beyond_those_it_meets(tmp_path: Pat
     assert evaluation.run(loaded, ["f1"])["classification/f1"] == 1.0  # of class 1 alone it would be 0
 
 
+def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(tmp_path: Path):
+    found = []
+    for text in ("éb a cé ab", "éb a c"):  # an example has 8 places, 2 of them for the template
+        (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
+        (tmp_path / "test.csv").write_text(f"text,label\n{text},x\n")
+        source = {"files": {"train": "train.csv", "test": "test.csv"}}
+        tree = {"objective": {"classification": {}, "causal_lm": {}}, "source": source, "length": 8}
+        task = read_task({**tree, "labels": ["x", "y"]}, "task")
+        tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["aé b c"] * 3)
+        heads = ["language", {"name": "classification", "labels": 2}]
+        model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
+        loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+        split = open_cache(load_rows(task, inputs(), tmp_path, ["test"]), forms["text"].stored, tokenizer)["test"]
+        form, shape = loaded.mixture.form(["text"], loaded.stream), row_shape(task, model)
+        examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
+        found.append(Evaluation(examples, split).run(loaded, ["bits_per_byte"])["causal_lm/bits_per_byte"])
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
 @pytest.mark.parametrize("processes", [1, 2, 3, 4])
 def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, tmp_path: Path, processes: int):
     asked = [0] * processes

@@ -93,7 +93,7 @@ class Evaluation:
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= {name: total.right[name] / total.asked[name] for name in total.right if total.asked[name]}
         texts = self.texts(loaded) if any(metrics[m.metric].needs == "texts" for m in chosen) else None
-        return found | {m.name: self.measure(m, total, texts) for m in chosen if m.name not in found}
+        return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
     def losses(self, loaded: Loaded, by_class: Collection[str]) -> Sums:
@@ -158,7 +158,19 @@ class Evaluation:
         source, laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
         return torch.from_numpy(source), torch.from_numpy(laid)
 
-    def measure(self, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None) -> float:
+    def bytes_scored(self, loaded: Loaded) -> int:
+        """UTF-8 bytes of the texts that are predicted; of a truncated one those of the part that the model reads."""
+        total, documents = int(self.split.bytes.sum()), range(self.examples.lengths.documents)
+        for plan in self.examples.plan(0, documents) if loaded.mixture.whole else ():
+            row = self.split.rows[plan.document] if plan.truncated else {}
+            for piece in plan.pieces if row else ():
+                text = row[piece.field]
+                total -= len(text.encode()) - loaded.tokenizer.bytes_read(text, piece.length)
+        return total
+
+    def measure(
+        self, loaded: Loaded, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None
+    ) -> float:
         """One metric from what was gathered."""
         needs = metrics[chosen.metric].needs
         if needs == "texts" and texts is not None:
@@ -170,7 +182,7 @@ class Evaluation:
             answered = {"predictions": [p for p, _ in pairs], "references": [t for _, t in pairs]}
             return compute(chosen.metric, **answered, classes=len(self.split.labels))
         loss, count = [total.likelihood[chosen.objective]], [total.count[chosen.objective]]
-        inputs = {"loss": loss, "count": count, "bytes": [int(self.split.bytes.sum())]}
+        inputs = {"loss": loss, "count": count, "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})
 
 
