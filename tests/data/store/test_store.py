@@ -113,6 +113,12 @@ def test_a_split_of_empty_documents_is_refused(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "text.ids").symlink_to("/dev/full")
+    with pytest.raises(RuntimeError, match="text.ids: cannot be written: No space left on device"):
+        cache.ArrayWriter(tmp_path).append("text.ids", [1, 2])
+
+
 def test_a_missing_column_is_refused() -> None:
     with pytest.raises(ValueError, match=r"train: unknown column 'pair'; allowed: text"):
         opened("pair", text=["a"])

@@ -7,8 +7,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from datasets import Dataset
@@ -74,7 +76,8 @@ def open_split(
         pass
     except (OSError, ValueError, KeyError, TypeError) as damage:
         logger.warning("the cache %s is damaged (%s) and is made again", folder, damage)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with name_file(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as beside:
         made = Path(beside) / "cache"
         made.mkdir()
@@ -100,17 +103,21 @@ class ArrayWriter:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files: dict[str, BinaryIO] = {}
+        self.files: dict[str, FileIO] = {}
         self.kinds: dict[str, dict[str, Any]] = {}
         self.ends: dict[str, int] = {}
 
     def append(self, name: str, values: Any, dtype: DTypeLike = np.int64) -> None:
         """Add values to the end of an array."""
         array = np.asarray(values, dtype=dtype)
-        if name not in self.files:
-            self.files[name] = (self.folder / name).open("wb")
-            self.kinds[name] = {"dtype": array.dtype.str, "count": 0}
-        self.files[name].write(array.tobytes())
+        with name_file(self.folder / name):
+            if name not in self.files:
+                # unbuffered: what a full disk refuses must not be tried again when the file is forgotten
+                self.files[name] = (self.folder / name).open("wb", buffering=0)
+                self.kinds[name] = {"dtype": array.dtype.str, "count": 0}
+            left = memoryview(array.tobytes())
+            while left:
+                left = left[self.files[name].write(left) :]
         self.kinds[name]["count"] += len(array)
 
     def append_lengths(self, name: str, lengths: Sequence[int]) -> None:
@@ -124,10 +131,19 @@ class ArrayWriter:
 
     def close(self) -> None:
         """Make sure that all is on disk: a folder that is there must be whole."""
-        for file in self.files.values():
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
+        for name, file in self.files.items():
+            with name_file(self.folder / name):
+                os.fsync(file.fileno())
+                file.close()
+
+
+@contextmanager
+def name_file(path: Path) -> Iterator[None]:
+    """Name the file that cannot be written: a full disk's own error does not."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def write_split(
@@ -159,7 +175,8 @@ def write_split(
     if skipped:
         logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{len(data):,}")
     index = {"fields": stored.names, "arrays": writer.kinds, "skipped": skipped}
-    (folder / INDEX).write_text(json.dumps(index), "utf-8")
+    with name_file(folder / INDEX):
+        (folder / INDEX).write_text(json.dumps(index), "utf-8")
 
 
 def write_batch(
