@@ -81,6 +81,11 @@ def test_too_few_rows_to_hold_some_out_are_refused() -> None:
         hold_out(Dataset.from_dict({"source": ["a", "a"], "target": ["b", "b"]}), 0.3, "x")
 
 
+def test_rows_without_any_text_are_called_empty() -> None:
+    with pytest.raises(ValueError, match=r"train.tsv: each of its rows \(500\) is empty"):
+        reader(Given(train={"text": [" "] * 500})).read("validation")
+
+
 def test_labels_become_numbers_by_name_or_by_position() -> None:
     rows = {"text": ["a", "b", "c"], "label": ["no", "yes", "yes"]}
     reading = reader(Given(train=rows, validation=rows), names=["no", "yes"])

@@ -162,11 +162,15 @@ def check_texts(data: Dataset, place: str) -> None:
     """Raise a ValueError where a text is not a text or a list of texts, or where there are no rows."""
     if len(data) == 0:
         raise ValueError(f"{place}: it has no rows")
-    for name in text_columns(data):
+    written = {name: False for name in text_columns(data)}
+    for name in written:
         for row, value in enumerate(each(data, name), 1):
             texts = value if isinstance(value, list) and value else [value]
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"{place}: row {row}: '{name}' must be a text, got {value!r}")
+            written[name] = written[name] or any(text.strip() for text in texts)
+    if written and not any(written.values()):
+        raise ValueError(f"{place}: each of its rows ({len(data):,}) is empty")
 
 
 def each(data: Dataset, column: str) -> Iterator[Any]:
