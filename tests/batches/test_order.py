@@ -48,6 +48,19 @@ def test_an_epoch_has_every_example_once_and_the_next_epoch_another_order():
     assert [d for _, d, _ in named(first)] != [d for _, d, _ in named(second)]
 
 
+def test_each_epoch_has_an_order_of_documents_of_its_own():
+    orders = [module.order(0, epoch, 30).tolist() for epoch in range(3)]
+    assert all(sorted(found) == list(range(30)) for found in orders)
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+
+
+def test_the_rows_of_a_window_are_shuffled_anew_in_each_epoch(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "order", lambda seed, epoch, documents: np.arange(documents))
+    given = examples(shape=RowShape(48, longest=24, pack=False))
+    first, second = ([plan.document for row in given.rows(epoch, 0) for plan in row.plans] for epoch in (0, 1))
+    assert sorted(first) == sorted(second) and first != second
+
+
 def test_another_seed_gives_another_order():
     assert named(RowStream(examples(seed=0)).take(9)) != named(RowStream(examples(seed=1)).take(9))
 
