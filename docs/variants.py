@@ -1,31 +1,61 @@
-"""The table of variants, from the registry: `python docs/variants.py` writes docs/variants.md anew."""
+"""The tables of variants, from the registry: `python docs/variants.py` writes docs/variants.md anew."""
 
+import dataclasses
 import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from zoo.cli.slots import SLOTS
+from zoo.blocks.backends.backend import backends
+from zoo.cli.slots import EVERY
+from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.format import formats
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.examples.form import forms
+from zoo.inference.predictors.predictor import predictors
+from zoo.metrics.metric import metrics
+from zoo.models.kinds.part import decoders, encoders
+from zoo.objectives.mixture import DEFAULT_FORM
+from zoo.objectives.objective import objectives
 from zoo.registry import REQUIRED, Slot, plain
+from zoo.training.optimizers import optimizers
+from zoo.training.schedules import schedules
 
 PAGE = Path(__file__).with_name("variants.md")
 INTRODUCTION = """\
 # Variants
 
-Every place of a model that can be chosen, with what may stand there. Written by `make variants` from the registry.
-A variant is chosen by its name (`norm: rmsnorm`) or with options (`norm: {name: rmsnorm, eps: 1e-6}`).
+Every place that has a choice, with the variants that zoo comes with. `make variants` writes this page from the
+registry. You choose a variant by its name (`norm: rmsnorm`) or with options (`norm: {name: rmsnorm, eps: 1e-6}`).
 """
+SLOTS: tuple[Slot[Any], ...] = (
+    *EVERY, encoders, decoders, forms, metrics, predictors, optimizers, schedules, formats, tokenizers, builtins,
+)  # fmt: skip
+Cell = Callable[[str], str]
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([INTRODUCTION, *(section(slot) for slot in SLOTS.values())])
+    return "\n".join([INTRODUCTION, *map(section, SLOTS)])
 
 
 def section(slot: Slot[Any]) -> str:
-    """One slot: a row for each variant."""
-    rows = [f"| `{name}` | {first_line(slot, name)} | {options(slot, name)} |" for name in slot.names()]
-    head = [f"## {slot.name}\n", "| variant | what it does | options and defaults |", "|---|---|---|"]
-    return "\n".join([*head, *rows, ""])
+    """One slot: a row for each variant of zoo's own."""
+    columns = {"what it does": lambda name: first_line(slot, name), **MORE.get(slot.name, {})}
+    columns["options and defaults"] = lambda name: options(slot, name)
+    rows = [[f"`{name}`", *(cell(name) or "-" for cell in columns.values())] for name in own_names(slot)]
+    return "\n".join(
+        [f"## {slot.name}\n", row(["variant", *columns]), "|---" * (len(columns) + 1) + "|", *map(row, rows), ""]
+    )
+
+
+def row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def own_names(slot: Slot[Any]) -> list[str]:
+    """The variants that zoo comes with: another installed package must not change the page."""
+    return [name for name in slot.names() if slot[name].__module__.startswith("zoo.")]
 
 
 def first_line(slot: Slot[Any], name: str) -> str:
@@ -35,9 +65,19 @@ def first_line(slot: Slot[Any], name: str) -> str:
 
 
 def options(slot: Slot[Any], name: str) -> str:
-    """A variant's options with their defaults."""
-    known = slot.options(name).values()
-    return ", ".join(f"`{o.name}`: {'required' if o.default is REQUIRED else spelled(o.default)}" for o in known) or "-"
+    """A variant's options with their defaults; the settings of a kind of encoder or decoder."""
+    if slot in (encoders, decoders):
+        known = [(f.name, default_of(f)) for f in dataclasses.fields(slot[name].Settings)]
+    else:
+        known = [(option.name, option.default) for option in slot.options(name).values()]
+    return ", ".join(f"`{key}`: {'required' if default is REQUIRED else spelled(default)}" for key, default in known)
+
+
+def default_of(setting: "dataclasses.Field[Any]") -> Any:
+    """The default of a dataclass's field."""
+    if setting.default_factory is not dataclasses.MISSING:
+        return setting.default_factory()
+    return REQUIRED if setting.default is dataclasses.MISSING else setting.default
 
 
 def spelled(value: Any) -> str:
@@ -45,6 +85,53 @@ def spelled(value: Any) -> str:
     words = {None: "null", True: "true", False: "false"}
     value = plain(value)
     return words[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def objectives_with(attribute: str, wanted: str) -> list[str]:
+    """The objectives whose attribute is, or holds, a name."""
+    return [name for name in own_names(objectives) if wanted in one_or_more(getattr(objectives[name], attribute))]
+
+
+def one_or_more(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def forms_of(name: str) -> str:
+    """The forms that an objective takes; one that names none follows the others of its task."""
+    return listed(objectives[name].forms) or f"any (alone: `{DEFAULT_FORM}`)"
+
+
+def direction(name: str) -> str:
+    return "higher" if metrics[name].higher_is_better else "lower"
+
+
+def device(name: str) -> str:
+    return backends[name].device or "any"
+
+
+MORE: dict[str, dict[str, Cell]] = {  # what a slot's table shows beside the sentence and the options
+    "head": {"trained by": lambda name: listed(objectives_with("head", name))},
+    "backend": {"device": device},
+    "objective": {
+        "head": lambda name: f"`{objectives[name].head}`",
+        "forms": forms_of,
+        "metrics": lambda name: listed(objectives[name].metrics),
+    },
+    "form": {
+        "reads the columns": lambda name: listed(forms[name].stored.names),
+        "taken by": lambda name: listed(objectives_with("forms", name)),
+    },
+    "metric": {
+        "better": direction,
+        "measures": lambda name: metrics[name].needs,
+        "offered by": lambda name: listed(objectives_with("metrics", name)),
+    },
+    "format": {"extensions": lambda name: listed(formats[name].extensions)},
+}
 
 
 if __name__ == "__main__":

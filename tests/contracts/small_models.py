@@ -1,22 +1,19 @@
 """One small encoder-decoder for every registered variant and every option, and rows of packed documents to feed it."""
 
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
 
 from zoo import create_model
-from zoo.blocks.activation import activations
 from zoo.blocks.attention import attentions
 from zoo.blocks.block import blocks
 from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
-from zoo.blocks.recurrence import cells
-from zoo.blocks.score import scores
 from zoo.models.model import Model
-from zoo.registry import REQUIRED, Slot
+from zoo.registry import REQUIRED, Option, Slot
 
 SLOTS: dict[str, Slot[Any]] = {
     "norm": norms,
@@ -27,27 +24,18 @@ SLOTS: dict[str, Slot[Any]] = {
     "block": blocks,
 }
 NEEDED = {"n_kv_heads": 2}  # what options without a default are given
-OTHER: dict[str, list[Any]] = {  # values besides the default; an option that is missing here fails a test
-    "eps": [0.01],
-    "bias": [True, False],
-    "base": [50.0],
+OTHER: dict[str, list[Any]] = {  # values that neither the type nor the default tells
+    "base": [50.0],  # at which the slowest pair turns within 12 places
     "buckets": [8],
     "max_distance": [40],
-    "n_kv_heads": [1, 4],
+    "n_kv_heads": [1, 4],  # divisors of the 4 heads
     "window": [1, 3, [None, 2]],
     "d_key": [6],
     "d_value": [5],
     "qk_norm": [True, *norms.names()],
     "sinks": [True, 3],
-    "dropout": [0.3],
-    "activation": activations.names(),
-    "score": scores.names(),
-    "cell": cells.names(),
     "d_state": [7],
-    "bidirectional": [False],
     "kernel": [1, 4],
-    "dilation": [2],
-    "depthwise": [True],
 }
 SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1}
 
@@ -55,6 +43,21 @@ TOKENS = torch.randint(0, 30, (2, 10), generator=torch.Generator().manual_seed(0
 SOURCE = torch.randint(0, 30, (2, 8), generator=torch.Generator().manual_seed(1))
 DOCUMENTS = torch.tensor([[1, 1, 1, 2, 2, 2, 2, 3, 3, 0], [0, 1, 1, 1, 1, 2, 2, 2, 2, 2]])
 SOURCE_DOCUMENTS = torch.tensor([[1, 1, 2, 2, 2, 3, 0, 0], [1, 1, 1, 2, 2, 2, 2, 2]])
+
+
+def others(option: Option) -> list[Any]:
+    """Values of an option besides its default: those above, else what its type and default tell; it may be nothing."""
+    if option.name in OTHER:
+        return OTHER[option.name]
+    if get_origin(option.annotation) is Annotated and isinstance(get_args(option.annotation)[1], Slot):
+        return [*get_args(option.annotation)[1].names()]
+    if option.annotation is bool:
+        return [not option.default]
+    if option.annotation is int and type(option.default) is int:
+        return [option.default + 1]
+    if option.annotation is float and type(option.default) is float:
+        return [option.default / 2 or 0.3]
+    return []
 
 
 def variants() -> list[tuple[str, dict[str, Any]]]:
@@ -66,8 +69,8 @@ def variants() -> list[tuple[str, dict[str, Any]]]:
             needed = {key: NEEDED[key] for key, option in options.items() if option.default is REQUIRED}
             found.append((slot_name, {"name": name, **needed}))
             for key, option in options.items():
-                others = [value for value in OTHER[key] if value not in (option.default, needed.get(key))]
-                found += [(slot_name, {"name": name, **needed, key: value}) for value in others]
+                values = [value for value in others(option) if value not in (option.default, needed.get(key))]
+                found += [(slot_name, {"name": name, **needed, key: value}) for value in values]
     return found
 
 

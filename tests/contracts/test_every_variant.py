@@ -18,10 +18,14 @@ from small_models import (
     TokenVectors,
     build,
     label,
+    others,
     say,
     with_document,
 )
 from torch import Tensor
+
+from zoo.blocks.norm import NormOption, norms
+from zoo.registry import Option
 
 REAL = DOCUMENTS > 0
 EACH = pytest.mark.parametrize(("slot", "choice"), NAMES, ids=label)
@@ -29,8 +33,17 @@ EACH_OPTION = pytest.mark.parametrize(("slot", "choice"), VARIANTS, ids=label)
 
 
 def test_every_option_of_every_variant_has_another_value_here():
-    known = {key for slot in SLOTS.values() for name in slot.names() for key in slot.options(name)}
-    assert known == set(OTHER)
+    options = [option for slot in SLOTS.values() for name in slot.names() for option in slot.options(name).values()]
+    unknown = {option.name for option in options if not others(option)}
+    assert not unknown, f"add values to OTHER in tests/contracts/small_models.py: {', '.join(sorted(unknown))}"
+    assert set(OTHER) <= {option.name for option in options}
+
+
+def test_other_values_follow_from_an_options_type_and_default():
+    assert others(Option("depth", int, 3)) == [4] and others(Option("share", float, 0.5)) == [0.25]
+    assert others(Option("share", float, 0.0)) == [0.3] and others(Option("gated", bool, True)) == [False]
+    assert others(Option("inner", NormOption, "layernorm")) == norms.names()
+    assert others(Option("width", int | None, None)) == []  # a person must tell
 
 
 @EACH_OPTION

@@ -1,9 +1,10 @@
-"""Every slot of the registry, in the order in which a model is read."""
+"""Every slot of a model and its training, in the order in which a model is read; none of them imports a metric."""
 
 from typing import Any
 
 from zoo.blocks.activation import activations
 from zoo.blocks.attention import attentions
+from zoo.blocks.backends.backend import backends
 from zoo.blocks.block import blocks
 from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import mixers
@@ -19,6 +20,6 @@ from zoo.registry import Slot
 
 EVERY: tuple[Slot[Any], ...] = (
     norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, stages, heads,
-    initializers, objectives,
+    initializers, backends, objectives,
 )  # fmt: skip
 SLOTS = {slot.name: slot for slot in EVERY}
