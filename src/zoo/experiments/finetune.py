@@ -17,7 +17,8 @@ from zoo.inference.loaded import NO_TOKENIZER, check_sizes
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
-from zoo.runs.saved import SavedRun, read_request
+from zoo.runs.request import read_request
+from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, part_of
 from zoo.training.state import State
 
@@ -31,7 +32,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         ValueError: the request cannot be met, or changes the architecture; nothing is written then.
     """
     if request.resume:
-        request = request.repeat(read_request(request.folder))
+        request = request.repeat(read_request(request.folder).changes)
     experiment = resolve_finetuning(saved, request)
     if experiment.task.tokenizer is not None:
         logger.info("task.tokenizer is not used: finetune keeps the checkpoint's tokenizer")

@@ -19,7 +19,8 @@ from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.registry import refuse_unknown
 from zoo.runs.checkpoint import is_begun
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
-from zoo.runs.saved import open_run, read_request
+from zoo.runs.request import read_request
+from zoo.runs.saved import open_run
 from zoo.training.state import State
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
         ValueError: the request cannot be met; nothing is written then.
     """
     if request.resume:
-        request = request.repeat(read_request(request.folder))
+        request = request.repeat(read_request(request.folder).changes)
     experiment = resolve_pretraining(request)
     if experiment.task.columns:
         experiment.mixture.form(experiment.task.columns, experiment.stream)

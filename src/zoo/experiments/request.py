@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,25 +35,19 @@ class Request:
     data: Path | None = None
     repeated: Sequence[Pair] = ()
 
-    def repeat(self, record: Tree) -> "Request":
-        """This request on top of the changes that a run's record has."""
-        pairs = [
-            (tuple(key.split(".")), value) for change in record.get("changes", []) for key, value in change.items()
-        ]
+    def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
+        """This request on top of the changes that started the run."""
+        pairs = [(tuple(key.split(".")), value) for change in changes for key, value in change.items()]
         repeated = [pair for pair in pairs if pair not in self.sets]
         if repeated:
-            changes = ", ".join(f"{'.'.join(path)}={value}" for path, value in repeated)
-            logger.info("%s: continues with the changes of the call that started it: %s", self.folder, changes)
+            written = ", ".join(f"{'.'.join(path)}={value}" for path, value in repeated)
+            logger.info("%s: continues with the changes of the call that started it: %s", self.folder, written)
         return replace(self, repeated=repeated)
 
-    def record(self, base: Tree) -> Tree:
-        """What the run keeps of the request.
-
-        Args:
-            base: the checkpoint that it goes on from; empty where there is none.
-        """
-        changes = [{".".join(path): value} for path, value in (*self.repeated, *self.sets)]
-        return {"start": self.start, "task": self.task, "changes": changes, **({"base": base} if base else {})}
+    @property
+    def changes(self) -> list[Tree]:
+        """Every change, as the run keeps it."""
+        return [{".".join(path): value} for path, value in (*self.repeated, *self.sets)]
 
 
 def take(pairs: Iterable[Pair], section: str) -> tuple[list[Pair], list[Pair]]:

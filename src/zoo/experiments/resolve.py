@@ -5,6 +5,7 @@ What the data and the tokenizer decide follows in `settle`, once they are read.
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from zoo import config
 from zoo.config import Layer, Tree, merge, nest
@@ -154,6 +155,7 @@ def resolve_model(
         mixture: whose heads the model has; None: those of its file.
     """
     place = layers[-1].place
+    place = Path(place).stem if place.startswith("configs/") else place
     traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
     written = head_map(traced.tree.get("heads", []), f"{place}.heads")
     traced = traced.become({**traced.tree, "heads": written}, traced.origins.get("heads", place))

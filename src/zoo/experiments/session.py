@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
 from zoo.registry import plain
+from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.attention_backend import check_backend
 from zoo.training.beginning import begin_run, check_agreement
@@ -63,7 +64,7 @@ class Start:
     tokenizer: Callable[[Experiment, Mapping[str, SplitRows]], Tokenizer | None]
     vocabulary: Callable[[Experiment, int], Experiment]
     fill: Callable[[Model, Tokenizer | None], None]
-    base: Tree = field(default_factory=dict)
+    base: BaseRecord | None = None
 
 
 def run_session(request: Request, experiment: Experiment, start: Start, watcher: Watcher) -> State:
@@ -154,7 +155,8 @@ def begin(
     task: Tree = plain(given.task.plain())
     hashes = {name: split.source.fingerprint for name, split in data.splits.items()}
     words = {} if data.tokenizer is None else data.tokenizer.files()
-    training, record = config.dump(given.training), request.record(start.base)
+    training = config.dump(given.training)
+    record = config.dump(RequestRecord(request.start, request.task, request.changes, start.base))
     files = RunFiles(dump_settings(given.model), task, training, words, data=hashes, request=record)
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))

@@ -11,8 +11,9 @@ from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.environment import read_environment
 from zoo.runs.files import digest, read_json, refuse_outside
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER
 from zoo.runs.metrics import Line, read_metrics
+from zoo.runs.request import BaseRecord, RequestRecord, read_request
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +51,19 @@ class SavedRun:
         return read_environment(path) if path.is_file() else {}
 
     @property
-    def record(self) -> Tree:
-        """What a run that goes on from this checkpoint keeps of it: hashes of weights and data, and its own base."""
-        base = read_request(self.folder).get("base")
-        own: Tree = {"step": self.step, "weights_sha256": self.checkpoint.published_sha256, "data": dict(self.data)}
-        return {**own, **({"base": base} if base else {})}
+    def request(self) -> RequestRecord:
+        """What the run was asked for.
+
+        Raises:
+            ValueError: the file is not what was written.
+        """
+        return read_request(self.folder)
+
+    @property
+    def record(self) -> BaseRecord:
+        """What a run that goes on from this checkpoint keeps of it."""
+        own = self.request
+        return BaseRecord(self.step, self.checkpoint.published_sha256, dict(self.data), own.start, own.base)
 
     @property
     def step(self) -> int:
@@ -64,14 +73,6 @@ class SavedRun:
     def weights(self) -> dict[str, Tensor]:
         """The averaged weights where the run kept them, else the weights of its last step."""
         return self.checkpoint.published
-
-
-def read_request(folder: Path) -> Tree:
-    """What a run was asked for: `start`, `task`, `changes`, and `base` where it goes on from a checkpoint.
-
-    Empty where nothing was trained in the folder: it is new, or holds an imported model.
-    """
-    return read_yaml(folder / REQUEST) if (folder / REQUEST).exists() else {}
 
 
 def is_run(path: Path) -> bool:

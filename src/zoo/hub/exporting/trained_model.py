@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from zoo import config
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.task import Card, Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -14,7 +15,7 @@ from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.report.curves import VALIDATION, is_metric
-from zoo.runs.saved import SavedRun, read_request
+from zoo.runs.saved import SavedRun
 
 PLACEHOLDER = "path/to/this/folder"  # in the programs of a card, where nobody knows yet where the folder will lie
 
@@ -75,7 +76,7 @@ class TrainingHistory:
     @property
     def base(self) -> str:
         """The checkpoint that was trained on, as the command named it; empty if the model was trained from scratch."""
-        return str(self.request["start"]) if "base" in self.request else ""
+        return str(self.request["start"]) if self.request.get("base") else ""
 
     @property
     def bases(self) -> list[Mapping[str, Any]]:
@@ -163,7 +164,7 @@ def load_trained(saved: SavedRun, address: str = PLACEHOLDER) -> TrainedModel:
         training=saved.training,
         data=saved.data,
         environment=saved.environment,
-        request=read_request(saved.folder),
+        request=config.dump(saved.request),
         lines=[line for line in saved.metrics if "step" in line],
     )
     return TrainedModel(
