@@ -80,8 +80,8 @@ def lose_patience(begun: Path, watchdog: Watchdog, hangs: bool) -> None:
         time.sleep(0.02)
     if hangs:
         watchdog.limit = SHORT
-    elif watchdog.heart is not None:
-        watchdog.heart.timeout = SHORT
+    elif watchdog.heartbeat is not None:
+        watchdog.heartbeat.timeout = SHORT
 
 
 def build(seed: int = 0) -> nn.Module:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from patience import HANGS
-from zoo.training.supervision.stopping import Signals, Stopped, border, catch_signals, first_of, stop_at_once
+from zoo.training.supervision.stopping import Signals, Stopped, catch_signals, first_of, raise_if_stopped, stop_at_once
 
 
 def test_the_first_signal_is_noted_and_the_second_stops_at_once():
@@ -34,7 +34,7 @@ def test_what_a_launcher_hands_on_is_no_second_signal():
 
 STUCK = """
 import ctypes, threading
-from zoo.training import stopping
+from zoo.training.supervision import stopping
 stopping.AT_ONCE = {1}
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 def report():
@@ -63,7 +63,7 @@ def test_a_process_whose_main_thread_is_stuck_ends_too(phase: str, signals: int,
 
 TIDYING = """
 import time
-from zoo.training import stopping
+from zoo.training.supervision import stopping
 stopping.AT_ONCE = 0.2
 with stopping.stop_at_once():
     try:
@@ -91,7 +91,7 @@ def test_what_tidies_up_has_its_time_and_a_second_signal_ends_it(seconds: int, l
 
 IGNORED = """
 import os, signal
-from zoo.training.stopping import stop_at_once
+from zoo.training.supervision.stopping import stop_at_once
 class Closed:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -123,7 +123,7 @@ def test_no_library_takes_being_stopped_for_its_own_error():
             raise AssertionError("an optional import would have been given up") from None
 
 
-def test_a_stop_that_a_library_swallows_is_obeyed_at_the_next_border():
+def test_a_stop_that_a_library_swallows_is_obeyed_at_the_next_raise_if_stopped():
     for number in (signal.SIGINT, signal.SIGTERM):
         with pytest.raises(Stopped, match=number.name), stop_at_once():
             try:
@@ -131,10 +131,10 @@ def test_a_stop_that_a_library_swallows_is_obeyed_at_the_next_border():
             except:  # noqa: E722 -- as libraries write it
                 pass
             with pytest.raises(Stopped, match=number.name):
-                border()
+                raise_if_stopped()
             with catch_signals():
                 raise AssertionError("a training would have begun")
-    border()  # what was stopped does not stop the next
+    raise_if_stopped()  # what was stopped does not stop the next
 
 
 def test_no_signal_is_none():

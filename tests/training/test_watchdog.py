@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from patience import HANGS
-from zoo.training.judging import telling
+from zoo.training.judging import signs_of_life
 from zoo.training.supervision import watchdog as module
-from zoo.training.supervision.heartbeat import PeerFailure, describe_self, life
+from zoo.training.supervision.heartbeat import PeerFailure, describe_self, process_state
 from zoo.training.supervision.watchdog import Watchdog
 
 
@@ -93,34 +93,34 @@ def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():
 
 
 class Deaf:
-    """A heart that hears of no one any more since a given time."""
+    """A heartbeat that hears of no one any more since a given time."""
 
     def __init__(self) -> None:
         self.timeout, self.answered = 1.0, 0.0
         self.heard = [0.0, 0.0]
 
 
-def test_a_process_that_did_not_run_forgives_the_others_the_time():
+def test_a_process_that_did_not_run_shift_clockss_the_others_the_time():
     watchdog = Watchdog(100)
     watchdog.stop()
     deaf: Any = Deaf()
-    watchdog.heart = deaf
-    watchdog.forgive(7.0)
+    watchdog.heartbeat = deaf
+    watchdog.shift_clocks(7.0)
     assert (deaf.answered, deaf.heard) == (7.0, [7.0, 7.0])
 
 
 def test_a_living_process_is_told_from_one_that_is_gone():
     child = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
-    assert life(describe_self()["pid"]) == "R"
+    assert process_state(describe_self()["pid"]) == "R"
     child.wait()
-    assert life(str(child.pid)) is None
+    assert process_state(str(child.pid)) is None
     assert PeerFailure(1, "was killed") != PeerFailure(2, "was killed")
 
 
 def test_validation_gives_signs_of_life_in_whatever_way_a_model_is_called():
     model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU()))
     signs: list[int] = []
-    with telling(model, lambda: signs.append(1)):
+    with signs_of_life(model, lambda: signs.append(1)):
         model(torch.zeros(1, 2))
         model[0](torch.zeros(1, 2))
     model(torch.zeros(1, 2))

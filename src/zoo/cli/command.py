@@ -14,7 +14,7 @@ from zoo.cli.early import check_words
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
 from zoo.cli.table import COMMANDS, load
 from zoo.cli.visible import Printed, complain
-from zoo.training.supervision.stopping import border
+from zoo.training.supervision.stopping import raise_if_stopped
 
 DEBUG = "--debug shows the traceback of an error."
 EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
@@ -35,7 +35,7 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
     check_words(name, arguments)
     place, about = COMMANDS[name]
     command = load(place)
-    border()  # libraries that are imported catch everything
+    raise_if_stopped()  # libraries that are imported catch everything
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"]}
     # inside typer, too, which would end a broken pipe in its own way

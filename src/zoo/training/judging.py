@@ -73,7 +73,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         if number is not None:
             raise Interrupted(number)
 
-    with learner.showing() as model, telling(model, learner.processes.alive):
+    with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
     value = values[watch.validation.metric]
     sign = 1 if watch.validation.higher_is_better else -1
@@ -88,7 +88,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
 
 
 @contextmanager
-def telling(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
+def signs_of_life(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
     """Let each of a model's smallest modules give a sign of life when it is called, in whatever way."""
     leaves = [module for module in model.modules() if not any(module.children())]
     hooks = [module.register_forward_pre_hook(lambda *_: alive()) for module in leaves]

@@ -1,4 +1,4 @@
-"""Heart-beats: every process tells the others that it lives, through the store in which they found each other."""
+"""Heartbeat-beats: every process tells the others that it lives, through the store in which they found each other."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def describe_self() -> dict[str, str]:
     return {"host": socket.gethostname(), "pid": str(os.getpid()), "numbers": numbers}
 
 
-def life(pid: str) -> str | None:
+def process_state(pid: str) -> str | None:
     """How a process of this machine is: R, S, D …, T stopped, Z ended; None: it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -51,11 +51,11 @@ def life(pid: str) -> str | None:
         return None
 
 
-class Heart:
-    """Beats for this process and listens to the others, in a thread of its own.
+class Heartbeat:
+    """Sends this process's heartbeat and listens for those of the others, in a thread of its own.
 
     Args:
-        timeout: seconds of silence that mean trouble.
+        timeout: seconds of silence that count as a failure.
     """
 
     def __init__(self, accelerator: Accelerator, timeout: float) -> None:
@@ -75,9 +75,9 @@ class Heart:
         self.gone: list[int] = []
         self.answered = time.monotonic()
         self.heard = [self.answered] * self.count
-        self.failure: PeerFailure | None = None
+        self.announced: PeerFailure | None = None
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.beat, daemon=True, name="zoo-heart")
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="zoo-heartbeat")
         self.thread.start()
 
     def beat(self) -> None:
@@ -97,8 +97,8 @@ class Heart:
         with suppress(RuntimeError):  # a store that does not answer any more is noticed by that
             self.store.set(f"beat/{self.process}", str(number))
             beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
-            if self.failure is None and self.store.check(["failed"]):
-                self.failure = PeerFailure(**json.loads(self.store.get("failed")))
+            if self.announced is None and self.store.check(["failed"]):
+                self.announced = PeerFailure(**json.loads(self.store.get("failed")))
             self.answered = time.monotonic()
             for process, (old, new) in enumerate(zip(self.beats, beats, strict=True)):
                 self.heard[process] = self.heard[process] if old == new else self.answered
@@ -108,16 +108,16 @@ class Heart:
     def find_gone(self) -> list[int]:
         """The other processes of this machine that have ended."""
         others = [process for process in range(self.count) if process != self.process and self.is_near(process)]
-        return [process for process in others if life(self.who[process]["pid"]) in (None, "Z", "X")]
+        return [process for process in others if process_state(self.who[process]["pid"]) in (None, "Z", "X")]
 
-    def trouble(self, silence: float) -> PeerFailure | None:
+    def find_failure(self, silence: float) -> PeerFailure | None:
         """What is wrong with another process, if anything is.
 
         Args:
             silence: seconds without a beat that are too many.
         """
-        if self.failure is not None and self.failure.process != self.process:
-            return self.failure
+        if self.announced is not None and self.announced.process != self.process:
+            return self.announced
         if self.gone:
             return PeerFailure(self.gone[0], f"{self.name(self.gone[0])} was killed")
         for process in range(self.count):
@@ -132,7 +132,7 @@ class Heart:
 
     def why(self, process: int) -> str:
         """Why a process is silent, where this one can see it."""
-        return ": it is stopped" if self.is_near(process) and life(self.who[process]["pid"]) == "T" else ""
+        return ": it is stopped" if self.is_near(process) and process_state(self.who[process]["pid"]) == "T" else ""
 
     def is_near(self, process: int) -> bool:
         """Whether this process can look at another one: the same machine, the same numbers of processes."""
@@ -143,13 +143,13 @@ class Heart:
         """A process as a user finds it."""
         return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
 
-    def tell(self, message: str, signal: int | None = None) -> None:
+    def announce_own(self, message: str, signal: int | None = None) -> None:
         """Tell the others that this process fails, and why."""
-        self.report(PeerFailure(self.process, f"{self.name(self.process)} failed: {message}", True, signal))
+        self.announce(PeerFailure(self.process, f"{self.name(self.process)} failed: {message}", True, signal))
 
-    def report(self, trouble: PeerFailure) -> None:
-        """Tell the others what all of them end because of; the first one to say so counts."""
-        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(trouble))))
+    def announce(self, failure: PeerFailure) -> None:
+        """Tell the others why all of them end; the first announcement counts."""
+        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(failure))))
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do something with the store, but do not wait for one that does not answer."""
@@ -158,20 +158,20 @@ class Heart:
             with suppress(RuntimeError):
                 work()
 
-        thread = threading.Thread(target=quietly, daemon=True, name="zoo-heart-word")
+        thread = threading.Thread(target=quietly, daemon=True, name="zoo-heartbeat-word")
         thread.start()
         thread.join(OFTEN)
 
-    def bury(self, trouble: PeerFailure) -> None:
+    def kill_stopped(self, failure: PeerFailure) -> None:
         """Kill another process of this machine that is stopped: nothing else would end it."""
-        pid = self.who[trouble.process]["pid"]
-        if self.is_near(trouble.process) and life(pid) == "T":
+        pid = self.who[failure.process]["pid"]
+        if self.is_near(failure.process) and process_state(pid) == "T":
             with suppress(OSError):
                 os.kill(int(pid), signal.SIGKILL)
 
-    def speaks(self, trouble: PeerFailure) -> bool:
-        """Whether it is for this process to report: the main one, else the next one."""
-        return self.process == (1 if trouble.process == 0 and not trouble.raised else 0)
+    def is_reporter(self, failure: PeerFailure) -> bool:
+        """Whether this process is the one that reports it to the user: the main one, else the next one."""
+        return self.process == (1 if failure.process == 0 and not failure.raised else 0)
 
     def leave(self, done: bool) -> None:
         """Stop beating.

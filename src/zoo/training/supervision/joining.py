@@ -11,7 +11,7 @@ from accelerate import Accelerator
 
 from zoo.training.settings import Training
 from zoo.training.strategy import choose_strategy
-from zoo.training.supervision.heartbeat import Heart, PeerFailure
+from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import describe_processes, start_processes, stop_processes
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
@@ -37,7 +37,7 @@ def join(settings: Training, folder: Path) -> Iterator[Processes]:
             logger.info("started: %s", describe_processes(accelerator, settings, expected))
         try:
             if accelerator.num_processes > 1:
-                watchdog.heart = Heart(accelerator, settings.peer_timeout)
+                watchdog.heartbeat = Heartbeat(accelerator, settings.peer_timeout)
             yield Processes(accelerator, watchdog.alive)
             accelerator.wait_for_everyone()
             leave(watchdog, accelerator)
@@ -58,36 +58,37 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
     """
     watchdog.stop()
     try:
-        if watchdog.heart is not None and error is not None:
-            fail(watchdog.heart, error)
+        if watchdog.heartbeat is not None and error is not None:
+            fail(watchdog.heartbeat, error)
     finally:
-        if watchdog.heart is not None:
-            watchdog.heart.leave(error is None)
+        if watchdog.heartbeat is not None:
+            watchdog.heartbeat.leave(error is None)
         stop_processes(accelerator)
 
 
-def fail(heart: Heart, error: BaseException) -> None:
+def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     """Tell the others why this process fails, unless one of them is the reason.
 
     Raises:
         RuntimeError: another one is the reason; torch only says that a connection was closed.
         Stopped: another one was stopped by a signal.
     """
-    trouble = await_trouble(heart) if isinstance(error, RuntimeError) else None
-    if trouble is None:
-        heart.tell(str(error) or type(error).__name__, signal_of(error))
+    failure = await_failure(heartbeat) if isinstance(error, RuntimeError) else None
+    if failure is None:
+        heartbeat.announce_own(str(error) or type(error).__name__, signal_of(error))
     else:
-        heart.report(trouble)
-    if trouble is None or heart.count > 2:
-        time.sleep(2 * heart.every)  # the store ends with the process that keeps it, and the others are to hear this
-    if trouble is None:
+        heartbeat.announce(failure)
+    if failure is None or heartbeat.count > 2:
+        # the store ends with the process that keeps it, and the others must hear this first
+        time.sleep(2 * heartbeat.every)
+    if failure is None:
         return
-    heart.bury(trouble)
-    if heart.speaks(trouble) and heart.process != 0:  # the command line reports for process 0
-        logger.critical("error: %s; all processes end", trouble.what)
-    if trouble.signal is not None:
-        raise Stopped(trouble.signal) from error
-    raise RuntimeError(f"{trouble.what}; all processes end") from error
+    heartbeat.kill_stopped(failure)
+    if heartbeat.is_reporter(failure) and heartbeat.process != 0:  # the command line reports for process 0
+        logger.critical("error: %s; all processes end", failure.what)
+    if failure.signal is not None:
+        raise Stopped(failure.signal) from error
+    raise RuntimeError(f"{failure.what}; all processes end") from error
 
 
 def signal_of(error: BaseException) -> int | None:
@@ -97,12 +98,12 @@ def signal_of(error: BaseException) -> int | None:
     return error.signal if isinstance(error, Stopped) else None
 
 
-def await_trouble(heart: Heart) -> PeerFailure | None:
+def await_failure(heartbeat: Heartbeat) -> PeerFailure | None:
     """What is wrong with another process, which may take some beats to be known."""
-    end = time.monotonic() + GRACE + 5 * heart.every
+    end = time.monotonic() + GRACE + 5 * heartbeat.every
     while time.monotonic() < end:
-        trouble = heart.trouble(min(heart.timeout, GRACE + 3 * heart.every))
-        if trouble is not None:
-            return trouble
-        time.sleep(heart.every / 2)
+        failure = heartbeat.find_failure(min(heartbeat.timeout, GRACE + 3 * heartbeat.every))
+        if failure is not None:
+            return failure
+        time.sleep(heartbeat.every / 2)
     return None

@@ -20,7 +20,7 @@ told: list[int] = []  # the signal that this process was told to stop with, unti
 
 
 class Stopped(BaseException):
-    """A signal ended the work; no library may take it for an error of its own, and where one does, see `border`.
+    """A signal ended the work; no library may take it for an error of its own, see `raise_if_stopped`.
 
     Args:
         number: which one.
@@ -99,7 +99,7 @@ def stop_at_once() -> Iterator[None]:
         told.clear()
 
 
-def border() -> None:
+def raise_if_stopped() -> None:
     """Stop here at the latest: a library may have swallowed `Stopped`, as a bare `except:` does.
 
     Raises:
@@ -134,7 +134,7 @@ def catch_signals() -> Iterator[Signals]:
     Raises:
         Stopped: on a second signal, or one that came before.
     """
-    border()
+    raise_if_stopped()
     with noting() as signals:
         yield signals
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zoo.training.supervision.heartbeat import Heart, PeerFailure
+from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import WAYS, meeting
 
 FAILED, WRONG = 1, 2
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Waits for signs of life: of this process from `alive`, of the others from their heart-beats.
+    """Waits for signs of life: of this process from `alive`, of the others from their heartbeats.
 
     Args:
         limit: seconds that may lie between two signs of this process, once there was one.
@@ -30,7 +30,7 @@ class Watchdog:
     def __init__(self, limit: float) -> None:
         self.limit, self.every = limit, min(1.0, limit / 4)
         self.last = math.inf
-        self.heart: Heart | None = None
+        self.heartbeat: Heartbeat | None = None
         self.join_by, self.say_by = math.inf, math.inf
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True, name="zoo-watchdog")
@@ -56,7 +56,7 @@ class Watchdog:
             self.thread.join()
 
     def watch(self) -> None:
-        """Look again and again; a process that was itself stopped for a while begins anew."""
+        """Look again and again; the time that this process was itself stopped does not count."""
         before = time.monotonic()
         while not self.over.wait(self.every):
             now = time.monotonic()
@@ -72,7 +72,7 @@ class Watchdog:
         if asleep > max(GRACE, self.every):
             self.last += asleep
             self.join_by += asleep
-            self.forgive(asleep)
+            self.shift_clocks(asleep)
         elif now > self.say_by:
             self.say_by = math.inf
             logger.warning("waiting for the other processes: %s", meeting(os.environ))
@@ -81,34 +81,34 @@ class Watchdog:
             leave_at_once(WRONG)
         elif now - self.last > self.limit:
             self.end_hanging(now - self.last)
-        elif self.heart is not None and (trouble := self.heart.trouble(self.heart.timeout)) is not None:
-            self.end_alone(self.heart, trouble)
+        elif (heartbeat := self.heartbeat) and (failure := heartbeat.find_failure(heartbeat.timeout)):
+            self.end_alone(heartbeat, failure)
 
-    def forgive(self, seconds: float) -> None:
+    def shift_clocks(self, seconds: float) -> None:
         """Do not count a time in which this process did not run as silence of the others."""
-        if self.heart is not None:
-            self.heart.answered += seconds
-            self.heart.heard = [heard + seconds for heard in self.heart.heard]
+        if self.heartbeat is not None:
+            self.heartbeat.answered += seconds
+            self.heartbeat.heard = [heard + seconds for heard in self.heartbeat.heard]
 
     def end_hanging(self, seconds: float) -> None:
         """Say that this process hangs, show where, and end it."""
         message = f"nothing moved for {seconds:.0f} s (training.hang_timeout); where each thread stands follows"
-        if self.heart is not None:
-            message = f"{self.heart.name(self.heart.process)}: {message}"
-            self.heart.tell(message)
+        if self.heartbeat is not None:
+            message = f"{self.heartbeat.name(self.heartbeat.process)}: {message}"
+            self.heartbeat.announce_own(message)
         logger.critical("error: %s", message)
         faulthandler.dump_traceback(STDERR, all_threads=True)
         leave_at_once()
 
-    def end_alone(self, heart: Heart, trouble: PeerFailure) -> None:
+    def end_alone(self, heartbeat: Heartbeat, failure: PeerFailure) -> None:
         """End this process because of another one, unless the main thread does so by itself."""
-        heart.report(trouble)
+        heartbeat.announce(failure)
         if self.over.wait(GRACE):
             return
-        if heart.speaks(trouble):
-            logger.critical("error: %s; all processes end", trouble.what)
-        heart.bury(trouble)
-        leave_at_once(FAILED if trouble.signal is None else 128 + trouble.signal)
+        if heartbeat.is_reporter(failure):
+            logger.critical("error: %s; all processes end", failure.what)
+        heartbeat.kill_stopped(failure)
+        leave_at_once(FAILED if failure.signal is None else 128 + failure.signal)
 
 
 def leave_at_once(status: int = FAILED) -> None:
