@@ -36,16 +36,18 @@ def test_one_option_of_an_objective_leaves_the_others():
 
 @pytest.mark.parametrize("given", ["task.tokenizer.from=a/run", "task.tokenizer={from: a/run}"])
 def test_a_tokenizer_from_a_run_replaces_the_one_that_the_file_trains(given: str):
-    assert resolve("numbers-words", given).task.tokenizer == {"from": "a/run"}
+    assert resolve("numbers-words", given, model="transformer-nano").task.tokenizer == {"from": "a/run"}
 
 
 def test_an_option_of_the_tokenizer_changes_it_alone():
-    found = resolve("numbers-words", "task.tokenizer.vocab_size=99").task
+    found = resolve("numbers-words", "task.tokenizer.vocab_size=99", model="transformer-nano").task
     assert found.tokenizer == {"name": "bpe", "vocab_size": 99}
 
 
 def test_a_tokenizer_is_from_a_run_or_trained_but_not_both():
-    both = resolve("numbers-words", "task.tokenizer.from=a/run", "task.tokenizer.vocab_size=99").task
+    both = resolve(
+        "numbers-words", "task.tokenizer.from=a/run", "task.tokenizer.vocab_size=99", model="transformer-nano"
+    ).task
     with pytest.raises(ValueError, match="task.tokenizer: unknown key beside 'from' 'vocab_size'; allowed: from"):
         check_tokenizer(both)
 
@@ -124,3 +126,10 @@ def test_a_value_is_of_the_layer_that_names_it_or_changes_it():
 def test_finetuning_refuses_another_architecture(path: tuple[str, ...]):
     with pytest.raises(ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, heads"):
         refuse_architecture(path)
+
+
+def test_an_unknown_metric_does_not_hide_a_model_of_the_wrong_kind():
+    with pytest.raises(ValueError, match=r"task\.metrics\[0\]: unknown metric 'foo'"):
+        resolve("pydocs-lm", "task.metrics=[foo]", model="gpt2-nano")
+    with pytest.raises(ValueError, match="causal_lm cannot train this model: .* It needs a decoder"):
+        resolve("pydocs-lm", "task.metrics=[foo]", model="bert-nano")

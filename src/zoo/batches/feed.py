@@ -4,21 +4,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple, Protocol
 
 from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Cursor, Examples, PackedRow, RowStream, share
 from zoo.config import Tree
-
-
-class RowSource(Protocol):
-    """A stream of rows that is the same in every process."""
-
-    position: Cursor
-
-    def take(self, n: int) -> list[PackedRow]: ...
-
-    def seek(self, position: Cursor) -> None: ...
 
 
 @dataclass
@@ -29,7 +18,7 @@ class Feed:
         seen: a hash of every example so far, in their order: two runs with the same one were trained on the same.
     """
 
-    rows: RowSource
+    rows: RowStream
     collate: Callable[[Sequence[PackedRow], int], MicroBatch]
     seen: str = ""
 
@@ -57,11 +46,7 @@ class Feed:
         self.rows.seek(Cursor(position["epoch"], position["window"], position["row"]))
 
 
-class Step(NamedTuple):
-    """One step's micro-batches for this process, and where the data stands after them."""
-
-    parts: list[MicroBatch]
-    position: Tree
+Step = tuple[list[MicroBatch], Tree]  # one step's micro-batches for this process, and where the data stands after them
 
 
 class Steps:
@@ -83,7 +68,7 @@ class Steps:
         rows = self.feed.take(self.batch)
         position = self.feed.position
         mine = share(rows, self.process, self.processes, self.micro_batch)
-        return Step([self.feed.collate(part, self.micro_batch) for part in mine], position)
+        return [self.feed.collate(part, self.micro_batch) for part in mine], position
 
     def take(self, last: bool) -> Step:
         """The next step's micro-batches.

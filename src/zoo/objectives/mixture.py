@@ -101,13 +101,28 @@ class Mixture:
 
     def trains(self, stream: ModelTraits) -> bool:
         """Whether the objectives can train such a model, on data of some form."""
+        return not all(self.obstacles(stream))
+
+    def check_model(self, stream: ModelTraits) -> None:
+        """Refuse a model that the objectives cannot train, whatever the data is.
+
+        Raises:
+            ValueError: with the reason for the form that suits the objectives best.
+        """
+        obstacles = self.obstacles(stream)
+        if all(obstacles):
+            raise ValueError(obstacles[0])
+
+    def obstacles(self, stream: ModelTraits) -> list[str]:
+        """For each form that suits the objectives, why they cannot train such a model on it; '' where they can."""
+        found = []
         for name in self.forms:
             try:
-                self.form(forms[name].stored.names, stream)
-                return True
-            except ValueError:
-                continue
-        return False
+                self.check(stream, forms.build(name, stream, self.whole))
+                found.append("")
+            except ValueError as obstacle:
+                found.append(str(obstacle))
+        return found
 
     def check(self, stream: ModelTraits, form: Form) -> None:
         """Refuse a model that an objective cannot train, with the reason."""
