@@ -12,11 +12,19 @@ WORKERS ?= 2
 export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help test lint types tests quickstart variants versions clean
+# what an hour's work is tried with: everything that runs in one process and writes no checkpoint
+QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics tests/contracts \
+	$(filter-out tests/test_wheel.py tests/test_mutants.py tests/test_outside_variants.py,$(wildcard tests/test_*.py))
+
+.PHONY: help test quick long mutants bits lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make test        check the style and the types, run the tests"
+	@echo "make quick       the tests that need under a minute: for the hour's work"
+	@echo "make long        random trials: kills, signals, damaged files"
+	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; make mutants SAMPLE=60)"
+	@echo "make bits        train and export every family of models, compare the bits with those on record"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants and of targets anew, from the registries"
 	@echo "make versions    check exports of every target with three versions of transformers"
@@ -31,9 +39,21 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-tests: export OMP_NUM_THREADS = 1
+tests quick long mutants: export OMP_NUM_THREADS = 1
 tests: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
+
+long: $(READY)
+	$(BIN)/python -m pytest -m long
+
+mutants: $(READY)
+	$(BIN)/python benchmarks/mutants.py --workers $(WORKERS) $(if $(SAMPLE),--sample $(SAMPLE)) $(ROOMS)
+
+bits: $(READY)
+	$(BIN)/python tests/training/same_bits_families.py compare
 
 quickstart: $(READY)
 	$(BIN)/python docs/quickstart.py

@@ -180,13 +180,15 @@ def main(trials: int, seed: int, place: Path) -> int:
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
     write_data(place)
-    seconds = {family: time_alone(family, place) for family in STARTS}
+    seconds: dict[str, float] = {}
     moments: Counter[str] = Counter()
     failed = trial = 0
     drawn, started = random.Random(seed), time.perf_counter()
     while trial < trials:
         family = list(STARTS)[trial % len(STARTS)]
         folder = place / f"{trial}-{family}"
+        if family not in seconds:
+            seconds[family] = time_alone(family, place)
         try:
             found = try_once(family, place, folder, drawn, seconds[family])
             shutil.rmtree(folder)

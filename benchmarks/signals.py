@@ -12,6 +12,7 @@ from one that has imported everything.
 """
 
 import argparse
+import functools
 import os
 import random
 import shutil
@@ -153,18 +154,15 @@ class Trial:
     seconds: float
 
 
-def try_once(place: Path, folder: Path, drawn: random.Random, longest: dict[str, float]) -> Trial | None:
+def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
     """Stop a run once and resume it to its end; None where it ended before the signal came.
-
-    Args:
-        longest: by moment, the seconds after it in which the signal comes.
 
     Raises:
         AssertionError: something was not as it must be.
     """
     count, number = drawn.choice([1, 2]), drawn.choice(list(STATUS))
     name, now = moment(folder, drawn)
-    delay = drawn.uniform(0, longest.get(name, 0.03))
+    delay = drawn.uniform(0, longest(place, name))
     children = begin(place, folder, count, name)
     while not now(children) and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
@@ -183,7 +181,7 @@ def try_once(place: Path, folder: Path, drawn: random.Random, longest: dict[str,
     check_stopped(folder, what)
     again = finish(begin(place, folder, count))
     assert set(again) == {0}, f"{what}: could not be resumed, {again}"
-    compare(place / f"reference{count}", folder, what)
+    compare(reference(place, count), folder, what)
     return Trial(what, seconds)
 
 
@@ -210,10 +208,21 @@ def compare(reference: Path, folder: Path, what: str) -> None:
     assert one_has == other_has, f"{what}: checkpoints {other_has} instead of {one_has}"
 
 
-def until_it_trains(place: Path, folder: Path, how: str) -> float:
-    """The seconds that a run takes to its first step."""
-    began = time.monotonic()
-    children = begin(place, folder, 1, how)
+@functools.cache
+def reference(place: Path, count: int) -> Path:
+    """A run of so many processes that nobody stopped."""
+    folder = place / f"reference{count}"
+    assert set(finish(begin(place, folder, count))) == {0}
+    return folder
+
+
+@functools.cache
+def longest(place: Path, name: str) -> float:
+    """The seconds after a moment in which the signal comes; an early one: those that a run takes to its first step."""
+    if name not in EARLY:
+        return 0.3 if name == "start" else 0.03
+    folder, began = place / f"alone-{name}", time.monotonic()
+    children = begin(place, folder, 1, name)
     while not logged(folder):
         time.sleep(0.01)
     seconds = time.monotonic() - began
@@ -226,16 +235,14 @@ def main(trials: int, seed: int, place: Path) -> int:
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
     write_data(place)
-    for count in (1, 2):
-        assert set(finish(begin(place, place / f"reference{count}", count))) == {0}
-    longest = {how: until_it_trains(place, place / f"alone-{how}", how) for how in EARLY} | {"start": 0.3}
+    reference(place, 1)  # fills the cache
     drawn, started = random.Random(seed), time.perf_counter()
     done: list[Trial] = []
     failed = late = 0
     while len(done) + failed < trials:
         folder = place / f"{len(done) + failed + late}"
         try:
-            trial = try_once(place, folder, drawn, longest)
+            trial = try_once(place, folder, drawn)
         except AssertionError as difference:
             failed += 1
             print(f"FAILED: {difference}\n{Path(f'{folder}.log').read_text()}", flush=True)

@@ -14,6 +14,15 @@ from patience import HANGS
 ROOT = Path(__file__).parents[1]
 STUB = ast.parse((ROOT / "src" / "zoo" / "__init__.pyi").read_text())
 
+TASK = """# lm.yaml: predict the next token
+objective: causal_lm
+source: {files: {train: text.txt}}
+columns: {text: text}
+tokenizer: {name: byte_bpe, vocab_size: 270}
+length: 16
+training: {steps: 2, batch: 2, warmup_steps: 0}
+"""
+
 
 def run(*command: object, folder: Path, path: Path | None = None) -> str:
     """What a command printed, started in a folder; `path` takes the place of the source tree."""
@@ -48,15 +57,11 @@ def test_the_installed_wheel_lists_trains_and_predicts_without_the_source_tree(i
     where = run("-c", "import zoo; print(zoo.__file__)", folder=tmp_path, path=installed)
     assert Path(where.strip()) == installed / "zoo" / "__init__.py"
     assert "gpt2-nano" in run("-m", "zoo", "list", folder=tmp_path, path=installed)
-    sets = [
-        word
-        for pair in ("task.tokenizer.vocab_size=300", "training.steps=2", "training.batch=2")
-        for word in ("--set", pair)
-    ]
-    task = ["gpt2-nano", "pydocs-lm", *sets, "--set", "training.warmup_steps=0", "--set", "training.evaluate_every=0"]
-    run("-m", "zoo", "pretrain", *task, "-o", "run", folder=tmp_path, path=installed)
-    asked = ["run", "Return the", "--set", "generate.max_new_tokens=3", "--json"]
-    assert '"input": "Return the"' in run("-m", "zoo", "predict", *asked, folder=tmp_path, path=installed)
+    (tmp_path / "text.txt").write_text("\n".join(f"the {i} dogs see {i * i} cats" for i in range(60)))
+    (tmp_path / "lm.yaml").write_text(TASK)
+    run("-m", "zoo", "pretrain", "gpt2-nano", "lm.yaml", "-o", "run", folder=tmp_path, path=installed)
+    asked = ["run", "the dogs", "--set", "generate.max_new_tokens=3", "--json"]
+    assert '"input": "the dogs"' in run("-m", "zoo", "predict", *asked, folder=tmp_path, path=installed)
 
 
 def test_the_stub_names_what_the_package_offers_and_where_it_lies():

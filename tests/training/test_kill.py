@@ -179,8 +179,11 @@ def test_a_changed_file_is_noticed(crashed: Path, name: str):
         assert path.name in str(damaged)
 
 
-def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path):
-    command = [sys.executable, str(PROGRAM), "--trials", "6", "--seed", "1"]
+@pytest.mark.parametrize("trials", [1, pytest.param(60, marks=pytest.mark.long)])
+def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path, trials: int):
+    command = [sys.executable, str(PROGRAM), "--trials", str(trials), "--seed", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
-    assert done.returncode == 0 and "6 of 6 the same to the last bit" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and f"{trials} of {trials} the same to the last bit" in done.stdout, (
+        done.stdout + done.stderr
+    )

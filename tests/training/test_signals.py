@@ -1,16 +1,19 @@
-"""Claims about signals at random moments: the command that tries a hundred, run for three."""
+"""Claims about signals at random moments: the command that tries many of them."""
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from patience import HANGS
 
 COMMAND = Path(__file__).parents[2] / "benchmarks" / "signals.py"
 
 
-def test_signals_at_random_moments_save_leave_with_their_status_and_resume_exactly():
-    done = subprocess.run(
-        [sys.executable, str(COMMAND), "--trials", "3", "--seed", "5"], capture_output=True, text=True, timeout=HANGS
-    )
-    assert done.returncode == 0 and "3 of 3 saved, left with their status" in done.stdout, done.stdout + done.stderr
+@pytest.mark.parametrize("trials", [1, pytest.param(60, marks=pytest.mark.long)])
+def test_signals_at_random_moments_save_leave_with_their_status_and_resume_exactly(trials: int):
+    command = [sys.executable, str(COMMAND), "--trials", str(trials), "--seed", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
+    said = f"{trials} of {trials} saved, left with their status"
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
