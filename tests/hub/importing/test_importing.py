@@ -1,5 +1,6 @@
 """A folder that transformers wrote becomes a run that gives its logits, and goes back unchanged."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -18,6 +19,8 @@ from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.targets.declare.registry import targets
+from zoo.hub.targets.declare.renaming import same
 from zoo.inference.measure import measure, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
@@ -117,6 +120,44 @@ def test_a_masked_lm_file_with_a_pooler_and_the_other_head_keeps_them(tmp_path: 
     assert import_checkpoint(folder, tmp_path / "run").class_name == "BertForPreTraining"
 
 
+def test_untied_embeddings_are_taken_where_no_head_scores_tokens(tmp_path: Path):
+    folder = saved(tmp_path / "hf", "BertForSequenceClassification")
+    before = zoo.load(folder).state_dict()
+    after = zoo.load(change(folder, tie_word_embeddings=False)).state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(ValueError, match="tie_word_embeddings is false; zoo imports transformers' BERT with true only"):
+        zoo.load(change(saved(tmp_path / "masked", "BertForMaskedLM"), tie_word_embeddings=False))
+
+
+def test_two_of_their_tensors_that_are_one_of_ours_must_be_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = saved(tmp_path, "GPT2LMHeadModel")
+    before = logits(folder)
+    copied = same("decoder.stack.norm.weight", "transformer.copy.weight")
+    gpt2 = dataclasses.replace(targets["gpt2"], renames=(*targets["gpt2"].renames, copied))
+    monkeypatch.setitem(targets, "gpt2", gpt2)
+    tensors = load_file(folder / "model.safetensors")
+    norm = tensors["transformer.ln_f.weight"]
+    save_file({**tensors, "transformer.copy.weight": norm.clone()}, folder / "model.safetensors")
+    assert torch.equal(logits(folder), before)
+    save_file({**tensors, "transformer.copy.weight": 2 * norm}, folder / "model.safetensors")
+    words = (
+        "transformer.ln_f.weight and transformer.copy.weight differ; zoo has one tensor for both, decoder.stack.norm"
+    )
+    with pytest.raises(ValueError, match=words):
+        zoo.load(folder)
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e300])
+def test_a_weight_that_is_no_finite_number_is_refused_by_their_name(tmp_path: Path, value: float):
+    folder = saved(tmp_path / "hf", "GPT2LMHeadModel")
+    tensors = {name: tensor.double() for name, tensor in load_file(folder / "model.safetensors").items()}
+    tensors["transformer.h.1.ln_2.bias"][2] = value
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"transformer\.h\.1\.ln_2\.bias"):
+        import_checkpoint(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_labels_carry_over_and_classify(tmp_path: Path):
     names = {0: "bad", 1: "so so", 2: "good"}
     folder = saved(tmp_path, "BertForSequenceClassification", id2label=names)
@@ -159,7 +200,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("BertForMaskedLM", {"num_hidden_layers": 3}, "these tensors are missing: bert.encoder.layer.2."),
     ("BertForMaskedLM", {"num_hidden_layers": 1}, "bert.encoder.layer.1.* belongs to no layer"),
     ("BertForMaskedLM", {"vocab_size": 32}, "are not of the sizes that config.json says: .*expected 32x6, found 31x6"),
-    ("BertForMaskedLM", {"model_type": "bart"}, r"model_type 'bart' is none that zoo imports \(did you mean 'bert'"),
+    ("BertForMaskedLM", {"model_type": "bart"}, r"zoo cannot import model type 'bart' \(did you mean 'bert'"),
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
     ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression'; zoo's class"),

@@ -12,6 +12,7 @@ from strangers import saved
 import zoo
 from zoo.hub.checkpoint import resolve
 from zoo.hub.sources.download import download, within
+from zoo.hub.sources.failures import HubFailure
 
 
 @pytest.fixture
@@ -39,6 +40,23 @@ def test_what_was_fetched_serves_without_a_network(published: Path, monkeypatch:
     before = download("hub:org/model")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert download("hub:org/model") == before
+
+
+def test_a_copy_that_serves_because_the_hub_failed_is_said(
+    published: Path, hub: LocalHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    before = download("hub:org/model")
+    assert not caplog.records
+
+    def fail(repository: str) -> list[str]:
+        raise HubFailure("looking for org/model: the hub is in trouble (503)", passing=True, wait=0)
+
+    monkeypatch.setattr("zoo.hub.sources.download.look", fail)
+    assert download("hub:org/model") == before
+    words = (
+        "hub:org/model: looking for org/model: the hub is in trouble (503); using the copy that was downloaded before"
+    )
+    assert caplog.messages == [words]
 
 
 def test_an_unknown_name_a_wrong_one_and_a_missing_network_are_said_at_once(

@@ -91,13 +91,13 @@ def find_target(tree: Json, place: str) -> Target:
     if not isinstance(named, str) or named not in known:
         all_types = (*known, MODEL_TYPE)
         raise ValueError(
-            f"{place}: model_type {named!r} is none that zoo imports{nearest(str(named), all_types)}; "
+            f"{place}: zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], all_types)}; "
             f"it imports: {', '.join(all_types)}"
         )
     return known[named]
 
 
-def named_class(tree: Json, target: Target) -> str | None:
+def named_class(tree: Json) -> str | None:
     """The class that a config.json says it was saved from."""
     found = tree.get("architectures")
     return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
@@ -109,7 +109,10 @@ def check_demands(tree: Json, target: Target, place: str) -> None:
     Raises:
         ValueError: a key has a value that the target cannot express; the message names both.
     """
-    constants = {key: (value,) for key, value in target.constants.items() if key not in target.lenient}
+    named = named_class(tree)
+    unread = next((chosen.unread for chosen in target.classes if chosen.name == named), ())
+    free = (*target.lenient, *unread)
+    constants = {key: (value,) for key, value in target.constants.items() if key not in free}
     reader = ConfigReader(tree, (), place)
     for key, allowed in {**DEMANDS, **constants, **target.demands}.items():
         value = reader.find(key)

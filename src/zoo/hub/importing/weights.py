@@ -1,11 +1,10 @@
 """Tensors of a stranger's folder under our names: rename tables run backwards."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from zoo.hub.sources.headers import SHOWN, TensorInfo, load
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
@@ -13,14 +12,14 @@ from zoo.hub.targets.declare.renaming import Rename, Tensors, expand
 from zoo.hub.targets.declare.target import Copy, NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.settings import ModelSettings
-from zoo.runs.tensors import named_tensors, wrong_shapes
+from zoo.runs.tensors import finite, named_tensors, wrong_shapes
 
 ROUNDED = 4e-3  # of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints
 
 
 @dataclass
-class Found:
+class CheckpointTensors:
     """The tensors of a folder under the names that their class has today.
 
     Args:
@@ -47,13 +46,13 @@ def spoken_of(target: Target) -> re.Pattern[str]:
     return re.compile("|".join(sorted(patterns)))
 
 
-def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -> Found:
+def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -> CheckpointTensors:
     """Give every tensor the name it has today; leave out what is no weight.
 
     Raises:
         ValueError: one of the body's tensors is none that the target has, or two have one name.
     """
-    known, found = spoken_of(target), Found()
+    known, found = spoken_of(target), CheckpointTensors()
     headless = not any(name.startswith(target.prefix) for name in stored)
     for old, tensor in stored.items():
         name = modern(old)
@@ -92,7 +91,9 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
     return next(iter([*whole, *([declared] if declared else fitting)]))
 
 
-def settle_copies(found: Found, flat: FlatSettings, target: Target, chosen: NativeClass, place: str) -> None:
+def settle_copies(
+    found: CheckpointTensors, flat: FlatSettings, target: Target, chosen: NativeClass, place: str
+) -> None:
     """Take tied tensors that are there twice once; where two differ, `flat` says that they are not tied.
 
     Raises:
@@ -121,7 +122,7 @@ def same_content(one: TensorInfo, other: TensorInfo) -> bool:
     return torch.equal(both[0]["one"], both[1]["other"])
 
 
-def settle_presence(found: Found, flat: FlatSettings, target: Target, chosen: NativeClass) -> None:
+def settle_presence(found: CheckpointTensors, flat: FlatSettings, target: Target, chosen: NativeClass) -> None:
     """Settings that no key speaks of and that a tensor's presence shows."""
     for rename in (*target.renames, *chosen.renames):
         if rename.when is not None and rename.when[0] not in flat and isinstance(rename.when[1], bool):
@@ -143,7 +144,9 @@ class ReadWeights:
     dropped: list[str]
 
 
-def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: NativeClass, place: str) -> ReadWeights:
+def read_tensors(
+    found: CheckpointTensors, settings: ModelSettings, target: Target, chosen: NativeClass, place: str
+) -> ReadWeights:
     """Our tensors from theirs.
 
     Raises:
@@ -165,7 +168,7 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     if beyond:
         raise ValueError(f"{place}: the tensor {beyond[0]} belongs to no layer of a model of these sizes")
     check_tables(found, flat, target, place)
-    tensors = dict(take_back(table, found, place))
+    tensors = take_back(table, found, place)
     wrong = wrong_shapes(expected, tensors)
     if wrong:
         raise ValueError(f"{place}: the tensors are not of the sizes that config.json says: {'; '.join(wrong[:SHOWN])}")
@@ -173,7 +176,7 @@ def read_tensors(found: Found, settings: ModelSettings, target: Target, chosen: 
     return ReadWeights(tensors, missing, sorted([*found.dropped, *extra]))
 
 
-def check_tables(found: Found, flat: FlatSettings, target: Target, place: str) -> None:
+def check_tables(found: CheckpointTensors, flat: FlatSettings, target: Target, place: str) -> None:
     """Compare what follows from the settings with what the folder has instead, if it has it.
 
     Raises:
@@ -193,12 +196,26 @@ def layer_of_body(name: str, target: Target) -> bool:
     return any(re.fullmatch(re.escape(n).replace(re.escape("{i}"), r"\d+"), name) for n in repeated)
 
 
-def take_back(table: Sequence[Rename], found: Found, place: str) -> Iterator[tuple[str, Tensor]]:
-    """Our tensors one after the other, so that only one of theirs is held at a time."""
+def take_back(table: Sequence[Rename], found: CheckpointTensors, place: str) -> Tensors:
+    """Our tensors; only one of theirs is held at a time.
+
+    Raises:
+        ValueError: a tensor has a shape that cannot be or holds a NaN, or two of theirs are one of ours and differ.
+    """
+    ours: Tensors = {}
+    source: dict[str, str] = {}
     for rename in table:
-        theirs = load({rename.theirs: found.stored[rename.theirs]})[rename.theirs]
+        theirs = load({rename.theirs: found.stored[rename.theirs]})
+        finite(theirs, place)
         try:
-            yield from ((name, tensor.clone()) for name, tensor in rename.back(theirs).items())
+            parts = rename.back(theirs[rename.theirs])
         except (RuntimeError, ValueError, IndexError):
-            shape = "x".join(map(str, theirs.shape)) or "a single number"
+            shape = "x".join(map(str, theirs[rename.theirs].shape)) or "a single number"
             raise ValueError(f"{place}: {rename.theirs} cannot be {shape}") from None
+        for name, tensor in parts.items():
+            if name in ours and not torch.equal(ours[name], tensor):
+                raise ValueError(
+                    f"{place}: {source[name]} and {rename.theirs} differ; zoo has one tensor for both, {name}"
+                )
+            ours[name], source[name] = tensor.clone(), rename.theirs
+    return ours

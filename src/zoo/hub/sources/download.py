@@ -1,5 +1,6 @@
 """A model of the Hugging Face hub on this disk: its config, weights and tokenizer, and nothing else of it."""
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.sources.headers import PICKLES
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 HUB = "hub:"
 WANTED = (
     "config.json",
@@ -56,6 +58,8 @@ def download(name: str) -> Path:
         except HubFailure as trouble:
             kept = fetched_before(repository)
             if kept is not None and trouble.passing:
+                if not constants.is_offline_mode():  # who sets that knows it
+                    logger.warning("%s: %s; using the copy that was downloaded before", name, trouble)
                 return kept
             raise ValueError(
                 f"{name}: {trouble}; nothing was fetched. A folder on this disk needs no network"

@@ -17,6 +17,8 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 OTHERS = (".h5", ".msgpack", ".onnx", ".gguf")
 MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names take less
 MOST_FILES = 1000
+MOST_AXES = 8
+MOST_NAME = 300  # characters of a tensor's name; messages repeat it
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 READ = ("F64", "F32", "F16", "BF16")  # what a weight may be
 SHOWN = 5
@@ -74,15 +76,17 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     if not isinstance(where, dict) or not where:
         raise ValueError(f"{place}: 'weight_map' is missing")
     for name, file in where.items():
+        if len(name) > MOST_NAME:
+            raise ValueError(f"{place}: a tensor's name has {len(name)} characters; more than {MOST_NAME} are refused")
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise ValueError(f"{place}: '{name}' is said to be in {file!r}; a name of a safetensors file was expected")
+            raise ValueError(f"{place}: '{name}' is said to be in {file!r:.80}; expected a safetensors file")
     files = sorted(set(where.values()))
     if len(files) > MOST_FILES:
         raise ValueError(f"{place}: names {len(files)} files; more than {MOST_FILES} are refused")
     headers = {file: read_header(foreign.path(file)) for file in files}
     for name, file in where.items():
         if name not in headers[file]:
-            raise ValueError(f"{place}: '{name}' is said to be in {file}, but is not there")
+            raise ValueError(f"{place}: '{name}' is said to be in {file:.80}, but is not there")
     return {name: headers[file][name] for name, file in where.items()}
 
 
@@ -106,6 +110,8 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
 
 def read_entry(name: str, entry: Any, room: int, path: Path) -> TensorInfo:
     """One tensor of a header: its bytes must be there, and as many as its shape needs."""
+    if len(name) > MOST_NAME:
+        raise ValueError(f"{path}: a tensor's name has {len(name)} characters; more than {MOST_NAME} are refused")
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{path}: the header's entry '{name}' is damaged")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -113,7 +119,9 @@ def read_entry(name: str, entry: Any, room: int, path: Path) -> TensorInfo:
     if not numbers or any(type(n) is not int or n < 0 for n in (*shape, *offsets)):
         raise ValueError(f"{path}: shape or offsets of '{name}' are damaged")
     if offsets[0] > offsets[1] or offsets[1] > room:
-        raise ValueError(f"{path}: '{name}' is said to lie at bytes {offsets}; the file has {room}")
+        raise ValueError(f"{path}: '{name}' is said to lie at bytes {offsets!r:.80}; the file has {room}")
+    if len(shape) > MOST_AXES or any(n > room for n in shape):  # before sizes are multiplied
+        raise ValueError(f"{path}: '{name}' is said to be {shape!r:.80}, which no {room} bytes hold")
     if not isinstance(dtype, str):
         raise ValueError(f"{path}: the dtype of '{name}' is damaged")
     stored = TensorInfo(path, name, dtype, tuple(shape))
@@ -128,7 +136,7 @@ def load(wanted: Mapping[str, TensorInfo]) -> dict[str, Tensor]:
     Raises:
         ValueError: one is of a type that no weight has, or cannot be read.
     """
-    wrong = [f"'{name}' is {stored.dtype}" for name, stored in wanted.items() if stored.dtype not in READ]
+    wrong = [f"'{name}' is {stored.dtype:.20}" for name, stored in wanted.items() if stored.dtype not in READ]
     if wrong:
         raise ValueError(f"{', '.join(wrong[:SHOWN])}; a weight is one of {', '.join(READ)}")
     return dict(each(wanted))

@@ -38,6 +38,7 @@ COPIES = (
     Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
     Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),
 )
+UNTIED = ("tie_word_embeddings",)  # of classes without a masked_lm head
 
 target = Target(
     name="bert",
@@ -91,10 +92,14 @@ target = Target(
         ),
         masked_lm("BertForMaskedLM", requirements=MASKED_LM_REQUIREMENTS, renames=MASKED_LM, copies=COPIES),
         next_sentence(
-            "BertForNextSentencePrediction", requirements=POOLER_REQUIREMENTS, renames=(*POOLER, *NEXT_SENTENCE)
+            "BertForNextSentencePrediction",
+            unread=UNTIED,
+            requirements=POOLER_REQUIREMENTS,
+            renames=(*POOLER, *NEXT_SENTENCE),
         ),
         text_classifier(
             "BertForSequenceClassification",
+            unread=UNTIED,
             requirements=POOLER_REQUIREMENTS,
             keys=(
                 key(

@@ -154,6 +154,7 @@ target = Target(
         ),
         text_classifier(
             "ModernBertForSequenceClassification",
+            unread=("tie_word_embeddings",),  # it has no head of token scores
             requirements=head("pooler"),
             keys=(
                 *head_keys("pooler"),

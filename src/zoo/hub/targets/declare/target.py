@@ -169,6 +169,7 @@ class NativeClass:
         generates: whether it writes text.
         shifts: whether its loss compares each place with the label of the next one.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
+        unread: constants of its family that change nothing in this class; importing takes any value of theirs.
         pipeline: the name of its task in pipelines and model cards.
     """
 
@@ -185,6 +186,7 @@ class NativeClass:
     generates: bool = False
     shifts: bool = False
     reads_roles: bool = False
+    unread: tuple[str, ...] = ()
     pipeline: str | None = None
 
     def label_of(self, head: str) -> str:

@@ -1,0 +1,44 @@
+"""A stranger's safetensors header is refused quickly and in few words, whatever it claims."""
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from zoo.hub.sources.headers import read_header
+
+HUGE = 9007199254740993
+
+
+def written(folder: Path, header: dict[str, Any]) -> Path:
+    """A safetensors file with a header and 8 bytes."""
+    text = json.dumps(header).encode()
+    path = folder / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    return path
+
+
+def entry(shape: list[int], dtype: str = "F32", end: int = 8) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [0, end]}
+
+
+@pytest.mark.parametrize("shape", [[HUGE] * 40_000, [10**4000] * 1_600, [1] * 40_000, [0, HUGE]])
+def test_a_shape_that_no_file_holds_is_refused_before_it_is_multiplied(tmp_path: Path, shape: list[int]):
+    path = written(tmp_path, {"w": entry(shape)})
+    begun = perf_counter()
+    with pytest.raises(ValueError, match="'w' is said to be .*, which no 8 bytes hold") as caught:
+        read_header(path)
+    assert len(str(caught.value)) < len(str(path)) + 200 and perf_counter() - begun < 2
+
+
+def test_a_name_of_a_tensor_that_fills_a_screen_is_not_repeated(tmp_path: Path):
+    path = written(tmp_path, {"w" * 100_000: entry([2])})
+    with pytest.raises(ValueError, match="a tensor's name has 100000 characters; more than 300 are refused") as caught:
+        read_header(path)
+    assert len(str(caught.value)) < len(str(path)) + 200
+
+
+def test_what_fits_is_read(tmp_path: Path):
+    assert read_header(written(tmp_path, {"w": entry([2, 1])}))["w"].shape == (2, 1)
