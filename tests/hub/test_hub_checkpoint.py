@@ -41,7 +41,7 @@ def test_a_run_and_its_checkpoints_load_the_weights_of_their_step(run: Path):
 def test_a_checkpoint_comes_with_its_tokenizer_and_task(run: Path):
     loaded = load_checkpoint(run)
     assert loaded.tokenizer.vocab_size == 150 and loaded.task.labels == ["bad", "good"]
-    assert loaded.purpose == "classification"
+    assert next(iter(loaded.mixture.members)) == "classification"
 
 
 def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, tmp_path: Path):

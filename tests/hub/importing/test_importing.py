@@ -162,7 +162,7 @@ def test_labels_carry_over_and_classify(tmp_path: Path):
     names = {0: "bad", 1: "so so", 2: "good"}
     folder = saved(tmp_path, "BertForSequenceClassification", id2label=names)
     loaded = load_checkpoint(folder)
-    assert loaded.task.labels == ["bad", "so so", "good"] and loaded.purpose == "classification"
+    assert loaded.task.labels == ["bad", "so so", "good"] and next(iter(loaded.mixture.members)) == "classification"
 
 
 def test_shards_are_read_as_one_file(tmp_path: Path):

@@ -1,5 +1,7 @@
 """The YAML at the head of a model card, which the hub reads: license, task, data sets, and what was measured."""
 
+from typing import Any
+
 from huggingface_hub import EvalResult, ModelCardData
 
 from zoo.hub.exporting.card.markdown import visible
@@ -12,22 +14,14 @@ THEIR_METRICS = {"matthews": "matthews_correlation"}  # where the hub has anothe
 
 def front_matter(native: NativeClass, history: TrainingHistory | None, name: str) -> list[str]:
     """The lines between the two marks, which are among them."""
-    data = ModelCardData(library_name="transformers", pipeline_tag=native.pipeline, tags=["zoo"])
+    known: dict[str, Any] = {}
     if history is not None:
-        results = eval_results(native, history)
-        base = visible(history.base.removeprefix("hub:")) if history.base.startswith("hub:") else None
-        data = ModelCardData(
-            license=history.card.license,
-            language=history.card.language or None,
-            datasets=history.datasets or None,
-            base_model=base,
-            library_name="transformers",
-            pipeline_tag=native.pipeline,
-            tags=["zoo"],
-            metrics=[type_of(metric) for metric in history.metrics] or None,
-            model_name=name if results else None,
-            eval_results=results or None,
-        )
+        known |= {"license": history.card.license, "language": history.card.language, "datasets": history.datasets}
+        known |= {"base_model": visible(history.base.removeprefix("hub:"))} if history.base.startswith("hub:") else {}
+        known["metrics"] = [type_of(metric) for metric in history.metrics]
+        known |= {"model_name": name, "eval_results": results} if (results := eval_results(native, history)) else {}
+    known = {key: value for key, value in known.items() if value}
+    data = ModelCardData(library_name="transformers", pipeline_tag=native.pipeline, tags=["zoo"], **known)
     return ["---", data.to_yaml(), "---", ""]
 
 
