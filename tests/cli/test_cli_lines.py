@@ -1,0 +1,50 @@
+"""Claims about `zoo predict` on lines of standard input: each is answered or named by its number."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+
+
+def typed(data: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+
+
+def test_a_line_that_is_too_long_costs_no_other(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    lines = b"the cat\n" + b"cat " * 70 + b"\na dog\r\n"
+    monkeypatch.setattr("sys.stdin", typed(lines))
+    said = zoo("predict", run_of("classify"), "--json")
+    first, second, third = said.json
+    assert said.status == 1 and (first["input"], third["input"]) == ("the cat", "a dog")
+    assert second["line"] == 2 and "tokens too long" in second["error"]
+    monkeypatch.setattr("sys.stdin", typed(lines))
+    said = zoo("predict", run_of("classify"))
+    assert said.status == 1 and "error: line 2: the text is" in said.err and said.out.count("pos ") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"the cat\ncaf\xe9\n", "standard input: line 2: not UTF-8 text: byte 0xe9 at 4"),
+        (b"the\0cat\n", "standard input: line 1: holds a NUL character; texts have none"),
+    ],
+)
+def test_a_line_that_is_no_text_is_named(
+    zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch, given: bytes, words: str
+):
+    monkeypatch.setattr("sys.stdin", typed(given))
+    said = zoo("predict", run_of("classify"))
+    assert said.status == 2 and words in said.err
+
+
+def test_predict_says_when_it_waits_for_the_keyboard(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    keyboard = typed(b"the cat\n")
+    monkeypatch.setattr(keyboard, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", keyboard)
+    said = zoo("predict", run_of("classify"))
+    assert said.status == 0 and "reading texts from the keyboard, one a line; Ctrl-D ends them" in said.err
