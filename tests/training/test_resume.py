@@ -89,19 +89,17 @@ def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Pa
     training = settings(**SIX, evaluate_every=2)
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
 
-    def validating(signal_in_step: int | None = None) -> Watch:
-        steps = iter(range(1, 7))
+    watch = Watch(Validation(lambda model, _: {"loss": float(model.embedding.weight.sum())}, "loss"))
+    begun = iter(range(1, 7))
 
-        def alive() -> None:
-            if next(steps) == signal_in_step:
-                signal.raise_signal(signal.SIGTERM)
+    def stop_in_step_4() -> None:
+        if next(begun) == 4:
+            signal.raise_signal(signal.SIGTERM)
 
-        return Watch(Validation(lambda model, _: {"loss": float(model.embedding.weight.sum())}, "loss"), alive=alive)
-
-    train_tiny(straight, training, watch=validating())
+    train_tiny(straight, training, watch=watch)
     with pytest.raises(Stopped):
-        train_tiny(stopped, training, watch=validating(signal_in_step=4))
-    train_tiny(stopped, training, resume=True, watch=validating())
+        train_tiny(stopped, training, watch=watch, alive=stop_in_step_4)
+    train_tiny(stopped, training, resume=True, watch=watch)
     assert [line.get("validation/loss") for line in lines(straight)] == [
         line.get("validation/loss") for line in lines(stopped)
     ]
@@ -147,9 +145,11 @@ def test_a_signal_before_a_validation_does_not_wait_for_it(tmp_path: Path):
         between()
         raise AssertionError("it went on")
 
-    watch = Watch(Validation(never, "loss"), alive=lambda: signal.raise_signal(signal.SIGINT))
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+
     with pytest.raises(Stopped, match="SIGINT in the validation after step 1"):
-        train_tiny(tmp_path, settings(**SIX, evaluate_every=1), watch=watch)
+        train_tiny(tmp_path, settings(**SIX, evaluate_every=1), watch=Watch(Validation(never, "loss")), alive=interrupt)
 
 
 def test_a_line_with_nan_waits_for_its_validation_too(tmp_path: Path):

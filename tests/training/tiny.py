@@ -1,7 +1,7 @@
 """The smallest training there is: a model of three layers, rows that are a function of their number, one objective."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.settings import Training, resolve_training
 from zoo.training.state import State
-from zoo.training.supervision.processes import Processes
+from zoo.training.supervision.processes import Processes, unwatched
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 GOAL = Mixture.parse("causal_lm")
@@ -90,9 +90,9 @@ def settings(**values: Any) -> Training:
     return fix_training(resolve_training([defaults, values]), rows=20, d_model=WIDTH)
 
 
-def alone() -> Processes:
+def alone(alive: Callable[[], None] = unwatched) -> Processes:
     """One process on the CPU, which nothing watches."""
-    return Processes(Accelerator(cpu=True, mixed_precision="no"))
+    return Processes(Accelerator(cpu=True, mixed_precision="no"), alive)
 
 
 def begin(folder: Path, resume: bool = False, training: Training | None = None) -> Run:
@@ -101,13 +101,18 @@ def begin(folder: Path, resume: bool = False, training: Training | None = None) 
 
 
 def train_tiny(
-    folder: Path, training: Training, model: nn.Module | None = None, resume: bool = False, watch: Watch | None = None
+    folder: Path,
+    training: Training,
+    model: nn.Module | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+    alive: Callable[[], None] = unwatched,
 ) -> tuple[nn.Module, State]:
     """Train in a folder; the model and where it ended."""
     model = model or TinyModel()
     with begin(folder, resume, training) as run:
         feed = Feed(TinyRows(), collate)
-        return model, train(model, feed, GOAL, training, run, alone(), watch or Watch())
+        return model, train(model, feed, GOAL, training, run, alone(alive), watch or Watch())
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
