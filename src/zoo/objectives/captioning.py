@@ -10,6 +10,8 @@ from torch import Tensor
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import Term, Weights, check_smoothing, objectives
 
+READ = "decoder.cross"  # the attention weights that say what a word read of the picture
+
 
 @objectives.register("captioning")
 class Captioning(NextToken):
@@ -33,13 +35,13 @@ class Captioning(NextToken):
         self.label_smoothing = check_smoothing("captioning", label_smoothing)
         if not 0 <= coverage < math.inf:
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
-        self.coverage, self.reads_weights = coverage, coverage > 0
+        self.coverage, self.reads_weights = coverage, (READ,) if coverage else ()
 
     def term(
         self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None
     ) -> Term:
         term = super().term(logits, targets)
-        layers = [layer for layer in (weights or {}).get("decoder.cross", ()) if layer is not None]
+        layers = [layer for layer in (weights or {}).get(READ, ()) if layer is not None]
         if not self.coverage or not layers:
             return term
         uneven = sum(unevenness(layer, targets >= 0) for layer in layers)

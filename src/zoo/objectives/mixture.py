@@ -166,9 +166,10 @@ class Mixture:
             member.annotate(example, generator, roles)
 
     @property
-    def asks(self) -> dict[str, bool]:
+    def asks(self) -> dict[str, tuple[str, ...]]:
         """What a model is asked for beside its scores, as keyword arguments."""
-        return {"weights": True} if any(member.reads_weights for member in self.members.values()) else {}
+        kinds = dict.fromkeys(kind for member in self.members.values() for kind in member.reads_weights)
+        return {"weights": tuple(kinds)} if kinds else {}
 
     def terms(
         self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor], weights: Weights | None = None

@@ -38,7 +38,7 @@ class Objective(ABC):
         metrics: the names of the metrics that it offers beside its loss.
 
     Attributes:
-        reads_weights: whether its loss depends on the attention weights, so that the model must be asked for them.
+        reads_weights: kinds of attention weights that its loss depends on, so that the model must be asked for them.
     """
 
     head: ClassVar[str]
@@ -49,7 +49,7 @@ class Objective(ABC):
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
     label_smoothing: float = 0.0
-    reads_weights: bool = False
+    reads_weights: tuple[str, ...] = ()
 
     def __init__(self, weight: float) -> None:
         if not 0 <= weight < float("inf"):
