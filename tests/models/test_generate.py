@@ -1,6 +1,9 @@
 """Claims about generation: the same tokens and scores as GPT-2's in transformers, and sampling that can be repeated."""
 
+import copy
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +12,7 @@ from transformers.generation.logits_process import TemperatureLogitsWarper, TopK
 
 from zoo.models.create import create_model
 from zoo.models.generation.generate import generate
+from zoo.models.generation.random import exponential
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.settings import GenerateSettings, parse_generate
 from zoo.models.model import Model
@@ -90,6 +94,86 @@ def test_left_padded_prompts_are_continued_as_transformers_does(
                 assert mine.score == pytest.approx(theirs.sequences_scores[row].item(), abs=1e-4)
 
 
+def test_beams_stop_as_transformers_does_where_ends_are_likely(model: Model, reference: GPT2LMHeadModel):
+    """Rows end at different times, so what a row keeps while others go on, and when it can gain no more, matters."""
+    biased, theirs = copy.deepcopy(model), copy.deepcopy(reference)
+    bias = torch.zeros(VOCAB)
+    bias[END] = 2.0
+    biased.heads["language"].bias = theirs.lm_head.bias = torch.nn.Parameter(bias)
+    drawn, lengths = torch.Generator().manual_seed(7), set()
+    for penalty in (-1.0, 0.0, 0.5, 2.0):
+        settings = GenerateSettings(max_new_tokens=20, beams=3, length_penalty=penalty)
+        for _ in range(6):
+            prompts = torch.randint(3, VOCAB, (4, 3), generator=drawn)
+            said = theirs.generate(
+                prompts,
+                attention_mask=torch.ones_like(prompts),
+                max_new_tokens=20,
+                num_beams=3,
+                do_sample=False,
+                length_penalty=penalty,
+                return_dict_in_generate=True,
+                output_scores=True,
+            )
+            for row, mine in enumerate(generate(biased, prompts.tolist(), settings, END)):
+                assert mine.tokens == until_end(said.sequences[row, 3:].tolist())
+                assert mine.score == pytest.approx(said.sequences_scores[row].item(), abs=1e-4)
+                lengths.add(len(mine.tokens))
+    assert len(lengths) > 3
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"temperature": 1.0}, {"beams": 3}, {"beams": 3, "length_penalty": 0.0}], ids=str
+)
+@pytest.mark.parametrize("end", [END, None])
+def test_a_prompt_has_the_room_that_it_has_alone(model: Model, changes: dict[str, Any], end: int | None):
+    settings, drawn = parse_generate({"max_new_tokens": 100, **changes}), torch.Generator().manual_seed(2)
+    prompts = [torch.randint(3, VOCAB, (n,), generator=drawn).tolist() for n in (60, 2, 64, 31)]
+    together = generate(model, prompts, settings, end)
+    for number, (prompt, found) in enumerate(zip(prompts, together, strict=True)):
+        (alone,) = generate(model, [prompt], settings, end, numbers=[number])
+        assert found.tokens == alone.tokens and found.score == pytest.approx(alone.score, abs=1e-4)
+        assert end is not None or len(found.tokens) == 64 - len(prompt) + 1
+
+
+def test_texts_that_end_at_the_models_length_are_told(model: Model, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("INFO"):
+        generate(model, [[5] * 60, [5]], GenerateSettings(max_new_tokens=7), None)
+    assert caplog.messages == ["1 of 2 texts end at the model's max_length (64 tokens), unfinished"]
+
+
+def test_a_sample_depends_on_the_number_of_its_text_and_not_on_its_row(model: Model):
+    settings = GenerateSettings(max_new_tokens=9, temperature=3.0)
+    alike = [found.tokens for found in generate(model, [[5, 9]] * 40, settings, None)]
+    assert len({tuple(tokens) for tokens in alike}) == 40
+    assert [f.tokens for f in generate(model, [[5, 9]] * 8, settings, None, numbers=range(32, 40))] == alike[32:]
+
+
+def test_draws_are_exponential_and_independent_of_text_step_and_seed():
+    texts = torch.arange(500)
+    drawn = exponential(3, texts, 0, 400).double()
+    assert drawn.min() > 0 and abs(drawn.mean() - 1) < 0.01 and abs(drawn.var() - 1) < 0.02
+    assert abs((drawn < 0.01).double().mean() - (1 - math.exp(-0.01))) < 0.001
+    others = [exponential(3, texts, 1, 400), exponential(4, texts, 0, 400), exponential(3, texts + 1, 0, 400)]
+    for other in others:
+        assert abs(torch.corrcoef(torch.stack([drawn.flatten(), other.double().flatten()]))[0, 1]) < 0.01
+    assert torch.equal(exponential(3, texts[7:8], 0, 400), exponential(3, texts, 0, 400)[7:8])
+
+
+def test_tokens_are_drawn_as_often_as_they_are_probable():
+    shares = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    sampler = Sampler(torch.arange(20_000), [1] * 20_000, None, GenerateSettings(temperature=1.0))
+    found = sampler.sample(shares.log().expand(20_000, -1)).bincount(minlength=4) / 20_000
+    torch.testing.assert_close(found, shares, rtol=0, atol=0.015)
+
+
+def test_top_p_at_an_exact_tie_keeps_no_token_more():
+    logits = torch.zeros(1, 4)
+    sampler = Sampler(torch.arange(1), [1], None, GenerateSettings(top_p=0.5))
+    theirs = TopPLogitsWarper(0.5)(torch.zeros(1, 1, dtype=torch.long), logits)
+    assert int((sampler.shares(logits) > 0).sum()) == int(theirs.isfinite().sum()) == 2
+
+
 def until_end(tokens: Sequence[int]) -> list[int]:
     tokens = list(tokens)
     return tokens[: tokens.index(END)] if END in tokens else tokens
@@ -127,7 +211,9 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
     warped = logits
     for warper in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(top_k), TopPLogitsWarper(top_p)):
         warped = warper(prompts, warped)
-    sampler = Sampler(6, 1, END, GenerateSettings(temperature=temperature, top_k=top_k, top_p=top_p))
+    sampler = Sampler(
+        torch.arange(6), [1] * 6, END, GenerateSettings(temperature=temperature, top_k=top_k, top_p=top_p)
+    )
     torch.testing.assert_close(sampler.shares(logits), warped.softmax(-1), rtol=0, atol=1e-6)
 
 

@@ -147,7 +147,7 @@ class Evaluation:
             return []
         source, laid = self.sources(documents)
         device = loaded.model.device
-        found = write(loaded, source.to(device), laid.to(device), self.generate)
+        found = write(loaded, source.to(device), laid.to(device), self.generate, documents)
         return [loaded.tokenizer.decode(generated.tokens) for generated in found]
 
     def sources(self, documents: Sequence[int]) -> tuple[Tensor, Tensor]:

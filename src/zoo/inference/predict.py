@@ -109,7 +109,7 @@ def answer(loaded: Loaded, questions: Sequence[Question], settings: GenerateSett
         return [Unanswered(question.text, question.number, predictor) for question in questions]
     pairs = [question.pair for question in questions if question.pair is not None] or None
     try:
-        return list(predictor.predict(loaded, texts, pairs, settings))
+        return list(predictor.predict(loaded, texts, pairs, settings, [question.number - 1 for question in questions]))
     except ValueError as error:
         if len(questions) == 1:
             return [Unanswered(texts[0], questions[0].number, str(error))]

@@ -1,5 +1,7 @@
 """What a model writes about its source."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from zoo.inference.loaded import Loaded
@@ -8,7 +10,14 @@ from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
 
 
-def write(loaded: Loaded, source: Tensor, documents: Tensor, settings: GenerateSettings) -> list[Generated]:
-    """What the model writes for each row of sources, texts or pictures."""
+def write(
+    loaded: Loaded,
+    source: Tensor,
+    documents: Tensor,
+    settings: GenerateSettings,
+    numbers: Sequence[int] | None = None,
+) -> list[Generated]:
+    """What the model writes for each row of sources, texts or pictures; `numbers`: of the texts, as in `generate`."""
     roles = loaded.tokenizer.roles
-    return generate(loaded.model, [[roles.id("start")]] * len(source), settings, roles.end, source, documents)
+    begins = [[roles.id("start")]] * len(source)
+    return generate(loaded.model, begins, settings, roles.end, source, documents, numbers)

@@ -1,5 +1,7 @@
 """Writes a text about a picture."""
 
+from collections.abc import Sequence
+
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
 from zoo.inference.typed import picture_inputs
@@ -14,7 +16,7 @@ class PictureCaption(Predictor):
     writes = True
 
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
-        written = write(loaded, *picture_inputs(loaded, texts), settings)
+        written = write(loaded, *picture_inputs(loaded, texts), settings, numbers)
         return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]

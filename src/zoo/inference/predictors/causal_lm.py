@@ -1,5 +1,7 @@
 """Continues a text."""
 
+from collections.abc import Sequence
+
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
 from zoo.models.generation.generate import generate
@@ -13,9 +15,9 @@ class TextContinuation(Predictor):
     writes = True
 
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
         prompts = [loaded.tokenizer.begin(text) for text in texts]
-        written = generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end)
+        written = generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end, numbers=numbers)
         decoded = [loaded.tokenizer.decode([*p, *g.tokens]) for p, g in zip(prompts, written, strict=True)]
         return [Prediction(t, d, g.score) for t, d, g in zip(texts, decoded, written, strict=True)]

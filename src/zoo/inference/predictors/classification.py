@@ -1,5 +1,7 @@
 """Names the class of a text, a pair or a picture."""
 
+from collections.abc import Sequence
+
 import torch
 
 from zoo.inference.loaded import Loaded
@@ -25,7 +27,7 @@ class LikeliestClass(Predictor):
 
     @torch.no_grad()
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
         if loaded.stream.image_size is None:
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)

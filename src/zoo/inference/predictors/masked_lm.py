@@ -1,5 +1,7 @@
 """Fills masked places."""
 
+from collections.abc import Sequence
+
 import torch
 
 from zoo.inference.loaded import Loaded
@@ -22,7 +24,7 @@ class MaskFilling(Predictor):
 
     @torch.no_grad()
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
         encoded = [loaded.tokenizer.encode_with_roles(text) for text in texts]

@@ -1,5 +1,7 @@
 """Tells whether one text follows another."""
 
+from collections.abc import Sequence
+
 import torch
 
 from zoo.inference.loaded import Loaded
@@ -21,7 +23,7 @@ class NextOrNot(Predictor):
 
     @torch.no_grad()
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
         assert pairs is not None
         examples = typed_examples(loaded, loaded.tokenizer.encode(texts), loaded.tokenizer.encode(pairs))

@@ -36,7 +36,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings
+        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
     ) -> list[Prediction]:
         """A prediction for each text; a model that reads pictures is given the paths of their files.
 

@@ -1,5 +1,7 @@
 """Beam search: several sequences are carried on side by side."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,13 +21,14 @@ class BeamSearch(Search):
     """
 
     def __init__(
-        self, rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device
+        self, limits: Sequence[int], end: int | None, settings: GenerateSettings, device: torch.device
     ) -> None:
-        self.width, self.limit, self.end, self.penalty = settings.beams, limit, end, settings.length_penalty
-        self.running = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
+        self.width, self.end, self.penalty = settings.beams, end, settings.length_penalty
+        rows, self.limits = len(limits), torch.tensor(limits, device=device)[:, None]
+        self.sequences = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
         self.scores = torch.full((rows, self.width), UNREACHABLE, device=device)
         self.scores[:, 0] = 0.0  # all beams begin equal: only the first may be continued
-        self.best = torch.full((rows, self.width, limit), -1, dtype=torch.long, device=device)
+        self.best = torch.full((rows, self.width, max(limits)), -1, dtype=torch.long, device=device)
         self.best_scores = torch.full((rows, self.width), UNREACHABLE, device=device)
         self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
@@ -34,23 +37,24 @@ class BeamSearch(Search):
     def choose(
         self, logits: Float[Tensor, "sequences vocab_size"]
     ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"]]:
-        rows, length = len(self.scores), self.running.shape[2] + 1
+        rows, length = len(self.scores), self.sequences.shape[2] + 1
         totals = self.scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
         parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
-        sequences = torch.cat([pick(self.running, parents), tokens[..., None]], dim=2)
-        ends = torch.full_like(tokens, length >= self.limit, dtype=torch.bool)
+        sequences = torch.cat([pick(self.sequences, parents), tokens[..., None]], dim=2)
+        last = length >= self.limits
+        ends = last.expand_as(tokens).clone()
         if self.end is not None:
             ends |= tokens == self.end
         self.finish(sequences, candidates / length**self.penalty, ends)
         onward = (candidates + ends * UNREACHABLE).topk(self.width)
-        self.scores, self.running = onward.values, pick(sequences, onward.indices)
+        self.scores, self.sequences = onward.values, pick(sequences, onward.indices)
         reachable = self.scores[:, :1] / length**self.penalty
         worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
-        self.improvable &= (reachable > worst).any(1, keepdim=True)
+        self.improvable &= (reachable > worst).any(1, keepdim=True) & ~last
         self.exhausted = bool(ends.all())
         offsets = torch.arange(rows, device=flat.device)[:, None] * self.width
-        return self.running[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
+        return self.sequences[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
 
     def finish(
         self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor
@@ -58,15 +62,15 @@ class BeamSearch(Search):
         """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable) * UNREACHABLE
-        padded = F.pad(sequences, (0, self.limit - sequences.shape[2]), value=-1)
+        padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=-1)
         merged = torch.cat([self.best_scores, scores], dim=1)
         kept = merged.topk(self.width)
         self.best_scores = kept.values
         self.best = pick(torch.cat([self.best, padded], dim=1), kept.indices)
         self.finished = torch.cat([self.finished, now], dim=1).gather(1, kept.indices)
 
-    def done(self) -> bool:
-        return self.exhausted or not bool(self.improvable.any())
+    def running(self) -> list[bool]:
+        return (self.improvable[:, 0] & (not self.exhausted)).tolist()
 
     def results(self) -> list[Generated]:
         best = zip(self.best[:, 0].tolist(), self.best_scores[:, 0].tolist(), strict=True)

@@ -1,5 +1,6 @@
 """Generate tokens: one loop for every decoder and every way of choosing."""
 
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,8 @@ from zoo.models.generation.search import Generated, Search
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 
+logger = logging.getLogger(__name__)
+
 
 @torch.no_grad()
 def generate(
@@ -20,6 +23,7 @@ def generate(
     end: int | None,
     source: Tensor | None = None,
     source_documents: Tensor | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[Generated]:
     """Continue each prompt until its end token or the limit; the model is left in evaluation mode.
 
@@ -28,6 +32,7 @@ def generate(
         end: the token that ends a text; None: only the limit does.
         source: what the encoder reads, in a model that has both parts: one row a prompt.
         source_documents: 0 where a source row is empty.
+        numbers: of the texts among all that are written, which samples depend on; None: counted from 0.
 
     Raises:
         ValueError: the model has no decoder with a language head, or a prompt leaves no room.
@@ -35,36 +40,44 @@ def generate(
     decoder = model.decoder
     if decoder is None or "language" not in model.heads:
         raise ValueError("this model does not generate text: it has no decoder with a language head")
-    longest, room = max(map(len, prompts)), decoder.max_length
-    if min(map(len, prompts)) < 1 or longest > room:
+    room = decoder.max_length
+    if min(map(len, prompts)) < 1 or max(map(len, prompts)) > room:
+        longest = max(map(len, prompts))
         raise ValueError(f"a prompt must have 1 to {room} tokens, special tokens included; got {longest}")
     model.eval()
-    limit = min(settings.max_new_tokens, room - longest + 1)
-    memory = model.remember(source, source_documents)
+    # the last token that is written is never read, so it needs no place
+    limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
-    state = decoder.start(len(prompts), memory)
-    search = begin(len(prompts), limit, end, settings, model.device)
-    states = decoder.step(tokens, documents, state)
-    logits = next_logits(model, states)
+    state = decoder.start(len(prompts), model.remember(source, source_documents))
+    search = begin(numbers or range(len(prompts)), limits, end, settings, model.device)
+    logits = next_logits(model, decoder.step(tokens, documents, state))
     if search.width > 1:
         copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
         decoder.reorder(state, copies)
         logits = logits[copies]
     while True:
         chosen, parents = search.choose(logits)
-        if search.done():
-            return search.results()
+        running = search.running()
+        if not any(running):
+            break
         if parents is not None:
             decoder.reorder(state, parents)
-        logits = next_logits(
-            model, decoder.step(chosen[:, None], None if documents is None else torch.ones_like(chosen[:, None]), state)
-        )
+        if documents is not None:  # what a row reads after its end counts for nothing: its positions are used up
+            documents = torch.tensor(running, device=model.device).long().repeat_interleave(search.width)[:, None]
+        logits = next_logits(model, decoder.step(chosen[:, None], documents, state))
+    found = search.results()
+    full = sum(len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True))
+    if full:
+        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", full, len(found), room)
+    return found
 
 
-def begin(rows: int, limit: int, end: int | None, settings: GenerateSettings, device: torch.device) -> Search:
+def begin(
+    numbers: Sequence[int], limits: Sequence[int], end: int | None, settings: GenerateSettings, device: torch.device
+) -> Search:
     if settings.beams > 1:
-        return BeamSearch(rows, limit, end, settings, device)
-    return Sampler(rows, limit, end, settings)
+        return BeamSearch(limits, end, settings, device)
+    return Sampler(torch.tensor(numbers, device=device), limits, end, settings)
 
 
 def next_logits(model: Model, states: Tensor) -> Tensor:

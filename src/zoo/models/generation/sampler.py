@@ -1,9 +1,12 @@
 """One token after the other: the likeliest, or a sample."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from zoo.models.generation.random import exponential
 from zoo.models.generation.search import Generated, Search
 from zoo.models.generation.settings import GenerateSettings
 
@@ -16,12 +19,14 @@ class Sampler(Search):
 
     width = 1
 
-    def __init__(self, rows: int, limit: int, end: int | None, settings: GenerateSettings) -> None:
-        self.settings, self.limit, self.end = settings, limit, end
-        self.tokens: list[list[int]] = [[] for _ in range(rows)]
-        self.scores = [0.0] * rows
-        self.finished = [False] * rows
-        self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + row) for row in range(rows)]
+    def __init__(
+        self, texts: Int[Tensor, " rows"], limits: Sequence[int], end: int | None, settings: GenerateSettings
+    ) -> None:
+        self.settings, self.texts, self.limits, self.end = settings, texts, limits, end
+        self.tokens: list[list[int]] = [[] for _ in limits]
+        self.scores = [0.0] * len(limits)
+        self.finished = [False] * len(limits)
+        self.steps = 0
 
     def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], None]:
         log_probs = logits.float().log_softmax(-1)
@@ -31,16 +36,14 @@ class Sampler(Search):
             if not self.finished[row]:
                 self.scores[row] += gains[row]
                 self.tokens[row].append(token)
-                self.finished[row] = token == self.end or len(self.tokens[row]) >= self.limit
+                self.finished[row] = token == self.end or len(self.tokens[row]) >= self.limits[row]
+        self.steps += 1
         return picked, None
 
     def sample(self, logits: Float[Tensor, "sequences vocab_size"]) -> Int[Tensor, " sequences"]:
-        """A token a row, each row with random numbers of its own."""
-        drawn = [
-            torch.multinomial(share, 1, generator=generator)
-            for share, generator in zip(self.shares(logits).cpu(), self.generators, strict=True)
-        ]
-        return torch.cat(drawn).to(logits.device)
+        """A token a row, which depends on the row's own text and logits alone."""
+        shares = self.shares(logits)
+        return (shares / exponential(self.settings.seed, self.texts, self.steps, shares.shape[1])).argmax(-1)
 
     def shares(self, logits: Float[Tensor, "sequences vocab_size"]) -> Float[Tensor, "sequences vocab_size"]:
         """The probabilities to sample from: temperature first, then top-k, then top-p among those that are left."""
@@ -56,8 +59,8 @@ class Sampler(Search):
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
         return logits.softmax(-1)
 
-    def done(self) -> bool:
-        return all(self.finished)
+    def running(self) -> list[bool]:
+        return [not finished for finished in self.finished]
 
     def results(self) -> list[Generated]:
         penalty = self.settings.length_penalty

@@ -26,8 +26,8 @@ class Search(ABC):
         """The next token of each sequence, and which sequences they continue (None: each its own)."""
 
     @abstractmethod
-    def done(self) -> bool:
-        """Whether nothing better can come."""
+    def running(self) -> list[bool]:
+        """Of each row, whether something better can still come."""
 
     @abstractmethod
     def results(self) -> list[Generated]:

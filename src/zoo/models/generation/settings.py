@@ -17,7 +17,7 @@ class GenerateSettings:
         top_p: sample from the likeliest tokens that together have this probability.
         beams: sequences that are carried on side by side; 1: no beam search.
         length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty.
-        seed: of sampling; a row's samples do not depend on the other rows.
+        seed: of sampling; a text's samples depend on the seed and the text's number, never on the texts beside it.
     """
 
     max_new_tokens: int = 100

@@ -1,0 +1,43 @@
+"""Random numbers that are a function of what they are drawn for, on any device."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+STRIDE = 0x9E3779B97F4A7C15 - 2**64  # 2^64 divided by the golden ratio, as an int64
+MIXERS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
+BITS = 23  # of a float32 between 1 and 2
+
+
+def shifted(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
+    """x without its lowest bits, zeros coming in from above."""
+    kept: Tensor = (x >> bits) & (2 ** (64 - bits) - 1)  # torch shifts an int64 with its sign
+    return kept
+
+
+def mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """A hash in which each bit of x changes half of the bits.
+
+    Source: Steele et al. 2014, "Fast splittable pseudorandom number generators", the finaliser of SplitMix64. Products
+    of int64 are taken modulo 2^64 on every device.
+    """
+    for bits, factor in MIXERS:
+        x = (x ^ shifted(x, bits)) * factor
+    return x ^ shifted(x, 31)
+
+
+def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int) -> Float[Tensor, "rows n_tokens"]:
+    """Exponential numbers with mean 1, each a function of seed, text, step and token alone.
+
+    The token with the largest probability divided by its number is a sample (the race of Gumbel 1954), so no generator
+    has a state that depends on what else is in the batch.
+    """
+    key = texts.new_full((1,), seed % 2**63)
+    for part in (texts, texts.new_full((1,), step)):
+        key = mixed(key * STRIDE + part)
+    tokens = torch.arange(n_tokens, device=texts.device)
+    words = mixed(mixed(key)[:, None] + tokens * STRIDE)
+    high, low = (shifted(words, 64 - BITS), shifted(words, 64 - 2 * BITS) & (2**BITS - 1))
+    # float32 has no room for 46 bits, but near 0, where a rare token wins, the lower ones count
+    uniform = (high.float() + (low.float() + 0.5) * 2.0**-BITS) * 2.0**-BITS
+    return -torch.log1p(-uniform)
