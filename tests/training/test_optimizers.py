@@ -4,6 +4,7 @@ import pytest
 import torch
 from tiny import TinyModel
 
+from zoo.models.create import create_model
 from zoo.training.optimizers import optimizers
 
 
@@ -40,3 +41,12 @@ def test_tied_and_frozen_parameters_are_counted_once_or_not_at_all():
     model.hidden.bias.requires_grad_(False)
     groups = optimizers.build("adamw", model, 0.5).param_groups
     assert [[tuple(p.shape) for p in group["params"]] for group in groups] == [[(11, 5), (5, 5)], [(11,)]]
+
+
+def test_logits_of_attention_do_not_decay_whatever_their_shape():
+    model = create_model("gpt2-nano", **{"attention.sinks": 2, "position": "relative"})
+    decayed, others = ({id(p) for p in group["params"]} for group in optimizers.build("adamw", model, 0.5).param_groups)
+    kept = {name for name, p in model.named_parameters() if id(p) in others and p.dim() > 1}
+    assert {name.rpartition(".")[2] for name in kept} == {"sinks", "weight"} and len(kept) == 3
+    assert all("sinks" in name or ".positions." in name for name in kept)
+    assert len(decayed) + len(others) == len(list(model.parameters()))

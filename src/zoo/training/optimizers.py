@@ -1,10 +1,12 @@
 """Slot `optimizer`: how gradients change weights. Supplied: the model, and a learning rate that each step sets anew."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
 
+from zoo.blocks.attention import Attention
+from zoo.blocks.position import Position
 from zoo.registry import Slot
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
@@ -14,6 +16,15 @@ FUSED = ("cpu", "cuda")
 def trained(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that are trained, in the model's order; tied ones once."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
+    """Parameters that are logits of attention rather than a map."""
+    for module in model.modules():
+        if isinstance(module, Attention) and module.sinks is not None:
+            yield module.sinks
+        elif isinstance(module, Position) and module.biases:
+            yield from module.parameters()
 
 
 def fusible(parameters: Iterable[nn.Parameter]) -> bool:
@@ -37,7 +48,9 @@ def check_betas(betas: tuple[float, float], eps: float) -> None:
 class AdamW(torch.optim.AdamW):
     """Adam with decoupled weight decay: w <- w - rate * (m / (sqrt(v) + eps) + decay * w).
 
-    Matrices decay, embeddings among them; vectors (biases and the scales of norms) do not, as in BERT and GPT-2.
+    Matrices decay, embeddings among them; vectors (biases and the scales of norms) do not, as in BERT and GPT-2. Nor do
+    attention's sinks and tables of relative positions, whatever their shape: they are logits, of which only differences
+    count, not maps (transformers' Trainer leaves T5's `relative_attention_bias` out, too).
 
     Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2.
     """
@@ -55,9 +68,11 @@ class AdamW(torch.optim.AdamW):
         if weight_decay < 0:
             raise ValueError(f"training.weight_decay: must be at least 0, got {weight_decay}")
         parameters = trained(model)
+        logits = {id(parameter) for parameter in added_to_scores(model)}
+        decayed = {id(p) for p in parameters if p.dim() >= 2 and id(p) not in logits}
         groups = [
-            {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
-            {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+            {"params": [p for p in parameters if id(p) in decayed], "weight_decay": weight_decay},
+            {"params": [p for p in parameters if id(p) not in decayed], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
         super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fusible(parameters))
