@@ -146,3 +146,14 @@ def test_labels_are_counted_in_heads_that_have_classes_alone():
     settings = load_settings("bert-nano", [(("heads",), ["masked_lm", {"name": "classification", "dropout": 0.5}])])
     counted = with_labels(settings, 5).heads
     assert counted[0] == settings.heads[0] and counted[1].options == {"labels": 5, "dropout": 0.5}
+
+
+def test_a_mean_of_narrow_states_is_that_of_wide_ones_also_under_autocast():
+    states = torch.randn(1, 300, 4, generator=torch.Generator().manual_seed(0)) + 3
+    documents, places = torch.ones(1, 300, dtype=torch.long), torch.tensor([0])
+    expected = states.double().mean(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(average(states, documents, places).double(), expected, rtol=1e-6, atol=1e-6)
+    narrow = states.bfloat16()
+    expected = narrow.double().mean(1).bfloat16()
+    assert torch.equal(average(narrow, documents, places), expected)
