@@ -43,7 +43,7 @@ def test_a_grid_is_a_memory_with_a_state_for_each_place_and_their_mean_as_its_su
     for stage in encoder.stages:
         x = stage(x, View.of(everywhere(x)))
     states = encoder.output(F.relu(encoder.norm(x)).permute(0, 2, 3, 1)).flatten(1, 2)
-    assert memory.states.shape == (3, PLACES, 16) and memory.documents is None
+    assert memory.states.shape == (3, PLACES, 16) and memory.documents.whole
     torch.testing.assert_close(memory.states, states)
     torch.testing.assert_close(memory.summaries()[:, 1], states.mean(1))
     assert not memory.summaries()[:, 0].any()

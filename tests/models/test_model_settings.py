@@ -255,3 +255,30 @@ def test_an_unknown_model_is_answered_with_the_nearest():
 
 def test_models_are_listed_by_pattern():
     assert list_models("gpt2-m*") == ["gpt2-medium", "gpt2-micro"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("gpt2-nano", ["decoder.mixer=convolution", "decoder.position=rotary"]),
+        ("gpt2-nano", ["mixer=[recurrent, convolution]", "attention.window=3"]),
+        ("bert-nano", ["n_heads=2", "mixer=recurrent"]),
+    ],
+    ids=str,
+)
+def test_what_acts_in_attention_is_refused_where_no_mixer_attends(name: str, sets: list[str]):
+    with pytest.raises(ValueError, match=r"--set \S+: nothing reads it: it acts in attention, and the mixer of every"):
+        change(name, *sets)
+
+
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("gpt2-nano", ["mixer=[attention, convolution]", "position=rotary"]),
+        ("gpt2-nano", ["mixer=convolution", "position=none"]),
+        ("transformer-nano", ["decoder.mixer=recurrent", "decoder.attention.d_key=4", "decoder.n_heads=2"]),
+    ],
+    ids=str,
+)
+def test_what_some_layer_reads_may_be_set(name: str, sets: list[str]):
+    change(name, *sets)

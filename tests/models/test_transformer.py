@@ -7,7 +7,10 @@ import torch
 from torch import nn
 
 from zoo import create_model
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.norm import LayerNorm, RMSNorm
+from zoo.models.model import Model
+from zoo.models.settings import parse_settings
 
 TOKENS = torch.randint(0, 300, (2, 7), generator=torch.Generator().manual_seed(0))
 DOCUMENTS = torch.tensor([[1, 1, 1, 2, 2, 0, 0], [1, 1, 1, 1, 1, 1, 1]])
@@ -131,6 +134,31 @@ def test_weights_come_by_side_and_layer_and_change_no_logits():
     assert model(TOKENS, TOKENS).weights is None
 
 
+def test_only_attention_whose_weights_are_asked_for_leaves_its_backend(monkeypatch: pytest.MonkeyPatch):
+    model, asked = create_model("transformer-nano").eval(), []
+    attend = Sdpa.attend
+    monkeypatch.setattr(Sdpa, "attend", lambda self, *given: asked.append(given[0]) or attend(self, *given))
+    said = model(TOKENS, TOKENS, weights=("decoder.cross",))
+    assert list(said.weights) == ["decoder.cross"] and len(asked) == 2 + 2  # of the encoder, of the decoder on itself
+
+
+def test_layers_are_recomputed_while_their_weights_are_read_and_gradients_stay():
+    found, runs = [], []
+    for recompute in (False, True):
+        model, calls = create_model("transformer-nano").train(), []
+        for part in (model.encoder, model.decoder):
+            part.checkpoint_layers(recompute)
+            part.stack.blocks[0].feed_forward.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        torch.manual_seed(0)
+        said = model(TOKENS, TOKENS, DOCUMENTS, DOCUMENTS, weights=("decoder.cross",))
+        (said.logits.square().mean() + sum(w.square().sum() for w in said.weights["decoder.cross"])).backward()
+        found.append([p.grad for p in model.parameters()])
+        runs.append(len(calls))
+    assert runs == [2, 4]
+    for plain, again in zip(*found, strict=True):
+        torch.testing.assert_close(plain, again)
+
+
 def test_target_document_k_reads_source_document_k():
     model = create_model("transformer-nano").eval()
     source = torch.tensor([[1, 1, 2, 2, 2, 0, 0]])
@@ -155,9 +183,15 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
         create_model("gpt-nano")(TOKENS, TOKENS)
 
 
+def mixing(mixer: Any, position: str) -> Model:
+    """As a file may say it; `--set` would refuse a position that nothing reads."""
+    stack = {"n_layers": 2, "n_heads": 4, "d_ff": 64, "mixer": mixer, "position": position}
+    return Model(parse_settings({"vocab_size": 300, "d_model": 32, "heads": ["language"], "decoder": stack}))
+
+
 @pytest.mark.parametrize(("mixer", "tables"), [("recurrent", 0), (["convolution", "attention"], 1)])
 def test_what_acts_in_attention_is_built_only_where_a_layer_attends(mixer: Any, tables: int):
-    model = create_model("gpt2-nano", position="relative", **{"decoder.mixer": mixer})
+    model = mixing(mixer, "relative")
     model(TOKENS, documents=DOCUMENTS).logits.sum().backward()
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
     assert sum("positions" in name for name, _ in model.named_parameters()) == tables
@@ -165,5 +199,5 @@ def test_what_acts_in_attention_is_built_only_where_a_layer_attends(mixer: Any, 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "relative", "rotary", "alibi"])
 def test_a_model_that_only_convolves_takes_every_position(position: str):
-    model = create_model("gpt2-nano", position=position, **{"decoder.mixer": "convolution"})
+    model = mixing("convolution", position)
     assert model(TOKENS).logits.isfinite().all()

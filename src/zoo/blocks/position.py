@@ -36,6 +36,11 @@ class Position(nn.Module):
         """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
         return None
 
+    @classmethod
+    def acts_in_attention(cls) -> bool:
+        """Whether the variant turns queries and keys or adds to their scores."""
+        return cls.rotate is not Position.rotate or cls.bias is not Position.bias
+
     @property
     def biases(self) -> bool:
         """Whether the variant adds to the scores."""

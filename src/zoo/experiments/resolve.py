@@ -17,7 +17,7 @@ from zoo.inference.loaded import stream_of
 from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
-from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings
+from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
 from zoo.training.settings import LOWEST, Training, build_training, gather_optimizer, lay_training
@@ -164,11 +164,15 @@ def resolve_model(
     traced = traced.become({**traced.tree, "heads": written}, traced.origins.get("heads", place))
     if mixture is not None:
         traced = traced.become(keep_heads(traced.tree, mixture.heads, place), OBJECTIVE)
+    named: list[tuple[str, ...]] = []
     # the model's file may lack the heads of the task, so what is said about heads comes last
     for call, (path, value) in sorted(sets, key=lambda placed: placed[1][0][0] == "heads"):
         full = full_path(traced.tree, path)
         traced = traced.become(apply(traced.tree, full, value), call, leaves(nest(full, value)))
-    return parse_settings(traced.tree, (), place), traced
+        named.append(full)
+    settings = parse_settings(traced.tree, (), place)
+    refuse_unread(settings, named)
+    return settings, traced
 
 
 def resolve_training_layers(levels: Iterable[Layer]) -> tuple[Training, Traced]:

@@ -11,6 +11,7 @@ from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
+from zoo.models.kinds.layer import TransformerSettings
 from zoo.models.kinds.part import PARTS, PartChoice
 from zoo.registry import Choice, plain, refuse_unknown
 
@@ -68,9 +69,27 @@ def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSe
         ValueError: as `load_settings`.
     """
     tree = {**tree, "heads": head_map(tree.get("heads", []), f"{place}.heads")}
+    paths = []
     for path, value in sets:
+        paths.append(full_path(tree, path))
         tree = apply(tree, path, value)
-    return read(tree, place)
+    settings = read(tree, place)
+    refuse_unread(settings, paths)
+    return settings
+
+
+def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> None:
+    """Check that something reads what `--set` names, given the paths from the top of the model's map.
+
+    Raises:
+        ValueError: nothing does.
+    """
+    for side, *keys in paths:
+        part = settings.parts.get(side)
+        if keys and part is not None and isinstance(part.settings, TransformerSettings):
+            why = part.settings.unread(reads_memory=side == "decoder" and settings.encoder is not None).get(keys[0])
+            if why is not None:
+                raise ValueError(f"--set {'.'.join((side, *keys))}: nothing reads it: {why}")
 
 
 def head_map(value: Any, place: str) -> dict[str, Any]:

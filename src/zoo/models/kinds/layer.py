@@ -72,6 +72,17 @@ class TransformerSettings:
         settings = replace(self, **{f.name: at_layer(getattr(self, f.name), number) for f in fields(self)})
         return replace(settings, attention=settings.attention.inherit(dropout=settings.dropout))
 
+    def unread(self, reads_memory: bool) -> dict[str, str]:
+        """Settings that nothing reads, each with the reason."""
+        layers = [self.layer(number) for number in range(self.n_layers)]
+        if any(mixers[layer.mixer.name].attends for layer in layers):
+            return {}
+        names = ", ".join(dict.fromkeys(layer.mixer.name for layer in layers))
+        why = f"it acts in attention, and the mixer of every layer is {names}"
+        found = {} if reads_memory else dict.fromkeys(("attention", "n_heads"), why)
+        acting = any(positions[layer.position.name].acts_in_attention() for layer in layers)
+        return {**found, "position": why} if acting else found
+
 
 def build_attention(layer: TransformerSettings) -> Attention:
     return layer.attention.build(layer.d_model, layer.n_heads)
