@@ -98,7 +98,7 @@ def test_beams_stop_as_transformers_does_where_ends_are_likely(model: Model, ref
     """Rows end at different times, so what a row keeps while others go on, and when it can gain no more, matters."""
     biased, theirs = copy.deepcopy(model), copy.deepcopy(reference)
     bias = torch.zeros(VOCAB)
-    bias[END] = 2.0
+    bias[END] = 3.0
     biased.heads["language"].bias = theirs.lm_head.bias = torch.nn.Parameter(bias)
     drawn, lengths = torch.Generator().manual_seed(7), set()
     for penalty in (-1.0, 0.0, 0.5, 2.0):

@@ -66,10 +66,14 @@ def generate(
             documents = torch.tensor(running, device=model.device).long().repeat_interleave(search.width)[:, None]
         logits = next_logits(model, decoder.step(chosen[:, None], documents, state))
     found = search.results()
-    full = sum(len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True))
-    if full:
-        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", full, len(found), room)
+    unfinished = sum(len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True))
+    log_unfinished(unfinished, len(found), room)
     return found
+
+
+def log_unfinished(count: int, texts: int, room: int) -> None:
+    if count:
+        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", count, texts, room)
 
 
 def begin(
