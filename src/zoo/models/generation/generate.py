@@ -10,6 +10,7 @@ from zoo.models.generation.beams import BeamSearch
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.search import Generated, Search
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.kinds.part import Decoder
 from zoo.models.model import Model
 
 logger = logging.getLogger(__name__)
@@ -37,19 +38,14 @@ def generate(
     Raises:
         ValueError: the model has no decoder with a language head, or a prompt leaves no room.
     """
-    decoder = model.decoder
-    if decoder is None or "language" not in model.heads:
-        raise ValueError("this model does not generate text: it has no decoder with a language head")
+    decoder = writer(model, prompts)
     room = decoder.max_length
-    if min(map(len, prompts)) < 1 or max(map(len, prompts)) > room:
-        longest = max(map(len, prompts))
-        raise ValueError(f"a prompt must have 1 to {room} tokens, special tokens included; got {longest}")
     model.eval()
     # the last token that is written is never read, so it needs no place
     limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     state = decoder.start(len(prompts), model.remember(source, source_documents))
-    search = begin(numbers or range(len(prompts)), limits, end, settings, model.device)
+    search = begin(numbers, limits, end, settings, model.device)
     logits = next_logits(model, decoder.step(tokens, documents, state))
     if search.width > 1:
         copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
@@ -63,25 +59,40 @@ def generate(
         if parents is not None:
             decoder.reorder(state, parents)
         if documents is not None:  # what a row reads after its end counts for nothing: its positions are used up
-            documents = torch.tensor(running, device=model.device).long().repeat_interleave(search.width)[:, None]
+            documents = tokens.new_tensor(running).repeat_interleave(search.width)[:, None]
         logits = next_logits(model, decoder.step(chosen[:, None], documents, state))
     found = search.results()
-    unfinished = sum(len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True))
-    log_unfinished(unfinished, len(found), room)
+    full = [len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True)]
+    if any(full):
+        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", sum(full), len(full), room)
     return found
 
 
-def log_unfinished(count: int, texts: int, room: int) -> None:
-    if count:
-        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", count, texts, room)
+def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
+    """What continues the prompts.
+
+    Raises:
+        ValueError: as `generate`.
+    """
+    decoder = model.decoder
+    if decoder is None or "language" not in model.heads:
+        raise ValueError("this model does not generate text: it has no decoder with a language head")
+    longest, room = max(map(len, prompts)), decoder.max_length
+    if min(map(len, prompts)) < 1 or longest > room:
+        raise ValueError(f"a prompt must have 1 to {room} tokens, special tokens included; got {longest}")
+    return decoder
 
 
 def begin(
-    numbers: Sequence[int], limits: Sequence[int], end: int | None, settings: GenerateSettings, device: torch.device
+    numbers: Sequence[int] | None,
+    limits: Sequence[int],
+    end: int | None,
+    settings: GenerateSettings,
+    device: torch.device,
 ) -> Search:
     if settings.beams > 1:
         return BeamSearch(limits, end, settings, device)
-    return Sampler(torch.tensor(numbers, device=device), limits, end, settings)
+    return Sampler(torch.tensor(numbers or range(len(limits)), device=device), limits, end, settings)
 
 
 def next_logits(model: Model, states: Tensor) -> Tensor:
