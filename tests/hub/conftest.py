@@ -61,16 +61,20 @@ def export(tmp_path: Path) -> Callable[..., ExportReport]:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks of few lines and one generated text, where many models are exported."""
-    monkeypatch.setattr(samples, "LINES", 30)
-    monkeypatch.setattr(verify, "PROMPTS", 1)
+def thorough() -> None:
+    """Asks for the checks that a user's export makes."""
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks of few lines and one generated text, but for a test that asks for `thorough`."""
+    if "thorough" not in request.fixturenames:
+        monkeypatch.setattr(samples, "LINES", 30)
+        monkeypatch.setattr(verify, "PROMPTS", 1)
 
 
 @pytest.fixture
-def shelled(
-    trained: dict[str, Tokenizer], export: Callable[..., ExportReport], quick: None
-) -> Callable[..., ExportReport]:
+def shelled(trained: dict[str, Tokenizer], export: Callable[..., ExportReport]) -> Callable[..., ExportReport]:
     """Export a small model in zoo's own class, checked in this process."""
 
     def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:

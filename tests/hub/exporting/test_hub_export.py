@@ -59,18 +59,27 @@ RIGHT_ONLY = {"MarianMTModel", "BertForNextSentencePrediction", "BertForSequence
 Export = Callable[..., ExportReport]
 
 
-@pytest.mark.parametrize("moved", [True, False])
 @pytest.mark.parametrize(("name", "sets", "kind", "wanted"), HEADS)
 def test_every_class_gives_our_logits(
-    build: Any, export: Export, name: str, sets: dict[str, Any], kind: str, wanted: str, moved: bool
+    build: Any, export: Export, name: str, sets: dict[str, Any], kind: str, wanted: str
 ):
-    report = export(build(name, sets, kind, moved))
+    report = export(build(name, sets, kind))
     assert report.class_name == wanted
     assert report.check.differences["float32"] < 1e-4 and report.check.differences["float64"] < 1e-12
     assert report.check.losses["float32"] < 1e-5 and report.check.losses["float64"] < 1e-12
-    assert report.check.rows >= 6 and report.check.texts >= 1000
     assert report.check.left == (report.class_name not in RIGHT_ONLY)
-    assert report.check.generated == (6 if (report.folder / "generation_config.json").exists() else 0)
+    assert report.check.generated == (2 if (report.folder / "generation_config.json").exists() else 0)
+
+
+@pytest.mark.parametrize(("name", "sets", "kind", "wanted"), [HEADS[i] for i in (0, 5, 8, 11)])
+def test_a_users_export_is_checked_on_a_thousand_texts_and_several_generated_ones(
+    build: Any, export: Export, thorough: None, name: str, sets: dict[str, Any], kind: str, wanted: str
+):
+    """Here with the parameters as they are initialised: norms of one and biases of zero."""
+    report = export(build(name, sets, kind, moved=False))
+    assert report.class_name == wanted and report.check.rows >= 6 and report.check.texts >= 1000
+    assert report.check.differences["float64"] < 1e-12
+    assert report.check.generated == (6 if wanted != "BertForPreTraining" else 0)
 
 
 @pytest.mark.parametrize(("name", "sets"), CHOICES)
