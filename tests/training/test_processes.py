@@ -1,50 +1,38 @@
 """Claims about processes: two train as one does, and a launch that is not what it seems is refused."""
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from tiny import TinyModel, settings, train_tiny
+from tiny import TinyModel, lines, settings
 
-from patience import HANGS
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
 from zoo.training.precision import forward_dtype
 from zoo.training.supervision.launch import check_processes, count_launched, start_processes
 
-HERE = Path(__file__).parent
 
-
-def launch(folder: Path, steps: int, *more: str) -> None:
-    """Train in two processes on the CPU."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    begin = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    command = [*begin, str(HERE / "two_processes.py"), str(folder), str(steps), *more]
-    subprocess.run(command, check=True, env=environment, timeout=HANGS)
-
-
-def test_two_processes_train_as_one_does_and_resume(tmp_path: Path):
-    training = settings(steps=8, micro_batch=2, save_every=0, evaluate_every=0)
-    model, _ = train_tiny(tmp_path / "one", training)
-    train_tiny(tmp_path / "two", settings(steps=2, micro_batch=2, save_every=0, evaluate_every=0))
-    launch(tmp_path / "two", 5, "resume")
-    launch(tmp_path / "two", 8, "resume")
-    one, two = ([json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()] for name in ("one", "two"))
+def test_two_processes_train_as_one_does_and_resume(server: Any, tmp_path: Path):
+    """Five rows a step do not divide by two processes or by micro-batches of two."""
+    own = {"steps": 8, "save_every": 0, "evaluate_every": 0}
+    alone = server.start(tmp_path / "one", 1, training=own)
+    for count, steps in ((1, 2), (2, 5), (2, 8)):
+        ranks = server.start(tmp_path / "two", count, training={**own, "steps": steps}, resume=True)
+        assert set(ranks.wait()) == {0}, ranks.said()
+    assert alone.wait() == [0], alone.said()
+    one, two = (lines(tmp_path / name) for name in ("one", "two"))
     assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], abs=1e-5)
     assert [line["gradient_norm"] for line in two] == pytest.approx([line["gradient_norm"] for line in one], abs=1e-5)
-    torch.testing.assert_close(open_run(tmp_path / "two").weights["hidden.weight"], model.hidden.weight.detach())
+    saved = [open_run(tmp_path / name / "checkpoints" / "8").checkpoint for name in ("one", "two")]
+    weights, others = (checkpoint.tensors("weights") for checkpoint in saved)
+    for name in weights:
+        if not name.endswith("key.bias"):  # it cancels in the softmax: AdamW makes steps of its rounding errors
+            torch.testing.assert_close(others[name], weights[name], atol=1e-3, rtol=1e-3)
     assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
-    positions = [open_run(tmp_path / name).checkpoint.state["position"] for name in ("one", "two")]
+    positions = [checkpoint.state["position"] for checkpoint in saved]
     assert positions[0] == positions[1] and positions[0]["seen"], "the same examples in the same order"
 
 
