@@ -86,7 +86,7 @@ def test_lists_name_a_variant_from_outside_and_its_options(site: Path, tmp_path:
 def test_errors_know_a_variant_from_outside(site: Path, tmp_path: Path):
     done = zoo(site, "show", "gpt2-nano", "--set", "norm=peaknrm", folder=tmp_path)
     assert done.returncode == 2
-    assert "did you mean 'peaknorm'?" in done.stderr and "layernorm, rmsnorm, scalenorm, peaknorm" in done.stderr
+    assert "did you mean 'peaknorm'?" in done.stderr and done.stderr.strip().endswith(", peaknorm")
 
 
 def test_a_run_trains_a_variant_from_outside_and_names_its_package(site: Path, tmp_path: Path):
