@@ -85,7 +85,10 @@ def test_a_wrong_command_is_refused_before_anything_is_written(zoo: Zoo, data: P
     ("objective", "message"),
     [
         ("causal_lm", "causal_lm cannot train this model: "),
-        ("translation", "'source' is missing, which translation needs; given: text, label"),
+        (
+            "translation",
+            "translation cannot train this model: the target is written from left to right. It needs a decoder",
+        ),
     ],
 )
 def test_an_objective_that_the_model_or_the_data_cannot_serve_is_refused(
