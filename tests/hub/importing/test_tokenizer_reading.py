@@ -114,3 +114,28 @@ def test_damaged_vocabulary_files_are_refused(tmp_path: Path, name: str, content
     (publish(tmp_path, "gpt2") / name).write_text(content)
     with pytest.raises(ValueError, match=words):
         read(tmp_path, "gpt2")
+
+
+def test_a_token_id_that_no_vocabulary_has_is_refused_at_once(tmp_path: Path):
+    spec = json.loads(backend("gpt2").to_str())
+    spec["model"]["vocab"]["far"] = 2**32 - 2
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec), "utf-8")
+    with pytest.raises(ValueError, match="token id 4294967294 is out of range; allowed: below 16777216"):
+        read(tmp_path, "gpt2")
+
+
+def test_a_far_id_in_vocabulary_files_is_refused_too(tmp_path: Path):
+    folder = publish(tmp_path, "gpt2")
+    vocabulary = json.loads((folder / "vocab.json").read_text("utf-8"))
+    (folder / "vocab.json").write_text(json.dumps({**vocabulary, "far": 2**32 - 2}), "utf-8")
+    with pytest.raises(ValueError, match="token id 4294967294 is out of range"):
+        read(folder, "gpt2")
+
+
+def test_a_strangers_dropout_is_switched_off_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    spec = json.loads(backend("gpt2").to_str())
+    spec["model"]["dropout"] = 0.5
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec), "utf-8")
+    tokenizer = read(tmp_path, "gpt2")
+    assert "dropout 0.5 is switched off" in caplog.text
+    assert len({tuple(ids.tolist()) for ids in tokenizer.encode([LINES[-3]] * 9)}) == 1
