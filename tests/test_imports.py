@@ -17,7 +17,7 @@ LAYERS = (
 HOMES = {
     "transformers": {"hub"},
     "huggingface_hub": {"hub"},
-    "accelerate": {"training", "experiments"},
+    "accelerate": {"training"},
     "datasets": {"data"},
     "evaluate": {"metrics"},
     "sacrebleu": {"metrics"},

@@ -146,7 +146,8 @@ class Rotary(Position):
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
         wide, d_key = torch.promote_types(heads.dtype, torch.float32), heads.shape[-1]
         # Rates are float32 numbers whatever the dtype, as published models have them.
-        rates = 1.0 / self.base ** (torch.arange(0, d_key, 2, device=heads.device).float() / d_key)
+        # float32 from the start, as in transformers' Llama: an export's check in float64 leaves it as it is
+        rates = 1.0 / self.base ** (torch.arange(0, d_key, 2, device=heads.device, dtype=torch.float32) / d_key)
         angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
