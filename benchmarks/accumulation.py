@@ -37,13 +37,14 @@ from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import Cursor, PackedRow
 from zoo.examples.example import ExamplePlan
+from zoo.experiments.settle import fix_training
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles
 from zoo.training import loop
 from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
-from zoo.training.settings import fix_training, resolve_training
+from zoo.training.settings import resolve_training
 from zoo.training.supervision.processes import Processes
 
 BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3

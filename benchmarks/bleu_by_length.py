@@ -61,8 +61,9 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
     Raises:
         ValueError: the run does not translate, or there is no such split.
     """
-    if loaded.purpose != "translation":
-        raise ValueError(f"BLEU by length is measured on translators; this run was trained for {loaded.purpose}")
+    purpose = next(iter(loaded.mixture.members))
+    if purpose != "translation":
+        raise ValueError(f"BLEU by length is measured on translators; this run was trained for {purpose}")
     rows = load_rows(loaded.task, inputs(), data, [split])[split].data
     return joined([Example(*pair) for pair in zip(rows["source"], rows["target"], strict=True)], join)
 

@@ -28,7 +28,9 @@ from typing import Any
 import torch
 
 from zoo.config import dump, read_yaml
-from zoo.experiments.request import Request, make_plan
+from zoo.data.task import load_task
+from zoo.experiments.resolve import check_task
+from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 from zoo.runs.checkpoint import read_manifest, verify
 from zoo.runs.environment import read_environment
@@ -37,7 +39,7 @@ from zoo.runs.metrics import read_metrics
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.runs.tensors import read_tensors
-from zoo.training.settings import fix_training, resolve_training
+from zoo.training.settings import resolve_training
 
 SECONDS, BYTES, SHOWN = 10, 1 << 30, 5
 BAD = ("silent", "unnamed", "traceback", "slow", "died", "memory")
@@ -86,7 +88,8 @@ def model_file(path: Path) -> Any:
 
 
 def task_file(path: Path) -> Any:
-    return make_plan(Request(str(path), path.parent), {}).task.plain()
+    check_task(str(path))
+    return load_task(path).plain()
 
 
 def training_file(path: Path) -> Any:

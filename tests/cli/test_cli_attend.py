@@ -35,15 +35,15 @@ def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Pa
         ("folder.html", "is a folder; name a file"),
     ],
 )
-def test_a_wrong_file_is_refused_before_the_model_is_looked_for(zoo: Zoo, tmp_path: Path, file: str, message: str):
+def test_a_wrong_file_is_refused_before_the_model_is_read(zoo: Zoo, tmp_path: Path, file: str, message: str):
     (tmp_path / "folder.html").mkdir()
-    said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / file)
-    assert said.status == 2 and message in said.err and "no-run" not in said.err
+    said = zoo("attend", tmp_path, "a", "-o", tmp_path / file)  # a folder, but no checkpoint
+    assert said.status == 2 and message in said.err
 
 
 def test_a_missing_matplotlib_is_one_message(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attention_picture, "Figure", None)
-    said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / "maps.png")
+    said = zoo("attend", tmp_path, "a", "-o", tmp_path / "maps.png")
     assert said.status == 2 and "needs matplotlib, which is not installed" in said.err
 
 

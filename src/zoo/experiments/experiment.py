@@ -79,6 +79,11 @@ def values_of_model(model: ModelSettings, origins: Mapping[str, str]) -> Iterato
     return values_of("model", {**tree, "heads": head_map(tree["heads"], "heads")}, origins)
 
 
+def traits_of(model: ModelSettings) -> ModelTraits:
+    """What examples must know of a model; it does not depend on the heads, which may not fit a wrong kind of model."""
+    return stream_of(on_meta(replace(model, heads=())))
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What one run is, as far as it is known: the data and the tokenizer decide the rest (see `settle`).
@@ -98,7 +103,7 @@ class Experiment:
     @property
     def stream(self) -> ModelTraits:
         """What examples must know of the model."""
-        return stream_of(on_meta(self.model))
+        return traits_of(self.model)
 
     def decide(self, place: str, keys: Iterable[str], **parts: Any) -> "Experiment":
         """The experiment with other parts, where `place` has decided the values at `keys`."""

@@ -10,12 +10,10 @@ from pathlib import Path
 from zoo import config
 from zoo.config import Layer, Tree, merge, nest
 from zoo.data.task import Task, read_task
-from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves
+from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
 from zoo.experiments.request import Pair, Request, as_tree, take
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
-from zoo.inference.loaded import stream_of
 from zoo.metrics.choose import parse_metrics
-from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
@@ -113,7 +111,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     own = [Layer(place, as_tree([pair])) for place, pair in of_task]
     levels = [*below, *sections([*files, *own], "training"), *by_call(of_training)]
     training, from_training = resolve_training_layers(levels)
-    mixture.check_model(stream_of(on_meta(model)))  # before the metrics: their message would hide a wrong kind of model
+    mixture.check_model(traits_of(model))  # before the metrics: their message would hide a wrong kind of model
     metrics = parse_metrics(task.metrics, mixture.metrics)
     origins = {
         f"{section}.{key}": place
