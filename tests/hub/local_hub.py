@@ -158,7 +158,7 @@ def validate(content: str) -> Answer:
 
 def describe(repo: Repo, name: str) -> dict[str, Any]:
     files = [
-        {"rfilename": path, "size": len(blob.content), "blobId": blob.git, **({"lfs": blob.lfs} if blob.large else {})}
+        {"rfilename": path, "size": blob.size, "blobId": blob.git, **({"lfs": blob.lfs} if blob.large else {})}
         for path, blob in repo.files.items()
     ]
     return {"id": name, "sha": repo.head, "private": repo.private, "siblings": files, "tags": []}
@@ -167,7 +167,7 @@ def describe(repo: Repo, name: str) -> dict[str, Any]:
 def entry(path: str, blob: Blob) -> dict[str, Any]:
     last = {"id": "0" * 40, "title": blob.title, "date": "2026-01-01T00:00:00.000Z"}
     large = {"lfs": blob.lfs} if blob.large else {}
-    return {"type": "file", "path": path, "size": len(blob.content), "oid": blob.git, "lastCommit": last, **large}
+    return {"type": "file", "path": path, "size": blob.size, "oid": blob.git, "lastCommit": last, **large}
 
 
 def preupload(repo: Repo, file: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +228,8 @@ def commit(hub: LocalHub, repo: Repo, name: str, body: bytes) -> Answer:
                 return 400, {"error": f"the content of {value['path']} was never uploaded"}
             if hub.xet is not None and not in_xet(hub.xet, value["oid"]):
                 return 400, {"error": f"the content of {value['path']} is not in xet's store"}
-            files[value["path"]] = Blob(hub.stored.get(value["oid"], b""), True, header["summary"], value["oid"])
+            stored, title = hub.stored.get(value["oid"], b""), header["summary"]
+            files[value["path"]] = Blob(stored, True, title, value["oid"], value["size"])
         else:
             del files[value["path"]]
     repo.commit(files)

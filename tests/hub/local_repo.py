@@ -15,6 +15,11 @@ class Blob:
     large: bool
     title: str
     known: str | None = None  # its SHA-256, where the content itself lies elsewhere
+    bytes: int | None = None  # its size, likewise
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if self.bytes is None else self.bytes
 
     @property
     def sha256(self) -> str:
@@ -26,7 +31,7 @@ class Blob:
 
     @property
     def lfs(self) -> dict[str, Any]:
-        return {"oid": self.sha256, "sha256": self.sha256, "size": len(self.content), "pointerSize": 130}
+        return {"oid": self.sha256, "sha256": self.sha256, "size": self.size, "pointerSize": 130}
 
 
 @dataclass
