@@ -92,7 +92,7 @@ def test_it_needs_no_tokenizer_and_can_be_trained_on_other_classes(zoo: Zoo, fol
     assert not (folder / "cnn" / "tokenizer.json").exists()
     said = zoo("finetune", folder / "cnn", folder / "other.yaml", "-o", tmp_path / "run", "--data", folder)
     assert said.status == 0, said.err
-    assert "begins anew, since the checkpoint does not have it: heads.classification\n" in said.log
+    assert "newly initialised (missing from the checkpoint): heads.classification\n" in said.log
     assert read_yaml(tmp_path / "run" / "task.yaml")["labels"] == ["no", "yes"]
     assert zoo("check", tmp_path / "run").status == 0
 

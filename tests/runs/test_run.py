@@ -117,7 +117,7 @@ def test_a_run_without_a_whole_checkpoint_cannot_be_resumed(tmp_path: Path):
 def test_resuming_where_nothing_is_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with create_run(tmp_path / "new", FILES, resume=True) as run:
         assert run.checkpoint is None
-    assert "nothing to resume there, the run begins anew" in caplog.text
+    assert "has no checkpoint yet; starting from step 0" in caplog.text
     with create_run(tmp_path / "new", FILES, resume=True) as run:
         assert run.checkpoint is None
 

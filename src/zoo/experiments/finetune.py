@@ -1,4 +1,4 @@
-"""zoo finetune: a trained model on another task; what it has too many is dropped, what it lacks begins anew."""
+"""zoo finetune: a trained model on another task; heads that it does not train are dropped, missing ones initialised."""
 
 import logging
 from collections.abc import Mapping
@@ -58,9 +58,9 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
 
 
 def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
-    """Fill a model with a checkpoint's weights; report what is left out and what begins anew.
+    """Fill a model with a checkpoint's weights; report what is left out and what is newly initialised.
 
-    A head of another number of classes begins anew.
+    A head with another number of classes is newly initialised.
 
     Raises:
         ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
@@ -81,6 +81,6 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
     fresh = sorted({part_of(name) for name in missing})
     dropped = sorted({part_of(name) for name in tensors if name not in own})
     if dropped:
-        logger.info("left out of the checkpoint, since the task does not train it: %s", ", ".join(dropped))
+        logger.info("left out (the task does not train it): %s", ", ".join(dropped))
     if fresh:
-        logger.info("begins anew, since the checkpoint does not have it: %s", ", ".join(fresh))
+        logger.info("newly initialised (missing from the checkpoint): %s", ", ".join(fresh))

@@ -151,7 +151,7 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
             logger.warning("%s: removed %s, which an interrupted save left", folder, name)
     checkpoint = latest(folder / CHECKPOINTS)
     if checkpoint is None and steps(folder / CHECKPOINTS):
-        raise ValueError(f"{folder}: none of its checkpoints is whole; choose another folder to begin anew")
+        raise ValueError(f"{folder}: none of its checkpoints is whole; choose another folder to start again")
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
         compare(folder, checkpoint, content, may_change)
@@ -184,7 +184,7 @@ def check_folder(folder: Path, resume: bool) -> None:
     there = [name for name in names if name != LOCK and not name.startswith(ASIDE)]
     if not there:
         if resume:
-            logger.warning("%s: nothing to resume there, the run begins anew", folder)
+            logger.warning("%s has no checkpoint yet; starting from step 0", folder)
         return
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and no run ({', '.join(there[:SHOWN])}); choose a new folder")

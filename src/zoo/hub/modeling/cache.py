@@ -54,7 +54,7 @@ class StateCache(Cache):  # type: ignore[misc]
         Raises:
             ValueError: always.
         """
-        raise ValueError("a model in zoo's shell cannot go back to fewer tokens; begin anew without past_key_values")
+        raise ValueError("a model in zoo's shell cannot go back to fewer tokens; start again without past_key_values")
 
     def reset(self) -> None:
         """As `crop`."""
