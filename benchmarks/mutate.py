@@ -33,7 +33,7 @@ from zoo.experiments.resolve import check_task
 from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 from zoo.runs.checkpoint import read_manifest, verify
-from zoo.runs.environment import read_environment
+from zoo.runs.files import read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, MANIFEST, METRICS, STATE, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import read_metrics
 from zoo.runs.run import RunFiles, create_run
@@ -126,7 +126,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
         **{name: Kind(newest / name, of_checkpoint) for name in (STATE, MANIFEST)},
         f"checkpoint's {TRAINING}": Kind(newest / TRAINING, of_checkpoint),
         **{f"run's {name}": Kind(folder / name, of_run) for name in (CONFIG, TASK, DATA, TOKENIZER[0])},
-        f"run's {ENVIRONMENT}": Kind(folder / ENVIRONMENT, read_environment),
+        f"run's {ENVIRONMENT}": Kind(folder / ENVIRONMENT, read_sealed),
         METRICS: Kind(folder / METRICS, of_metrics),
     }
     own = {CONFIG: model_file, TASK: task_file, TRAINING: training_file}

@@ -48,7 +48,7 @@ FILES = ("open", "os.remove", "os.rename", "os.symlink", "os.link", "os.rmdir", 
 NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.get")
 NEVER = (*NETWORK, "os.system", "os.exec", "os.posix_spawn", "os.fork", "pickle.")
 PROGRAM = "subprocess.Popen"
-GIT = (["git", "ls-files", "--error-unmatch"], ["git", "rev-parse", "HEAD"])  # a run records the commit of zoo's source
+GIT = ["git", "rev-parse", "HEAD"]  # a run records the commit of zoo's source
 Found = list[str]
 
 
@@ -81,7 +81,7 @@ class Guard:
             theirs = any(isinstance(p, str | bytes) and (self.root in str(p) or "canary" in str(p)) for p in places)
             return said if theirs else ""
         if event == PROGRAM:
-            return "" if list(arguments[1])[:3] in GIT else said
+            return "" if list(arguments[1])[:3] == GIT else said
         if event.startswith(FILES):
             paths = [
                 os.path.realpath(a)

@@ -22,7 +22,7 @@ def sealed(change: Change, also: dict[str, object] | None = None) -> Change:
         manifest = json.loads((checkpoint / "manifest.json").read_text())
         manifest["run"] = {name: digest(folder / name) for name in manifest["run"]}
         files = {n: checkpoint / n for n in manifest["files"]}
-        manifest["files"] = {n: {"size": p.stat().st_size, "sha256": digest(p)} for n, p in files.items()}
+        manifest["files"] = {n: digest(p) for n, p in files.items()}
         manifest |= also or {}
         del manifest["sha256"]
         whole = {**manifest, "sha256": sha256(to_json(manifest)).hexdigest()}
@@ -46,7 +46,7 @@ def moved_out(name: str) -> Change:
 
 
 ALIASES = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
-LISTED = {"../../config.yaml": {"size": 1, "sha256": "0"}, "weights.safetensors": {"size": 1, "sha256": "0"}}
+LISTED = {"../../config.yaml": "0", "weights.safetensors": "0"}
 REFUSED: dict[str, tuple[Change, str]] = {
     "yaml_tag": (sealed(begins("config.yaml", "x: !!python/object/apply:os.system ['touch canary-ran']\n")), "tags"),
     "yaml_aliases": (sealed(begins("config.yaml", ALIASES)), "aliases .* are not allowed"),

@@ -91,7 +91,8 @@ def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):
 def test_lines_that_are_missing_are_a_fault(folder: Path):
     with (folder / "metrics.jsonl").open("a") as log:
         log.write('{"step": 4}\n')
-    assert check_run(folder).faults == [f"{folder / 'metrics.jsonl'}: line 3 is of step 4"]
+    (fault,) = check_run(folder).faults
+    assert fault.startswith(f"{folder / 'metrics.jsonl'}: line 3: is damaged, it is of step 4: {LOST}; ")
 
 
 def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path):
@@ -99,7 +100,7 @@ def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path)
     assert report.faults == [] and "step 2: " in report.remarks[0]
     (folder / "config.yaml").write_text("d_model: 9\n")
     (fault,) = check_checkpoint(folder / "checkpoints" / "2").faults
-    assert "config.yaml: is not the file that checkpoint 2 was trained with" in fault
+    assert "config.yaml: damaged or changed: its SHA-256 is not the one that checkpoint 2 lists" in fault
 
 
 def test_a_run_that_has_not_saved_yet_is_whole(tmp_path: Path):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.runs.environment import changes, describe_environment, read_environment, zoo_commit
-from zoo.runs.files import seal
+from zoo.runs.environment import changes, describe_environment, zoo_commit
+from zoo.runs.files import read_sealed, seal
 
 
 def test_the_environment_names_versions_threads_and_devices():
@@ -29,14 +29,14 @@ def test_only_what_can_change_bits_counts_as_a_change():
 def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path):
     path, tree = tmp_path / "environment.json", {"threads": 1, "files": {}}
     path.write_bytes(seal(tree))
-    assert read_environment(path) == tree
+    assert read_sealed(path) == tree
     for old, new, words in (
         (b"1", b"2", "its content is not what was written"),
         (b"sha256", b"sha257", "its SHA-256 is missing"),
     ):
         path.write_bytes(seal(tree).replace(old, new, 1))
         with pytest.raises(ValueError, match=f"environment.json: is damaged, {words}"):
-            read_environment(path)
+            read_sealed(path)
 
 
 def test_the_commit_is_that_of_zoos_own_checkout_and_not_of_the_folder_that_a_command_runs_in(

@@ -70,13 +70,15 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
     log = MetricsLog(tmp_path / "a", Mark())
+    log.close()
     log.file = open("/dev/full", "ab", buffering=0)
     with pytest.raises(RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are whole"):
         log.append({"step": 1})
+    log.close()
 
 
-def test_steps_that_do_not_rise_after_the_mark_are_damage(tmp_path: Path):
+def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
-    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, step 2 follows step 2"):
+    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it is of step 2"):
         read_metrics(path, Mark())

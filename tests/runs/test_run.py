@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs import run as module
 from zoo.runs.run import RunFiles, create_run, join_run, try_folder
 from zoo.runs.saved import open_run
 
@@ -77,11 +76,10 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, place: str):
 
 
 def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def full(path: Path, content: bytes) -> None:
-        path.touch()
+    def full(number: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "write_file", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ValueError, match="run: cannot be written: No space left on device"):
         try_folder(tmp_path / "run")
     assert not list(tmp_path.iterdir())

@@ -65,7 +65,7 @@ def test_only_runs_and_their_checkpoints_are_runs(folder: Path):
         ("absent", "absent: no such folder"),
         ("checkpoints", "checkpoints: is not a run: it has no config.yaml"),
         ("checkpoints/7", "7: no such folder"),
-        ("checkpoints/draft", "draft: is no checkpoint; the run has 3, 2, 1"),
+        ("checkpoints/draft", "draft: no checkpoint 'draft' in .*; available: 3, 2, 1"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, name: str, words: str):
@@ -76,10 +76,12 @@ def test_what_is_no_run_is_refused(folder: Path, name: str, words: str):
 
 def test_a_tokenizer_that_was_changed_is_named(folder: Path):
     (folder / "tokenizer.json").write_text("{ }")
-    with pytest.raises(ValueError, match="tokenizer.json: is not the file that checkpoint 2 was trained with"):
+    with pytest.raises(
+        ValueError, match="tokenizer.json: damaged or changed: its SHA-256 is not the one that checkpoint 2 lists"
+    ):
         open_run(folder)
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match="tokenizer.json: no such file, but checkpoint 2 was trained with one"):
+    with pytest.raises(ValueError, match="tokenizer.json: no such file, but checkpoint 2 lists it"):
         open_run(folder)
 
 

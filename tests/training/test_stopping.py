@@ -53,12 +53,12 @@ with stopping.{0}():
 )
 def test_a_process_whose_main_thread_is_stuck_ends_too(phase: str, signals: int, patience: float):
     program = [sys.executable, "-c", STUCK.format(phase, patience)]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "stuck\n"
-    sent = (signal.SIGINT, signal.SIGTERM)[:signals]
-    for number in sent:
-        process.send_signal(number)
-    assert process.wait(timeout=HANGS) in [128 + number for number in sent], "the last one's, whichever that was"
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "stuck\n"
+        sent = (signal.SIGINT, signal.SIGTERM)[:signals]
+        for number in sent:
+            process.send_signal(number)
+        assert process.wait(timeout=HANGS) in [128 + number for number in sent], "the last one's, whichever that was"
 
 
 TIDYING = """

@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 from zoo.config import read_yaml
 from zoo.runs.checkpoint import Checkpoint, steps, verify
-from zoo.runs.environment import read_environment
-from zoo.runs.files import ASIDE, REPLACED, digest, read_json
+from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
-from zoo.runs.saved import check_run_file, check_run_files
+from zoo.runs.saved import check_run_files
 from zoo.runs.tensors import finite
 
 R = TypeVar("R")
@@ -38,12 +37,16 @@ class Report:
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
-    def attempt(self, work: Callable[..., R], *given: Any) -> R | None:
-        """Do what may find a fault; None where it did."""
+    def attempt(self, work: Callable[..., R], *given: Any, cost: str = "") -> R | None:
+        """Do what may find a fault; None where it did.
+
+        Args:
+            cost: what is lost with what is at fault.
+        """
         try:
             return work(*given)
         except ValueError as fault:
-            self.faults.append(str(fault))
+            self.faults.append(f"{fault}: {cost}" if cost else str(fault))
             return None
 
 
@@ -63,8 +66,8 @@ def check_run(folder: Path) -> Report:
     """Read every file of a run, but its tensors' meaning, and say what is lost with each that is not whole."""
     report = Report("run")
     there = steps(folder / CHECKPOINTS)
-    checked = {step: report.attempt(verify_numbers, folder / CHECKPOINTS / str(step)) for step in there}
-    whole = [checkpoint for checkpoint in checked.values() if checkpoint is not None]
+    checked = [report.attempt(verify_numbers, folder / CHECKPOINTS / str(step)) for step in there]
+    whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
     check_metrics(report, folder, newest.mark if newest else Mark())
@@ -80,37 +83,30 @@ def check_run(folder: Path) -> Report:
 
 def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> None:
     """Compare the files beside the checkpoints with what was written."""
-    needed = dict.fromkeys([CONFIG, TASK, *(newest.run_files if newest else ())])
-    whole = []
-    for name in dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *TOKENIZER, DATA, *recorded(folder)]):
-        if name in (*TOKENIZER, DATA) and name not in needed and not (folder / name).exists():
-            continue  # a model without text has no tokenizer
-        try:
-            check_setting(folder / name, newest)
-            whole.append(name)
-        except ValueError as fault:
-            report.faults.append(f"{fault}: {COSTS.get(name, NEEDED)}")
-    report.remarks.append(f"whole: {', '.join(whole) or 'none of its files'}")
+    needed = [CONFIG, TASK, *(newest.run_files if newest else ())]
+    there = [name for name in (*TOKENIZER, DATA) if (folder / name).exists()]  # a model without text has no tokenizer
+    names = dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *there, *recorded(folder)])
+    found = [report.attempt(check_setting, folder / name, newest, cost=COSTS.get(name, NEEDED)) for name in names]
+    report.remarks.append(f"whole: {', '.join(filter(None, found)) or 'none of its files'}")
 
 
-def check_setting(path: Path, newest: Checkpoint | None) -> None:
-    """Refuse a file that is not what the newest checkpoint, or else environment.json, knows of it."""
+def check_setting(path: Path, newest: Checkpoint | None) -> str:
+    """The name of a file that is what was written: as the newest checkpoint knows it, or else environment.json."""
     if newest is not None and path.name in newest.run_files:
-        check_run_file(path, newest)
+        check_file(path, newest.run_files[path.name], f"checkpoint {newest.step}")
+    elif path.name in recorded(path.parent):
+        check_file(path, recorded(path.parent)[path.name], ENVIRONMENT)
     elif path.name == ENVIRONMENT:
-        read_environment(path)
-    elif path.suffix == ".yaml":
-        read_yaml(path)
+        read_sealed(path)
     else:
-        read_json(path)
-    if digest(path) != recorded(path.parent).get(path.name, digest(path)):
-        raise ValueError(f"{path}: is not what was written (SHA-256 differs)")
+        (read_yaml if path.suffix == ".yaml" else read_json)(path)
+    return path.name
 
 
 def recorded(folder: Path) -> dict[str, str]:
     """The SHA-256 of files that no checkpoint depends on; nothing where that cannot be read."""
     try:
-        return dict(read_environment(folder / ENVIRONMENT).get("files", {}))
+        return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
     except ValueError:
         return {}
 
@@ -140,16 +136,9 @@ def check_strays(report: Report, folder: Path) -> None:
 
 def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
     """Read metrics.jsonl: as it was at the newest checkpoint, and one line for each step."""
-    try:
-        lines = read_metrics(folder / METRICS, mark)
-    except ValueError as fault:
-        report.faults.append(f"{fault}: {COSTS[METRICS]}")
-        return
-    found = [line.get("step") for line in lines]
-    wrong = next((i for i, step in enumerate(found, 1) if step != i), None)
-    if wrong is not None:
-        report.faults.append(f"{folder / METRICS}: line {wrong} is of step {found[wrong - 1]}")
-    report.remarks.append(f"{len(found)} steps are logged")
+    lines = report.attempt(read_metrics, folder / METRICS, mark, cost=COSTS[METRICS])
+    if lines is not None:
+        report.remarks.append(f"{len(lines)} steps are logged")
 
 
 def check_checkpoint(folder: Path) -> Report:

@@ -4,20 +4,20 @@ import logging
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.files import (
     REPLACED,
+    check_file,
     digest,
     make_aside,
     move_into_place,
     read_json,
+    read_sealed,
     remove_folder,
     restore_replaced,
     seal,
@@ -31,12 +31,7 @@ from zoo.runs.tensors import read_tensors, write_tensors
 
 FORMAT = 1
 PUBLISHED = ("average", "ema", "weights")  # which tensors a run's user gets: the first of these that is there
-TYPES: dict[str, type] = {
-    **dict.fromkeys(("format", "step", "metrics_bytes"), int),
-    **dict.fromkeys(("metrics_sha256", "sha256"), str),
-    **dict.fromkeys(("run", "files"), dict),
-}
-Named = Mapping[str, Tensor]
+KEYS = {"format": int, "step": int, "metrics_bytes": int, "metrics_sha256": str, "run": dict, "files": dict}
 logger = logging.getLogger(__name__)
 
 
@@ -46,25 +41,20 @@ class Checkpoint:
 
     Args:
         step: optimizer steps done.
-        files: the names of its files: state, settings, and tensors as `weights`, `optimizer`, `ema` and `average`.
+        files: SHA-256 of its files: state, settings, and tensors as `weights`, `optimizer`, `ema` and `average`.
         mark: how far metrics.jsonl was.
         run_files: SHA-256 of the run's files that the weights depend on.
     """
 
     folder: Path
     step: int
-    files: tuple[str, ...]
+    files: Mapping[str, str]
     mark: Mark
     run_files: Mapping[str, str]
 
     @property
     def state(self) -> Tree:
         return read_json(self.folder / STATE)
-
-    @property
-    def passing(self) -> bool:
-        """Whether a signal made it, and the run would not have it otherwise: the next save deletes it."""
-        return bool(self.state.get("passing"))
 
     @property
     def untrained(self) -> tuple[str, ...]:
@@ -85,58 +75,51 @@ class Checkpoint:
         return read_tensors(self.folder / f"{kind}.safetensors")
 
     @property
-    def published_sha256(self) -> str:
-        """The SHA-256 of the file of the weights to use."""
-        name = next(f"{kind}.safetensors" for kind in PUBLISHED if kind in self.kinds)
-        return str(read_json(self.folder / MANIFEST)["files"][name]["sha256"])
+    def published_kind(self) -> str:
+        """Which tensors are the ones to use: the averaged ones where they were kept."""
+        return next(kind for kind in PUBLISHED if kind in self.kinds)
 
     @property
     def published(self) -> dict[str, Tensor]:
-        """The weights to use: the averaged ones where they were kept."""
-        return self.tensors(next(kind for kind in PUBLISHED if kind in self.kinds))
+        """The weights to use."""
+        return self.tensors(self.published_kind)
+
+    @property
+    def published_sha256(self) -> str:
+        """The SHA-256 of the file of the weights to use."""
+        return self.files[f"{self.published_kind}.safetensors"]
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a checkpoint is to hold.
+def write_checkpoint(
+    folder: Path,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: Tree,
+    training: bytes,
+    mark: Mark,
+    run_files: Mapping[str, str],
+) -> None:
+    """Write a checkpoint aside and give it its name, which is its step, when the disk has all of it.
 
     Args:
         tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
         training: the content of training.yaml.
         mark: how far metrics.jsonl is.
         run_files: SHA-256 of the run's files that the weights depend on.
-    """
-
-    tensors: Mapping[str, Named]
-    state: Tree
-    training: bytes = b"{}\n"
-    mark: Mark = Mark()
-    run_files: Mapping[str, str] = field(default_factory=dict)
-
-
-def write_checkpoint(folder: Path, content: Content) -> None:
-    """Write a checkpoint aside and give it its name, which is its step, when the disk has all of it.
 
     Raises:
         RuntimeError: it cannot be written (a full disk); what was there before is untouched.
     """
     aside = make_aside(folder)
     try:
-        for kind, named in content.tensors.items():
+        for kind, named in tensors.items():
             write_tensors(aside / f"{kind}.safetensors", named)
             sync(aside / f"{kind}.safetensors")
-        write_file(aside / STATE, to_json(content.state))
-        write_file(aside / TRAINING, content.training)
-        files = {path.name: {"size": path.stat().st_size, "sha256": digest(path)} for path in sorted(aside.iterdir())}
-        manifest: Tree = {
-            "format": FORMAT,
-            "step": int(folder.name),
-            "metrics_bytes": content.mark.bytes,
-            "metrics_sha256": content.mark.chain,
-            "run": dict(content.run_files),
-            "files": files,
-        }
-        write_file(aside / MANIFEST, seal(manifest))
+        write_file(aside / STATE, to_json(state))
+        write_file(aside / TRAINING, training)
+        files = {path.name: digest(path) for path in sorted(aside.iterdir())}
+        own = {"format": FORMAT, "step": int(folder.name), "run": dict(run_files), "files": files}
+        # the manifest is the last file: a folder without one was never finished
+        write_file(aside / MANIFEST, seal({**own, "metrics_bytes": mark.bytes, "metrics_sha256": mark.chain}))
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
@@ -152,8 +135,8 @@ def verify(folder: Path) -> Checkpoint:
         ValueError: something is missing, damaged or of a newer format; the message names the file.
     """
     found = read_manifest(folder)
-    for name, entry in read_json(folder / MANIFEST)["files"].items():
-        check_file(folder / name, entry)
+    for name, written in found.files.items():
+        check_file(folder / name, written, "the checkpoint's manifest")
     return found
 
 
@@ -164,44 +147,20 @@ def read_manifest(folder: Path) -> Checkpoint:
         ValueError: the manifest is missing, damaged or of a newer format.
     """
     path = folder / MANIFEST
-    manifest = read_json(path)
-    check_manifest(manifest, path)
-    if str(manifest["step"]) != folder.name:
-        raise ValueError(f"{path}: is damaged, it is of step {manifest['step']}")
-    if "weights.safetensors" not in manifest["files"]:
-        raise ValueError(f"{path}: is damaged, it lists no weights.safetensors")
-    mark = Mark(manifest["metrics_bytes"], manifest["metrics_sha256"])
-    return Checkpoint(folder, manifest["step"], tuple(manifest["files"]), mark, manifest["run"])
-
-
-def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
-    """Refuse a manifest that this version cannot read, or that is not what was written."""
+    manifest = read_sealed(path)
     written = manifest.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise ValueError(f"{path}: written in format {written}, this zoo reads up to {FORMAT}; upgrade zoo")
-    for key, kind in TYPES.items():
-        if key not in manifest or not isinstance(manifest[key], kind):
-            raise ValueError(f"{path}: is damaged, '{key}' is missing or of another type")
-    for key in manifest:
-        if key not in TYPES:
-            raise ValueError(f"{path}: is damaged, it has a key '{key}'")
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    if sha256(to_json(rest)).hexdigest() != manifest["sha256"]:
-        raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
-    for name, entry in manifest["files"].items():
-        if Path(name).name != name or not isinstance(entry, dict) or entry.keys() != {"size", "sha256"}:
-            raise ValueError(f"{path}: is damaged, it lists the file '{name}'")
-
-
-def check_file(path: Path, entry: Mapping[str, Any]) -> None:
-    """Refuse a file that is not the one that was written."""
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file, but the checkpoint's manifest lists it")
-    size = path.stat().st_size
-    if size != entry["size"]:
-        raise ValueError(f"{path}: is damaged, it has {size} bytes instead of {entry['size']}")
-    if digest(path) != entry["sha256"]:
-        raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
+    # its hash shows damage; what follows holds for a manifest that somebody wrote with a hash of their own
+    if {key: type(value) for key, value in manifest.items()} != KEYS:
+        raise ValueError(f"{path}: is damaged, expected the keys {', '.join(KEYS)}, each with a value of its type")
+    step, files = manifest["step"], manifest["files"]
+    if str(step) != folder.name:
+        raise ValueError(f"{path}: is damaged, it is of step {step}")
+    if "weights.safetensors" not in files or any(Path(name).name != name for name in files):
+        raise ValueError(f"{path}: is damaged, it lists {', '.join(files) or 'no files'}")
+    mark = Mark(manifest["metrics_bytes"], manifest["metrics_sha256"])
+    return Checkpoint(folder, step, files, mark, manifest["run"])
 
 
 def steps(checkpoints: Path) -> list[int]:
@@ -249,8 +208,8 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
 
 
 def is_passing(folder: Path) -> bool:
-    """Whether a checkpoint is passing; one that cannot be read is none."""
+    """Whether only a signal made a checkpoint, so that the next save deletes it; one that cannot be read is kept."""
     try:
-        return Checkpoint(folder, 0, (), Mark(), {}).passing
+        return bool(read_json(folder / STATE).get("passing"))
     except ValueError:
         return False

@@ -6,21 +6,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from zoo.config import Tree
 from zoo.discover import outside_packages
-from zoo.runs.files import read_sealed
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
 BITS = "the resumed run may differ in its last bits"
 EXACT = {  # what a resumed run needs to be the same to the last bit, and what can differ where it changes
-    "versions": BITS,
-    "instructions": BITS,
-    "threads": BITS,
-    "devices": BITS,
+    **dict.fromkeys(("versions", "instructions", "threads", "devices"), BITS),
     "processes": "the examples and their order stay the same, but each process draws its own dropout",
 }
 SECRET = re.compile(r"hf_\w+")
@@ -41,26 +38,13 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
     }
 
 
-def read_environment(path: Path) -> Tree:
-    """The content of an environment.json.
-
-    Raises:
-        ValueError: it cannot be read, or is not what was written.
-    """
-    return read_sealed(path)
-
-
 def versions() -> Tree:
     """The packages that are installed, with their versions, those that register variants of zoo among them."""
-    return {name: version for name in PACKAGES if (version := installed(name)) is not None} | outside_packages()
-
-
-def installed(package: str) -> str | None:
-    """The version of a package; None where it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = {}
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):  # zoo itself, where it runs from a checkout
+            found[name] = importlib.metadata.version(name)
+    return found | outside_packages()
 
 
 def zoo_commit(source: Path) -> str | None:
@@ -71,19 +55,14 @@ def zoo_commit(source: Path) -> str | None:
     Args:
         source: a file of zoo.
     """
-    # an environment inside somebody's repository is not tracked there, so a file that is tracked is zoo's checkout
-    if git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
-        return None
-    return git(source.parent, "rev-parse", "HEAD")
-
-
-def git(folder: Path, *words: str) -> str | None:
-    """What git answers in a folder; None where it fails, or is not there."""
+    # Git knows the second name only if it tracks the file. An environment that lies in somebody's repository is not
+    # tracked there, so the first answer is never the commit of the user's own work.
+    words = ["git", "rev-parse", "HEAD", f"HEAD:./{source.name}"]
     try:
-        answer = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(words, cwd=source.parent, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
+    return answer.stdout.split()[0]
 
 
 def changes(before: Tree, now: Tree) -> list[str]:

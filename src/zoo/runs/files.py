@@ -101,6 +101,19 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_file(path: Path, written: str, witness: str) -> None:
+    """Refuse a file that is not the one that was written.
+
+    Args:
+        written: the SHA-256 that it had.
+        witness: who knows that.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file, but {witness} lists it")
+    if digest(path) != written:
+        raise ValueError(f"{path}: damaged or changed: its SHA-256 is not the one that {witness} lists")
+
+
 def to_json(tree: Any) -> bytes:
     """A tree as readable JSON; NaN and infinities are not JSON."""
     return (json.dumps(tree, indent=1, allow_nan=False) + "\n").encode()
@@ -133,21 +146,22 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: no such file, not JSON, too large, or not a map.
     """
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is not a file")
+        raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ValueError(f"{path}: is damaged, it has {size} bytes, and no file of this kind has {MAX_BYTES}")
-        return parse_json(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{path}: is damaged, it has more than {MAX_BYTES} bytes")
+    return parse_json(content, str(path))
 
 
 def parse_json(data: bytes, place: str) -> dict[str, Any]:
-    """One map in strict JSON: no NaN, no infinities (`1e999` is one), no key twice.
+    """One map in strict JSON: no NaN, no infinities (Python reads `1e999` as one), no key twice.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the data is anything else.
     """
     try:
         tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)

@@ -1,5 +1,6 @@
 """metrics.jsonl: one line for each step, appended; a checkpoint knows how long it was and a hash of all its lines."""
 
+import functools
 import json
 import logging
 import math
@@ -7,7 +8,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, mark: Mark) -> None:
         self.path = path
-        self.file = path.open("ab", buffering=0)  # a full disk is noticed by the line that does not fit
+        # a buffer would notice a full disk only later, and fail a second time when it is closed
+        self.file = path.open("ab", buffering=0)
         self.chain = mark.chain
         self.cut(mark.bytes)
 
@@ -60,7 +61,7 @@ class MetricsLog:
             RuntimeError: it cannot be written (a full disk).
         """
         data = json.dumps(finite_only(line), allow_nan=False).encode() + b"\n"
-        rest = memoryview(data)
+        rest = memoryview(data)  # the system may write less than it is given
         try:
             while rest:
                 rest = rest[self.file.write(rest) :]
@@ -103,21 +104,13 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
-    refuse_repeated(lines, path)
+    # lines beyond the mark have no hash yet, but a number that must be right
+    for number, line in enumerate(lines, 1):
+        if line.get("step") != number:
+            raise ValueError(f"{path}: line {number}: is damaged, it is of step {line.get('step')}")
     return lines
-
-
-def refuse_repeated(lines: list[Line], path: Path) -> None:
-    """Lines beyond the mark have no hash yet, but their steps rise."""
-    steps = [line.get("step") if isinstance(line, dict) else None for line in lines]
-    for number, (before, step) in enumerate(pairwise(steps), 2):
-        if isinstance(before, int) and isinstance(step, int) and step <= before:
-            raise ValueError(f"{path}: line {number}: is damaged, step {step} follows step {before}")
 
 
 def chain_of(content: bytes) -> str:
     """The hash of all lines."""
-    chain = ""
-    for line in content.splitlines(keepends=True):
-        chain = link(chain, line)
-    return chain
+    return functools.reduce(link, content.splitlines(keepends=True), "")

@@ -1,14 +1,14 @@
 """What must be as it was for a run to continue, what may differ, and what is said about it."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from zoo.config import Tree, parse_yaml
 from zoo.runs.checkpoint import Checkpoint, steps
-from zoo.runs.environment import changes, read_environment
-from zoo.runs.files import parse_json, remove_folder
+from zoo.runs.environment import changes
+from zoo.runs.files import parse_json, read_sealed, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
 
 SHOWN = 5
@@ -29,8 +29,12 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
     """
     faults = []
     for name, data in content.items():
-        for key, change in changed(name, read_before(folder, checkpoint, name), data, str(folder / name)):
+        before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
+        if not before.is_file():
+            raise ValueError(f"{before}: no such file; the run is not complete")
+        for key, old, new in differences(*(parse(name, read, str(before)) for read in (before.read_bytes(), data))):
             section = key.split(".")[0]
+            change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
             if name == TRAINING and section in may_change:
                 also = may_change[section]
                 logger.warning("%s continues with another %s: %s%s", folder, key, change, also and f" ({also})")
@@ -40,46 +44,26 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         raise ValueError(f"{folder}: cannot be resumed with other settings: {'; '.join(faults[:SHOWN])}")
 
 
-def read_before(folder: Path, checkpoint: Checkpoint, name: str) -> bytes:
-    """What a file of the run was when the checkpoint was written.
-
-    Raises:
-        ValueError: it is missing.
-    """
-    path = checkpoint.folder / name if name == TRAINING else folder / name
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; the run is not complete")
-    return path.read_bytes()
-
-
-def changed(name: str, old: bytes, new: bytes, place: str) -> Iterable[tuple[str, str]]:
-    """What differs between two versions of a file: keys and how, or one empty key where it has none."""
-    if old == new:
-        return
+def parse(name: str, content: bytes, place: str) -> Any:
+    """What a file of a run holds: a tree of settings or hashes, or its bytes where it is the tokenizer's."""
     if name.endswith(".yaml"):
-        yield from differences(*(parse_yaml(data.decode("utf-8", "replace"), place) for data in (old, new)))
-    elif name == DATA:
-        before, now = parse_json(old, place), parse_json(new, place)
-        for split in dict.fromkeys([*before, *now]):
-            if before.get(split) != now.get(split):
-                yield split, "the data is not what the run began with"
-    else:
-        yield "", ""
+        return parse_yaml(content.decode("utf-8", "replace"), place)
+    return parse_json(content, place) if name == DATA else content
 
 
-def differences(old: Any, new: Any, place: str = "") -> Iterable[tuple[str, str]]:
-    """The keys that differ between two trees, and how."""
+def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The keys that differ between two trees, with both values; one empty key where they are not trees."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
     elif old != new:
-        yield place, f"{old!r} -> {new!r}"
+        yield place, old, new
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
     """Say what may keep a resumed run from being the same to the last bit; the environment it ran in before."""
     try:
-        before = read_environment(folder / ENVIRONMENT)
+        before = read_sealed(folder / ENVIRONMENT)
     except ValueError as reason:
         logger.warning("%s; whether the resumed run is the same to the last bit cannot be said", reason)
         return {}

@@ -4,16 +4,16 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from torch import Tensor
 
 from zoo.config import Tree, to_yaml
 from zoo.registry import plain
-from zoo.runs.checkpoint import Checkpoint, Content, latest, prune, steps, whole, write_checkpoint
+from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, whole, write_checkpoint
 from zoo.runs.files import (
     ASIDE,
     digest,
@@ -23,7 +23,6 @@ from zoo.runs.files import (
     restore_replaced,
     seal,
     to_json,
-    write_file,
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, MetricsLog
@@ -93,9 +92,8 @@ class Run:
             there = [self.folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
             depends = {path.name: digest(path) for path in there if path.exists()}
             training = (self.folder / TRAINING).read_bytes()
-            write_checkpoint(
-                self.checkpoints / str(step), Content(tensors, state, training, self.metrics.mark(), depends)
-            )
+            place = self.checkpoints / str(step)
+            write_checkpoint(place, tensors, state, training, self.metrics.mark(), depends)
 
     def prune(self, keep: int, best: int | None) -> None:
         """Keep the last `keep` checkpoints and the best one; an earlier one that is passing goes."""
@@ -193,25 +191,19 @@ def check_folder(folder: Path, resume: bool) -> None:
 
 
 def try_folder(folder: Path) -> None:
-    """Write as much as the files of a run in a folder, and leave no trace of that: hours of work are to go there.
+    """Refuse a folder that a run cannot be written to, before hours of work: write as much, and leave no trace.
 
     Raises:
         ValueError: the folder cannot be made, or nothing can be written in it (a full disk).
     """
-    probe, missing = folder / f"{ASIDE}probe", []
     try:
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            write_file(probe, bytes(PROBE))
-        finally:
-            probe.unlink(missing_ok=True)
+        nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with TemporaryFile(dir=nearest) as probe:  # has no name, so that nothing of it is left even by a kill
+            probe.write(bytes(PROBE))
+            probe.flush()
+            os.fsync(probe.fileno())
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
-    finally:
-        for place in missing:
-            with suppress(OSError):  # it was never made, or another process has put something there
-                place.rmdir()
 
 
 def take_lock(folder: Path) -> IO[str]:

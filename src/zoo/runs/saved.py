@@ -9,11 +9,10 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.environment import read_environment
-from zoo.runs.files import digest, read_json, refuse_outside
+from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER
 from zoo.runs.metrics import Line, read_metrics
-from zoo.runs.request import BaseRecord, RequestRecord, read_request
+from zoo.runs.request import BaseRecord, read_request
 
 logger = logging.getLogger(__name__)
 
@@ -48,21 +47,12 @@ class SavedRun:
     def environment(self) -> Tree:
         """What the run ran on; empty where it was not trained here."""
         path = self.folder / ENVIRONMENT
-        return read_environment(path) if path.is_file() else {}
-
-    @property
-    def request(self) -> RequestRecord:
-        """What the run was asked for.
-
-        Raises:
-            ValueError: the file is not what was written.
-        """
-        return read_request(self.folder)
+        return read_sealed(path) if path.is_file() else {}
 
     @property
     def record(self) -> BaseRecord:
         """What a run that goes on from this checkpoint keeps of it."""
-        own = self.request
+        own = read_request(self.folder)
         return BaseRecord(self.step, self.checkpoint.published_sha256, dict(self.data), own.start, own.base)
 
     @property
@@ -108,8 +98,9 @@ def open_run(path: Path) -> SavedRun:
 
 def named(folder: Path, path: Path) -> Checkpoint:
     """The checkpoint that a path names."""
-    if path.name not in map(str, steps(folder / CHECKPOINTS)):
-        raise ValueError(f"{path}: is no checkpoint; the run has {', '.join(map(str, steps(folder / CHECKPOINTS)))}")
+    there = [str(step) for step in steps(folder / CHECKPOINTS)]
+    if path.name not in there:
+        raise ValueError(f"{path}: no checkpoint '{path.name}' in {folder}; available: {', '.join(there)}")
     return verify(path)
 
 
@@ -130,13 +121,5 @@ def best(folder: Path) -> Checkpoint:
 
 def check_run_files(folder: Path, checkpoint: Checkpoint) -> None:
     """Refuse a config, task or tokenizer that is not the one the weights were trained with."""
-    for name in checkpoint.run_files:
-        check_run_file(folder / name, checkpoint)
-
-
-def check_run_file(path: Path, checkpoint: Checkpoint) -> None:
-    """Refuse one of the files that the weights depend on where it is another one."""
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file, but checkpoint {checkpoint.step} was trained with one")
-    if digest(path) != checkpoint.run_files[path.name]:
-        raise ValueError(f"{path}: is not the file that checkpoint {checkpoint.step} was trained with")
+    for name, written in checkpoint.run_files.items():
+        check_file(folder / name, written, f"checkpoint {checkpoint.step}")

@@ -1,7 +1,7 @@
 """How a run begins: the processes agree on what they train, and the main one makes or continues the run's folder."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from zoo.runs.environment import describe_environment
+from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
 from zoo.training.precision import device_name
 from zoo.training.settings import MAY_CHANGE
@@ -47,24 +48,14 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
     Raises:
         ValueError: with the first facts that differ, and in which process.
     """
-    everyone = processes.gather(dict(flatten({**facts, "code": code(), "torch": torch.__version__})))
-    faults = []
-    for rank, theirs in enumerate(everyone):
-        for key in dict.fromkeys([*everyone[0], *theirs]):
-            first, other = everyone[0].get(key), theirs.get(key)
-            if first != other:
-                faults.append(f"{key}: {first} in process 0, {other} in process {rank}")
+    everyone = processes.gather({**facts, "code": code(), "torch": str(torch.__version__)})
+    faults = [
+        f"{key}: {first!r} in process 0, {other!r} in process {rank}"
+        for rank, theirs in enumerate(everyone)
+        for key, first, other in differences(everyone[0], theirs)
+    ]
     if faults:
         raise ValueError(f"the processes were started for different trainings: {'; '.join(faults[:SHOWN])}")
-
-
-def flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Each value of a tree of maps with its dotted place; bytes as their SHA-256."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
 
 
 @cache

@@ -8,6 +8,7 @@ from itertools import islice
 
 from torch import nn
 
+from zoo.runs.checkpoint import is_passing
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.meter import Line
@@ -63,7 +64,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         Interrupted: a process was sent a signal; the state is as it was.
     """
     if last and learner.settings.average is not None:
-        earlier = (c for c in run.recent() if c.step < state.step and not c.passing)
+        earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
         learner.take_mean(list(islice(earlier, learner.settings.average - 1)))
     if watch.validation is None:
         return {}

@@ -15,6 +15,7 @@ from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.report.curves import VALIDATION, is_metric
+from zoo.runs.request import read_request
 from zoo.runs.saved import SavedRun
 
 PLACEHOLDER = "path/to/this/folder"  # in the programs of a card, where nobody knows yet where the folder will lie
@@ -164,8 +165,8 @@ def load_trained(saved: SavedRun, address: str = PLACEHOLDER) -> TrainedModel:
         training=saved.training,
         data=saved.data,
         environment=saved.environment,
-        request=config.dump(saved.request),
-        lines=[line for line in saved.metrics if "step" in line],
+        request=config.dump(read_request(saved.folder)),
+        lines=saved.metrics,
     )
     return TrainedModel(
         model=loaded.model,
