@@ -68,7 +68,8 @@ def test_long_texts_go_over_a_few_lines(tmp_path: Path):
     for count in (1, 40, 400, 4000):
         maps = translation().maps[:1]
         write_maps(Attended(maps, {"source": "word " * count}, None), "mine", tmp_path / "a.png")
-        heights.append(Image.open(tmp_path / "a.png").height)
+        with Image.open(tmp_path / "a.png") as picture:
+            heights.append(picture.height)
     line = round(0.2 * attention_picture.DPI)
     assert heights[0] + 2 * line == heights[1] < heights[2] == heights[3] == heights[0] + 3 * line
 

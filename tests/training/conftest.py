@@ -95,9 +95,10 @@ class Server:
         return self.ended[pid]
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=HANGS)
+        with self.process:  # which closes its pipes
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait(timeout=HANGS)
 
 
 @pytest.fixture(scope="session")

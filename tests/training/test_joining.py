@@ -120,7 +120,9 @@ def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Pat
 def test_only_one_process_writes(ended: dict[str, Any]):
     """A second writer would leave a line twice."""
     for name in FAULTS:
-        steps = [json.loads(line)["step"] for line in (ended["folder"] / name / "metrics.jsonl").open()]
+        steps = [
+            json.loads(line)["step"] for line in (ended["folder"] / name / "metrics.jsonl").read_text().splitlines()
+        ]
         assert steps == list(range(1, len(steps) + 1))
 
 

@@ -110,9 +110,8 @@ def test_a_process_that_did_not_run_shift_clockss_the_others_the_time():
 
 
 def test_a_living_process_is_told_from_one_that_is_gone():
-    child = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
-    assert process_state(describe_self()["pid"]) == "R"
-    child.wait()
+    with subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE) as child:
+        assert process_state(describe_self()["pid"]) == "R"
     assert process_state(str(child.pid)) is None
     assert PeerFailure(1, "was killed") != PeerFailure(2, "was killed")
 

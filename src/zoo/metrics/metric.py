@@ -1,6 +1,8 @@
 """The contract of metrics: an `evaluate.Metric` that needs no network and leaves no files."""
 
+import shutil
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
@@ -27,8 +29,9 @@ class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no t
 
     def __init__(self) -> None:
         # evaluate makes a folder for its cache whether or not it uses one; this goes when the metric goes
-        self.folder = tempfile.TemporaryDirectory(prefix="zoo-metric-")
-        super().__init__(keep_in_memory=True, cache_dir=self.folder.name)
+        folder = tempfile.mkdtemp(prefix="zoo-metric-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        super().__init__(keep_in_memory=True, cache_dir=folder)
 
     @property
     def name(self) -> str:

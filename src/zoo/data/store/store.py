@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -103,7 +102,6 @@ class ArrayWriter:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files: dict[str, FileIO] = {}
         self.kinds: dict[str, dict[str, Any]] = {}
         self.ends: dict[str, int] = {}
 
@@ -111,14 +109,10 @@ class ArrayWriter:
         """Add values to the end of an array."""
         array = np.asarray(values, dtype=dtype)
         with name_file(self.folder / name):
-            if name not in self.files:
-                # unbuffered: what a full disk refuses must not be tried again when the file is forgotten
-                self.files[name] = (self.folder / name).open("wb", buffering=0)
-                self.kinds[name] = {"dtype": array.dtype.str, "count": 0}
-            left = memoryview(array.tobytes())
-            while left:
-                left = left[self.files[name].write(left) :]
-        self.kinds[name]["count"] += len(array)
+            # opened for each batch: nothing stays open, or buffered, when a full disk or a signal ends the making
+            with (self.folder / name).open("ab") as file:
+                file.write(array.tobytes())
+        self.kinds.setdefault(name, {"dtype": array.dtype.str, "count": 0})["count"] += len(array)
 
     def append_lengths(self, name: str, lengths: Sequence[int]) -> None:
         """Go on with an array of offsets, which begins with 0."""
@@ -129,12 +123,11 @@ class ArrayWriter:
         self.append(name, offsets)
         self.ends[name] += sum(lengths)
 
-    def close(self) -> None:
+    def sync(self) -> None:
         """Make sure that all is on disk: a folder that is there must be whole."""
-        for name, file in self.files.items():
-            with name_file(self.folder / name):
+        for name in self.kinds:
+            with name_file(self.folder / name), (self.folder / name).open("rb") as file:
                 os.fsync(file.fileno())
-                file.close()
 
 
 @contextmanager
@@ -168,7 +161,7 @@ def write_split(
         documents += write_batch(writer, data[start : start + ROWS], start, stored, tokenizer)
         if progress is not None:
             progress(name, min(start + ROWS, len(data)), len(data))
-    writer.close()
+    writer.sync()
     skipped = len(data) - documents
     if documents == 0:
         raise ValueError(f"{name}: no usable rows: each of {len(data):,} is empty")
