@@ -180,7 +180,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
     training = fix_training(resolve_training([wanted]), rows=BATCH, d_model=32)
     model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
     feed = Feed(Rows(), lambda rows, size: collate(subject, list(rows), size))
-    processes, before = Processes(Accelerator(cpu=True, mixed_precision="no")), loop.Learner
+    processes, before = Processes(Accelerator(cpu=True, mixed_precision="no"), lambda: None), loop.Learner
     loop.Learner = Keeping  # type: ignore[misc]
     try:
         with tempfile.TemporaryDirectory() as folder:

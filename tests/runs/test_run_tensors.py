@@ -39,12 +39,6 @@ def test_a_file_that_stores_the_other_of_two_tied_names_loads():
     assert torch.equal(other.embedding.weight, model.embedding.weight)
 
 
-def test_compiled_models_have_the_names_of_the_plain_one():
-    model = nn.Linear(2, 3)
-    assert list(unique_tensors(torch.compile(model))) == ["weight", "bias"]
-    load_tensors(torch.compile(nn.Linear(2, 3)), unique_tensors(model))
-
-
 def test_views_of_one_storage_can_be_written(tmp_path: Path):
     whole = torch.arange(6.0)
     write_tensors(tmp_path / "w.safetensors", {"left": whole[:2], "right": whole[2:], "turned": whole.view(2, 3).T})

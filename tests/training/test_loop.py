@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
-from tiny import GOAL, TinyModel, TinyRows, alone, begin, collate, lines, losses, settings, train_tiny
+from tiny import GOAL, TinyModel, TinyRows, alone, begin, collate, lines, losses, settings, train_tiny, unwatched
 from torch.nn import functional
 
 from zoo.batches.feed import Feed
@@ -152,7 +152,7 @@ def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
     training = settings(steps=2, trackers=["tensorboard"])
     accelerator = Accelerator(cpu=True, mixed_precision="no", log_with=["tensorboard"], project_dir=str(tmp_path))
     with begin(tmp_path, training=training) as run:
-        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, Processes(accelerator))
+        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, Processes(accelerator, unwatched))
     for tracker in accelerator.trackers:
         tracker.finish()
     assert list((tmp_path / "trackers").glob("events*"))

@@ -24,7 +24,7 @@ from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.settings import Training, resolve_training
 from zoo.training.state import State
-from zoo.training.supervision.processes import Processes, unwatched
+from zoo.training.supervision.processes import Processes
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 GOAL = Mixture.parse("causal_lm")
@@ -82,6 +82,10 @@ def collate(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
     used = int(documents.sum())
     inputs: dict[str, Any] = {"tokens": tokens, "documents": documents}
     return MicroBatch(inputs, {"causal_lm": targets}, named, used, used / documents.numel())
+
+
+def unwatched() -> None:
+    """No watchdog waits for a sign of life."""
 
 
 def settings(**values: Any) -> Training:

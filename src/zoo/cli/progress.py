@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from zoo.cli.main import is_main_process
 from zoo.cli.visible import errors
 from zoo.experiments.session import Watcher
-from zoo.training.meter import Line
+from zoo.runs.metrics import Line
 
 
 @contextmanager

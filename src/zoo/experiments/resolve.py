@@ -18,7 +18,7 @@ from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
-from zoo.training.settings import LOWEST, Training, build_training, gather_optimizer, lay_training
+from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
 
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, heads.…, embeddings.frozen, task.…, training.… and generate.…"
@@ -178,4 +178,4 @@ def resolve_training_layers(levels: Iterable[Layer]) -> tuple[Training, Traced]:
     traced = Traced(LOWEST, {})
     for place, level in levels:
         traced = traced.become(lay_training(traced.tree, level), place, leaves(gather_optimizer(level)))
-    return build_training(traced.tree), traced
+    return config.build(Training, traced.tree, "training"), traced

@@ -28,13 +28,13 @@ from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
 from zoo.registry import plain
+from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.attention_backend import check_backend
 from zoo.training.beginning import begin_run, check_agreement
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
-from zoo.training.meter import Line
 from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
@@ -120,7 +120,7 @@ class Data:
         model = on_meta(given.model)  # refuses what does not combine before hours of tokenising
         columns = rows["train"].data.column_names
         form = given.mixture.form(columns, stream_of(model))
-        with processes.main_first():
+        with processes.accelerator.main_process_first():
             splits = open_cache(wanted, form.stored, tokenizer, progress)
         shape, roles = row_shape(given.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
         for role in given.mixture.roles(form):

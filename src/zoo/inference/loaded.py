@@ -14,7 +14,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
-from zoo.runs.tensors import finite, load_tensors, named_tensors, refuse, wrong_shapes
+from zoo.runs.tensors import finite, load_tensors, refuse, wrong_shapes
 
 SMALL = 2**20  # parameters that cost next to no memory
 NO_TOKENIZER = (
@@ -103,7 +103,7 @@ def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, 
     """
     Bounds.of(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
     model = on_meta(settings)
-    refuse(wrong_shapes(named_tensors(model), weights))
+    refuse(wrong_shapes(model.state_dict(), weights))
     needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())
     if needed > 2 * given + SMALL:  # what lacks less is named tensor by tensor
         raise ValueError(f"the weights do not fit the model: it has {needed:,} parameters, the checkpoint {given:,}")

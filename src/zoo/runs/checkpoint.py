@@ -210,6 +210,6 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
 def is_passing(folder: Path) -> bool:
     """Whether only a signal made a checkpoint, so that the next save deletes it; one that cannot be read is kept."""
     try:
-        return bool(read_json(folder / STATE).get("passing"))
+        return bool(read_manifest(folder).state.get("passing"))
     except ValueError:
         return False

@@ -9,7 +9,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-COMPILED = "_orig_mod."
 SHOWN = 5
 LARGEST = torch.finfo(torch.float32).max
 
@@ -22,9 +21,9 @@ def storage_of(name: str, tensor: Tensor) -> object:
 
 
 def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """A module's weights and buffers by name; of tied ones the first name only, and no trace of torch.compile."""
+    """A module's weights and buffers by name; of tied ones the first name only."""
     unique: dict[object, tuple[str, Tensor]] = {}
-    for name, tensor in named_tensors(module).items():
+    for name, tensor in module.state_dict().items():
         unique.setdefault(storage_of(name, tensor), (name, tensor))
     return dict(unique.values())
 
@@ -35,7 +34,7 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     Raises:
         ValueError: a tensor is missing, unexpected or of another shape; the first few with both shapes.
     """
-    expected = named_tensors(module)
+    expected = module.state_dict()
     missing, unexpected = compare_names(expected, tensors)
     faults = [f"{name}: missing, expected {shape(expected[name])}" for name in missing]
     faults += [f"{name}: unexpected, found {shape(tensors[name])}" for name in unexpected]
@@ -49,7 +48,7 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
     Raises:
         ValueError: a tensor has another shape than the module's of that name; nothing is copied then.
     """
-    expected = named_tensors(module)
+    expected = module.state_dict()
     refuse(wrong_shapes(expected, tensors))
     copy(expected, {name: tensor for name, tensor in tensors.items() if name in expected})
     return compare_names(expected, tensors)
@@ -71,11 +70,6 @@ def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
                     f"{place}: {name} holds {found}, with which nothing can be computed; use an earlier checkpoint"
                 )
     return tensors
-
-
-def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """All names of a module's tensors, tied ones included."""
-    return {name.replace(COMPILED, ""): tensor for name, tensor in module.state_dict().items()}
 
 
 def compare_names(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:

@@ -9,9 +9,9 @@ from itertools import islice
 from torch import nn
 
 from zoo.runs.checkpoint import is_passing
+from zoo.runs.metrics import Line
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
-from zoo.training.meter import Line
 from zoo.training.state import State
 from zoo.training.supervision.stopping import Interrupted, Signals, first_of
 

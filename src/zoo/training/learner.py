@@ -1,17 +1,16 @@
 """A model being trained, with all that changes beside its weights: the optimizer's state, averages, the loss scale."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.config import Tree
 from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
-from zoo.runs.tensors import finite, load_tensors, named_tensors, unique_tensors
+from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.attention_backend import use_backend
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.optimizers import trained
@@ -48,9 +47,7 @@ class Learner:
 
     def autocast(self) -> Any:
         """The precision of the forward pass."""
-        if self.dtype is None:
-            return nullcontext()
-        return torch.autocast(self.processes.device.type, self.dtype)
+        return torch.autocast(self.processes.device.type, self.dtype, enabled=self.dtype is not None)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss that is divided by counts of all processes."""
@@ -106,7 +103,7 @@ class Learner:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """All tensors of a checkpoint, by the file that holds them; whole ones in the main process."""
-        own = named_tensors(self.model)
+        own = self.model.state_dict()
         weights = {name: self.put_together(own[name]) for name in self.kept}
         state = self.optimizer.state_dict()["state"]
         optimizer = {
@@ -131,10 +128,6 @@ class Learner:
         """The name of a weight that is not finite in this process; None where all are."""
         broken = (name for name, weight in self.model.named_parameters() if not local(weight).isfinite().all())
         return next(broken, None)
-
-    def scale(self) -> Tree:
-        """The loss scale of float16; nothing in other precisions."""
-        return dict(self.scaler.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from what a checkpoint of the same model and settings has beside its weights.
@@ -164,8 +157,6 @@ def reseed_dropout(seed: int, step: int, process: int) -> None:
     torch.manual_seed(int(words[0]))
 
 
-@contextmanager
-def hold_gradients(learner: Learner, hold: bool) -> Iterator[None]:
+def hold_gradients(learner: Learner, hold: bool) -> AbstractContextManager[Any]:
     """Keep gradients in this process: they are exchanged once a step, with the last micro-batch."""
-    with learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext():
-        yield
+    return learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext()

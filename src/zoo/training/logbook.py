@@ -5,10 +5,11 @@ import math
 
 import torch
 
+from zoo.runs.metrics import Line
 from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
-from zoo.training.meter import Line, Speed, Tally, measure_peak
+from zoo.training.meter import Speed, Tally, measure_peak
 from zoo.training.state import State, last_good
 
 SHOWN = 20

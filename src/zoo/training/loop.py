@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Mapping
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from zoo.batches.feed import Feed, Steps
-from zoo.objectives.objective import Term, Weights
+from zoo.objectives.mixture import Mixture
+from zoo.objectives.objective import Term
 from zoo.runs.run import Run
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
@@ -21,27 +22,13 @@ from zoo.training.state import State, is_complete, resume, save
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
-Named = Mapping[str, Tensor]
 logger = logging.getLogger(__name__)
-
-
-class Goal(Protocol):
-    """What is asked of a model: losses as sums and counts, by term; `asks`: keyword arguments beside the inputs."""
-
-    @property
-    def asks(self) -> dict[str, tuple[str, ...]]: ...
-
-    def counts(self, targets: Named) -> dict[str, Tensor]: ...
-
-    def terms(self, heads: Named, targets: Named, weights: Weights | None) -> dict[str, Term]: ...
-
-    def measure(self, heads: Named, targets: Named) -> dict[str, tuple[Tensor, Tensor]]: ...
 
 
 def train(
     model: nn.Module,
     feed: Feed,
-    goal: Goal,
+    goal: Mixture,
     settings: Training,
     run: Run,
     processes: Processes,
@@ -124,7 +111,7 @@ def finish_step(
 
 def leave(learner: Learner, number: int, where: str) -> NoReturn:
     """End the run for a signal, in all processes when the state is on the disk."""
-    learner.processes.wait()
+    learner.processes.accelerator.wait_for_everyone()
     raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 

@@ -3,16 +3,15 @@
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
 from zoo.objectives.objective import Term
+from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
 
-Line = dict[str, Any]
 SHOWN = 20
 
 
@@ -26,8 +25,7 @@ class Tally:
     def __init__(self, counts: Mapping[str, float]) -> None:
         self.counts = counts
         self.parts: list[MicroBatch] = []
-        self.sums: list[Tensor] = []
-        self.measured: list[Tensor] = []
+        self.rows: list[Tensor] = []  # of each micro-batch: its terms' sums, then each metric's sum and count
         self.weights: dict[str, float] = {}
         self.metrics: list[str] = []
         self.bad = False
@@ -40,9 +38,8 @@ class Tally:
         self.parts.append(part)
         self.weights = {name: term.weight for name, term in terms.items()}
         self.metrics = list(measured)
-        self.sums.append(torch.stack([at_least_float32(term.sum) for term in terms.values()]))
-        pairs = [at_least_float32(number) for pair in measured.values() for number in pair]
-        self.measured.append(torch.stack(pairs) if pairs else self.sums[-1].new_zeros(0))
+        numbers = [*(term.sum for term in terms.values()), *(number for pair in measured.values() for number in pair)]
+        self.rows.append(torch.stack([at_least_float32(number) for number in numbers]))
 
     def agree(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
         """Add up over all processes, and wait for the device.
@@ -51,16 +48,19 @@ class Tally:
             norm: of the gradients, the same in every process.
             flags: the signals that this process was sent.
         """
-        sums, measured = (torch.stack(rows).cpu().double().sum(0).tolist() for rows in (self.sums, self.measured))
-        norm_value = norm.item()
-        finite = math.isfinite(norm_value) and all(map(math.isfinite, sums))
+        numbers, norm_value, n_terms = (
+            torch.stack(self.rows).cpu().double().sum(0).tolist(),
+            norm.item(),
+            len(self.weights),
+        )
+        finite = math.isfinite(norm_value) and all(map(math.isfinite, numbers[:n_terms]))
         tokens, filled = sum(part.tokens for part in self.parts), sum(part.filled for part in self.parts)
-        rest = [tokens, filled, len(self.parts), float(not finite), *flags]
-        total = processes.add_up([*sums, *measured, *rest])
-        self.signals = total[len(total) - len(flags) :]
-        self.tokens, filled, parts, bad = total[len(sums) + len(measured) : len(total) - len(flags)]
+        rest = [tokens, filled, len(self.parts), float(not finite)]
+        total = processes.add_up([*numbers, *flags, *rest])
+        numbers, self.signals = total[: len(numbers)], total[len(numbers) : -len(rest)]
+        self.tokens, filled, parts, bad = total[-len(rest) :]
         self.bad = bad > 0
-        self.line = {**self.losses(total[: len(sums)]), **self.shares(total[len(sums) : len(sums) + len(measured)])}
+        self.line = {**self.losses(numbers[:n_terms]), **self.shares(numbers[n_terms:])}
         self.line |= {"gradient_norm": norm_value, "empty": 1 - filled / parts}
 
     def losses(self, sums: list[float]) -> Line:
@@ -76,7 +76,8 @@ class Tally:
 
     def suspects(self) -> tuple[bool, list[tuple[int, int, int]]]:
         """Whether a loss of this process is not finite, and the examples of those micro-batches; else of all."""
-        faulty = [part for part, row in zip(self.parts, self.sums, strict=True) if not row.isfinite().all()]
+        terms = [row[: len(self.weights)] for row in self.rows]
+        faulty = [part for part, sums in zip(self.parts, terms, strict=True) if not sums.isfinite().all()]
         return bool(faulty), [example for part in faulty or self.parts for example in part.examples][:SHOWN]
 
 

@@ -1,11 +1,11 @@
 """`training.micro_batch: auto`: the largest number of rows whose forward and backward pass the memory holds."""
 
 import logging
-from typing import Any
 
 import torch
 
 from zoo.batches.feed import Feed
+from zoo.objectives.mixture import Mixture
 from zoo.training.learner import Learner
 from zoo.training.memory import is_out_of_memory
 from zoo.training.optimizers import trained
@@ -13,7 +13,7 @@ from zoo.training.optimizers import trained
 logger = logging.getLogger(__name__)
 
 
-def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) -> int | None:
+def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | None) -> int | None:
     """Rows in one forward, the same in every process; None: the whole share of a process.
 
     With `auto` the share of a process is halved until a pass fits. Nothing of the pass stays: no gradient, no place in
@@ -39,7 +39,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Any, found: int | None) 
     return agreed
 
 
-def fits(learner: Learner, feed: Feed, goal: Any, rows: int) -> bool:
+def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
     """Whether memory holds the passes of a step over so many rows, beside the optimizer's state.
 
     The second pass of a step needs the most: the gradients of the first lie beside its activations.

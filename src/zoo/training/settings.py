@@ -137,7 +137,7 @@ def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
     Raises:
         ValueError: an unknown setting, a wrong type, or values that do not combine.
     """
-    return build_training(functools.reduce(lay_training, levels, LOWEST))
+    return build(Training, functools.reduce(lay_training, levels, LOWEST), "training")
 
 
 def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
@@ -151,11 +151,6 @@ def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
     cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
     merged: Tree = merge(below, {**gather_optimizer(level), **cancelled})
     return merged
-
-
-def build_training(tree: Tree) -> Training:
-    """The settings of a merged map."""
-    return build(Training, tree, "training")
 
 
 def gather_optimizer(level: Mapping[str, Any]) -> Tree:

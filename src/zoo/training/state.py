@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, field
 from zoo.batches.feed import Feed
 from zoo.config import Tree, build
 from zoo.runs.layout import STATE
-from zoo.runs.metrics import finite_only
+from zoo.runs.metrics import Line, finite_only
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
-from zoo.training.meter import Line
 from zoo.training.settings import Training
 from zoo.training.spikes import Usual
 
@@ -81,7 +80,7 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
         raise RuntimeError(
             f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"
         )
-    state.scale, state.passing = learner.scale(), passing
+    state.scale, state.passing = dict(learner.scaler.state_dict()), passing
     run.save(state.step, learner.tensors(), {**asdict(state), "line": state.line and finite_only(state.line)})
     best = None if state.best is None else int(state.best["step"])
     run.prune(max(learner.settings.keep, learner.settings.average or 1), best)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
@@ -47,18 +46,14 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
     wanted = choose_strategy(settings, accelerator.num_processes)
     if wanted == FSDP:
         shard(model, accelerator)
-        wrapped: nn.Module = compiled(model, settings.compile)
     else:
-        wrapped = compiled(model.to(accelerator.device), settings.compile)
-        wrapped = accelerator.prepare_model(wrapped) if wanted == DDP else wrapped
+        model.to(accelerator.device)
+    wrapped: nn.Module = torch.compile(model) if settings.compile else model  # type: ignore[assignment]
+    if wanted == DDP:
+        wrapped = accelerator.prepare_model(wrapped)
     if strategy_of(wrapped) != wanted:
         raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
     return wrapped
-
-
-def compiled(model: nn.Module, wanted: bool) -> Any:
-    """The model, compiled where that is wanted."""
-    return torch.compile(model) if wanted else model
 
 
 def shard(model: nn.Module, accelerator: Accelerator) -> None:

@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.renaming import Rename, Tensors, expand
 from zoo.hub.targets.declare.target import Copy, NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.settings import ModelSettings
-from zoo.runs.tensors import finite, named_tensors, wrong_shapes
+from zoo.runs.tensors import finite, wrong_shapes
 
 ROUNDED = 4e-3  # of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints
@@ -152,7 +152,7 @@ def read_tensors(
     Raises:
         ValueError: a tensor of the body is missing, or one has another shape than config.json says.
     """
-    flat, expected = flatten(settings), named_tensors(on_meta(settings))
+    flat, expected = flatten(settings), on_meta(settings).state_dict()
     body, head = (
         list(expand(renames, flat, lambda rename: rename.ours[0] in expected))
         for renames in (target.renames, chosen.renames)

@@ -1,7 +1,6 @@
 """Processes that train together: joined, watched over, and ended together, whatever happens to one of them."""
 
 import logging
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +9,8 @@ from pathlib import Path
 from accelerate import Accelerator
 
 from zoo.training.settings import Training
-from zoo.training.strategy import choose_strategy
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
-from zoo.training.supervision.launch import describe_processes, start_processes, stop_processes
+from zoo.training.supervision.launch import describe_processes, start_processes
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
 from zoo.training.supervision.watchdog import GRACE, Watchdog
@@ -33,8 +31,7 @@ def join(settings: Training, folder: Path) -> Iterator[Processes]:
         with watchdog.joining():
             accelerator = start_processes(settings, folder)
         if accelerator.is_main_process:
-            expected = choose_strategy(settings, accelerator.num_processes)
-            logger.info("started: %s", describe_processes(accelerator, settings, expected))
+            logger.info("started: %s", describe_processes(accelerator, settings))
         try:
             if accelerator.num_processes > 1:
                 watchdog.heartbeat = Heartbeat(accelerator, settings.peer_timeout)
@@ -63,7 +60,7 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
     finally:
         if watchdog.heartbeat is not None:
             watchdog.heartbeat.leave(error is None)
-        stop_processes(accelerator)
+        accelerator.end_training()  # finishes the trackers, and leaves the group
 
 
 def fail(heartbeat: Heartbeat, error: BaseException) -> None:
@@ -75,7 +72,8 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     """
     failure = await_failure(heartbeat) if isinstance(error, RuntimeError) else None
     if failure is None:
-        heartbeat.announce_own(str(error) or type(error).__name__, signal_of(error))
+        stopped_by = error.signal if isinstance(error, Stopped) else None
+        heartbeat.announce_own(str(error) or type(error).__name__, stopped_by)
     else:
         heartbeat.announce(failure)
     if failure is None or heartbeat.count > 2:
@@ -89,13 +87,6 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     if failure.signal is not None:
         raise Stopped(failure.signal) from error
     raise RuntimeError(f"{failure.what}; all processes end") from error
-
-
-def signal_of(error: BaseException) -> int | None:
-    """The signal that an exception stands for."""
-    if isinstance(error, KeyboardInterrupt):
-        return signal.SIGINT
-    return error.signal if isinstance(error, Stopped) else None
 
 
 def await_failure(heartbeat: Heartbeat) -> PeerFailure | None:

@@ -107,14 +107,10 @@ def check_processes(accelerator: Accelerator, settings: Training, launched: int)
         raise ValueError("accelerate launch: leave out --gradient_accumulation_steps; set training.micro_batch instead")
 
 
-def stop_processes(accelerator: Accelerator) -> None:
-    """Finish the trackers and leave the group."""
-    accelerator.end_training()
-
-
-def describe_processes(accelerator: Accelerator, settings: Training, strategy: str) -> str:
+def describe_processes(accelerator: Accelerator, settings: Training) -> str:
     """Processes, devices, strategy and precision in one line."""
     count, kind = accelerator.num_processes, accelerator.distributed_type.value
+    strategy = choose_strategy(settings, count)
     processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"
     dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
     precision = str(dtype).removeprefix("torch.")

@@ -1,8 +1,6 @@
-"""The processes that train together, as one of them sees them: all that training asks of the others goes through it."""
+"""The processes that train together, as one of them sees them."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -13,41 +11,20 @@ from torch import Tensor
 T = TypeVar("T")
 
 
-def unwatched() -> None:
-    """No watchdog waits for a sign of life."""
-
-
-@dataclass(frozen=True)
 class Processes:
-    """The processes of a training; every method but `alive` must be called by all of them.
+    """The processes of a training; every method must be called by all of them.
 
     Args:
         alive: the sign of life that the watchdog waits for; called with every step from the first one on.
     """
 
-    accelerator: Accelerator
-    alive: Callable[[], None] = unwatched
-
-    @property
-    def rank(self) -> int:
-        """The number of this process, from 0."""
-        return int(self.accelerator.process_index)
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return int(self.accelerator.num_processes)
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this is the one that writes files and logs."""
-        return bool(self.accelerator.is_main_process)
-
-    @property
-    def device(self) -> torch.device:
-        """Where this process computes."""
-        device: torch.device = self.accelerator.device
-        return device
+    def __init__(self, accelerator: Accelerator, alive: Callable[[], None]) -> None:
+        self.accelerator, self.alive = accelerator, alive
+        # accelerate has no types
+        self.rank: int = accelerator.process_index
+        self.count: int = accelerator.num_processes
+        self.is_main: bool = accelerator.is_main_process
+        self.device: torch.device = accelerator.device
 
     def add_up(self, numbers: Sequence[float] | Tensor) -> list[float]:
         """Numbers added up over all processes."""
@@ -70,12 +47,3 @@ class Processes:
             broadcast_object_list(made)
         agreed: T = made[0]
         return agreed
-
-    def main_first(self) -> AbstractContextManager[Any]:
-        """Let the main process do something before the others, which then find it done."""
-        first: AbstractContextManager[Any] = self.accelerator.main_process_first()
-        return first
-
-    def wait(self) -> None:
-        """Wait until every process is here."""
-        self.accelerator.wait_for_everyone()
