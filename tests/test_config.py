@@ -138,8 +138,8 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path):
 
 def test_a_shipped_name_and_a_path_are_found(shipped: Path):
     assert names("configs") == ["tiny", "wide"]
-    assert find("tiny", "configs", "model") == shipped / "tiny.yaml"
-    assert find("configs/tiny.yaml", "configs", "model") == Path("configs/tiny.yaml")
+    assert find("tiny", "configs") == shipped / "tiny.yaml"
+    assert find("configs/tiny.yaml", "configs") == Path("configs/tiny.yaml")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_shipped_name_and_a_path_are_found(shipped: Path):
 )
 def test_a_name_that_is_nothing_is_answered_with_the_nearest(name: str, message: str, shipped: Path):
     with pytest.raises(ValueError, match=f"^{message}" if not name.startswith("~") else message):
-        find(name, "configs", "model")
+        find(name, "configs")
 
 
 def test_what_a_file_is_for_is_its_first_comment(shipped: Path):
@@ -166,13 +166,13 @@ def test_what_a_file_is_for_is_its_first_comment(shipped: Path):
 
 
 def test_a_base_is_laid_under_the_file(shipped: Path):
-    assert read_with_base(shipped / "wide.yaml", "configs", "model") == {"d_model": 8, "decoder": {"n_layers": 2}}
+    assert read_with_base(str(shipped / "wide.yaml"), "configs") == {"d_model": 8, "decoder": {"n_layers": 2}}
 
 
 def test_a_base_may_be_a_file_beside_it_and_have_a_base(shipped: Path, tmp_path: Path):
     (tmp_path / "mine.yaml").write_text("base: wide\ndecoder: {window: 3}\n")
     (tmp_path / "more.yaml").write_text("base: mine.yaml\ndecoder: {n_layers: 5}\n")
-    tree = read_with_base(tmp_path / "more.yaml", "configs", "model")
+    tree = read_with_base(str(tmp_path / "more.yaml"), "configs")
     assert tree == {"d_model": 8, "decoder": {"n_layers": 5, "window": 3}}
 
 
@@ -183,7 +183,7 @@ def test_files_that_name_each_other_are_refused(written: str, tmp_path: Path):
     (folder / "a.yaml").write_text(f"base: {written}\n")
     (folder / "b.yaml").write_text("base: ../loop/a.yaml\n")
     with pytest.raises(ValueError, match=r"base: the files a\.yaml, b\.yaml name each other"):
-        read_with_base(folder / "a.yaml", "configs", "model")
+        read_with_base(str(folder / "a.yaml"), "configs")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_files_that_name_each_other_are_refused(written: str, tmp_path: Path):
 def test_a_wrong_base_is_refused_with_the_file_that_names_it(base: str, message: str, shipped: Path):
     (shipped / "mine.yaml").write_text(f"base: {base}\n")
     with pytest.raises(ValueError, match=rf"mine\.yaml: {message}"):
-        read_with_base(shipped / "mine.yaml", "configs", "model")
+        read_with_base(str(shipped / "mine.yaml"), "configs")
 
 
 MERGES: list[tuple[Any, Any, Any]] = [

@@ -11,10 +11,10 @@ import pytest
 import typer
 
 from programs import load_program
-from zoo.cli.options import read_sets
 from zoo.cli.table import COMMANDS, load
+from zoo.config import as_tree, parse_set
 from zoo.data.task import load_task
-from zoo.experiments.request import as_tree, take
+from zoo.experiments.request import by_section
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 from zoo.training.settings import resolve_training
@@ -65,17 +65,14 @@ def test_every_task_file_of_the_pages_can_be_read(text: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("line", commands())
 def test_every_command_of_the_pages_exists_with_its_options_names_and_keys(line: str) -> None:
     given = understand(line)
-    rest = read_sets([*(given.get("sets") or []), *(given.get("changes") or [])])
-    trees = {}
-    for section in ("task", "training", "generate"):
-        mine, rest = take(rest, section)
-        trees[section] = as_tree(mine)
+    changes = [parse_set(text) for text in [*(given.get("sets") or []), *(given.get("changes") or [])]]
+    sections = by_section(changes)
     if "model" in given and given["model"] != "MODEL":
-        load_settings(given["model"], rest)
+        load_settings(given["model"], sections["model"])
     if given.get("task") and given["task"] != "TASK":
-        load_task(given["task"], trees["task"])
-    resolve_training([trees["training"]])
-    parse_generate(trees["generate"])
+        load_task(given["task"], as_tree(sections["task"]))
+    resolve_training([as_tree(sections["training"])])
+    parse_generate(as_tree(sections["generate"]))
 
 
 def test_the_pages_have_commands() -> None:
@@ -122,7 +119,7 @@ def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
     for model in models:
         load_task(model.task)
         if model.command == "pretrain":
-            load_settings(model.start, read_sets(list(model.train)))
+            load_settings(model.start, [parse_set(text) for text in model.train])
     assert {m.start for m in models if m.command == "finetune"} <= {m.name for m in models}
 
 

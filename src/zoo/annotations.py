@@ -29,9 +29,7 @@ class PerLayer:
 
 def takes_list(annotation: Any) -> bool:
     """Whether a list is a value of this annotation itself."""
-    if get_origin(annotation) is Annotated:
-        return takes_list(get_args(annotation)[0])
-    if get_origin(annotation) in UNIONS:
+    if get_origin(annotation) in (Annotated, *UNIONS):
         return any(takes_list(a) for a in get_args(annotation))
     return annotation in (Any, list, tuple) or get_origin(annotation) in (list, tuple)
 

@@ -19,6 +19,7 @@ Tree = dict[str, Any]
 MAX_BYTES = 1_000_000
 VARIANT_KEYS = ("name", "kind")
 PACKAGE = Path(__file__).parent
+WHAT = {"configs": "model", "tasks": "task"}  # by the folder of shipped files
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -129,25 +130,23 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in folder(kind).glob("*.yaml"))
 
 
-def find(name: str, kind: str, what: str) -> Path:
+def find(name: str, kind: str) -> Path:
     """The YAML file a user means: a path to one, or a shipped name.
 
     Raises:
         ValueError: neither; with the nearest shipped name.
     """
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
-    shipped = folder(kind) / f"{name}.yaml"
-    if not is_path and os.path.isfile(shipped):
-        return shipped
-    path = Path(os.path.expanduser(name))
-    if os.path.isfile(path):
-        return path
+    shipped, path = folder(kind) / f"{name}.yaml", Path(os.path.expanduser(name))
+    for place in [path] if is_path else [shipped, path]:  # a file `gpt2` beside the user must not hide the model
+        if os.path.isfile(place):
+            return place
     known = names(kind)
     if is_path:
         problem = "not a file" if os.path.exists(path) else "no such file"
         raise ValueError(f"{name}: {problem}{nearest(path.stem, known)}")
-    listed = ", ".join(known)
-    raise ValueError(f"unknown {what} '{name}'{nearest(name, known)}; known: {listed}; or give a path to a .yaml file")
+    unknown = f"unknown {WHAT[kind]} '{name}'{nearest(name, known)}"
+    raise ValueError(f"{unknown}; known: {', '.join(known)}; or give a path to a .yaml file")
 
 
 class Layer(NamedTuple):
@@ -157,12 +156,14 @@ class Layer(NamedTuple):
     tree: Tree
 
 
-def read_layers(path: Path, kind: str, what: str) -> list[Layer]:
-    """A file above the ones that its `base:` leads to, the lowest first."""
-    chain: list[Path] = []
-    layers: list[Layer] = []
-    base: Any = str(path)
-    while base is not None:
+def read_layers(name: str, kind: str) -> list[Layer]:
+    """The file that a name or a path means, above the ones that its `base:` leads to, the lowest first.
+
+    Raises:
+        ValueError: as `find` and `read_yaml`, or the files name each other.
+    """
+    path, chain, layers = find(name, kind), list[Path](), list[Layer]()
+    while True:
         if path.resolve() in chain:
             raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} name each other")
         chain.append(path.resolve())
@@ -170,25 +171,20 @@ def read_layers(path: Path, kind: str, what: str) -> list[Layer]:
         base = tree.pop("base", None)
         place = f"{kind}/{path.name}" if path.parent == folder(kind) else str(path)
         layers.insert(0, Layer(f"base {place}" if layers else place, tree))
-        if base is not None:
-            path = find_base(base, path, kind, what)
-    return layers
+        if base is None:
+            return layers
+        if not isinstance(base, str):
+            raise ValueError(f"{path}: base: expected a name or a path, got {base!r}")
+        beside = path.parent / base
+        try:
+            path = beside if os.path.isfile(beside) else find(base, kind)
+        except ValueError as error:
+            raise ValueError(f"{path}: base: {error}") from None
 
 
-def read_with_base(path: Path, kind: str, what: str) -> Tree:
-    """A file laid over the one that its `base:` names (which may have a base too)."""
-    return functools.reduce(merge, (layer.tree for layer in read_layers(path, kind, what)), {})
-
-
-def find_base(base: Any, path: Path, kind: str, what: str) -> Path:
-    """The file that the `base:` of the file at `path` means: one beside it, or what `find` finds."""
-    if not isinstance(base, str):
-        raise ValueError(f"{path}: base: expected a name or a path, got {base!r}")
-    beside = path.parent / base
-    try:
-        return beside if os.path.isfile(beside) else find(base, kind, what)
-    except ValueError as error:
-        raise ValueError(f"{path}: base: {error}") from None
+def read_with_base(name: str, kind: str) -> Tree:
+    """The file that a name or a path means, laid over the ones that its `base:` leads to."""
+    return functools.reduce(merge, (layer.tree for layer in read_layers(name, kind)), {})
 
 
 def merge(below: Any, above: Any) -> Any:
@@ -230,6 +226,11 @@ def nest(path: Iterable[str], value: Any) -> Any:
     for key in reversed(tuple(path)):
         value = {key: value}
     return value
+
+
+def as_tree(pairs: Iterable[tuple[Iterable[str], Any]]) -> Tree:
+    """Values with their paths as one map, each laid over those before it."""
+    return functools.reduce(merge, (nest(path, value) for path, value in pairs), {})
 
 
 def build(cls: type[C], tree: Any, place: str) -> C:

@@ -33,15 +33,6 @@ def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> 
         raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
 
 
-@dataclass(frozen=True)
-class Option:
-    """One keyword-only parameter of a variant."""
-
-    name: str
-    annotation: Any
-    default: Any
-
-
 class Slot(Generic[T]):
     """A named place in a model and the variants that may fill it.
 
@@ -82,17 +73,17 @@ class Slot(Generic[T]):
         refuse_unknown(name, self.variants, self.name, place)
         return self.variants[name]
 
-    def options(self, name: str) -> dict[str, Option]:
+    def options(self, name: str) -> dict[str, inspect.Parameter]:
         """The options of a variant, by name, in the order of its signature.
 
         A constructor that hands `**shared` on to the class above has that one's options too.
         """
-        found: dict[str, Option] = {}
+        found: dict[str, inspect.Parameter] = {}
         for constructor in (vars(cls)["__init__"] for cls in self[name].__mro__ if "__init__" in vars(cls)):
             hints = typing.get_type_hints(constructor, include_extras=True)
             parameters = inspect.signature(constructor).parameters.values()
             own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
-            found |= {p.name: Option(p.name, hints[p.name], p.default) for p in own}
+            found |= {p.name: p.replace(annotation=hints[p.name]) for p in own}  # hints: annotations may be texts
             if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
                 break
         return found
@@ -115,10 +106,9 @@ class Slot(Generic[T]):
         if not isinstance(value, Mapping):
             raise ValueError(f"{place}: expected the name of a {self.name} or a map with 'name', got {value!r}")
         name = value.get("name", default)
-        if name is None:
-            raise ValueError(f"{place}: 'name' is missing; allowed: {', '.join(self.variants)}")
         if not isinstance(name, str):
-            raise ValueError(f"{place}: 'name' must be a text, got {name!r}; allowed: {', '.join(self.variants)}")
+            problem = "is missing" if name is None else f"must be a text, got {name!r}"
+            raise ValueError(f"{place}: 'name' {problem}; allowed: {', '.join(self.variants)}")
         self.find(name, place)
         known = self.options(name)
         given = {key: v for key, v in value.items() if key != "name"}

@@ -65,4 +65,4 @@ def test_shipped_files_are_whole(zoo: Zoo):
 def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):
     assert zoo("check", tmp_path / "absent").status == 2
     said = zoo("check", tmp_path)
-    assert said.status == 2 and "is neither of these: a run, a checkpoint" in said.err
+    assert said.status == 2 and "not a run, a checkpoint" in said.err

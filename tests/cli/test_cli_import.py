@@ -49,7 +49,7 @@ def test_a_folder_is_predicted_with_directly(zoo: Zoo, folder: Path):
 def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(zoo: Zoo, folder: Path):
     said = zoo("evaluate", str(folder))
     assert said.status == 2 and "imported models need a TASK" in said.err
-    assert "no such folder" in zoo("import", "none", "run").err
+    assert "no such file or folder" in zoo("import", "none", "run").err
 
 
 def test_escape_sequences_are_shown_and_not_obeyed():

@@ -48,9 +48,9 @@ COMMANDS = {  # a whole command -> what the message says
     "pretrain bert-nano DATA/broken.yaml -o RUN": "broken.yaml: line 3",
     "pretrain bert-nano DATA/empty.yaml -o RUN --data DATA": "it has no rows",
     "finetune DATA DATA/classify.yaml -o RUN": "is not a run",
-    "finetune no/such DATA/classify.yaml -o RUN": "no/such: no such folder",
+    "finetune no/such DATA/classify.yaml -o RUN": "no/such: no such file or folder",
     "finetune hub:some/name DATA/classify.yaml -o RUN": "hub:some/name",
-    "predict no/such text": "no/such: no such folder",
+    "predict no/such text": "no/such: no such file or folder",
 }
 
 

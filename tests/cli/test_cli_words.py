@@ -67,8 +67,10 @@ def test_words_options_and_changes_are_told_apart():
 
 def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
     (tmp_path / "first").mkdir()
-    with pytest.raises(ValueError, match=r"frist: no such folder \(did you mean 'first'\?\)"):
+    with pytest.raises(ValueError, match=r"frist: no such file or folder \(did you mean 'first'\?\)"):
         check_words("predict", [str(tmp_path / "frist"), "text"])
+    with pytest.raises(ValueError, match="frist: no such file or folder"):
+        check_words("check", [str(tmp_path / "frist"), "--json"])
     check_words("predict", ["hub:org/name", "text"])
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from zoo.config import parse_set
+from zoo.config import as_tree, parse_set
 from zoo.experiments.experiment import Experiment, Traced, leaves, origin
 from zoo.experiments.pretrain import check_tokenizer
-from zoo.experiments.request import Request, as_tree, take
+from zoo.experiments.request import Request, by_section
 from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_pretraining
 
 
@@ -109,10 +109,11 @@ def test_a_record_of_a_request_repeats_its_changes():
 
 def test_a_section_is_taken_with_and_without_its_keys():
     pairs: list[Any] = [(("training", "optimizer", "eps"), 1), (("training",), {"seed": 2}), (("d_model",), 3)]
-    mine, rest = take(pairs, "training")
-    assert as_tree(mine) == {"optimizer": {"eps": 1}, "seed": 2} and rest == [(("d_model",), 3)]
+    found = by_section(pairs)
+    assert as_tree(found["training"]) == {"optimizer": {"eps": 1}, "seed": 2}
+    assert found["model"] == [(("d_model",), 3)]
     with pytest.raises(ValueError, match="--set training: expected a map, got 'fast'; one key is set by training.KEY"):
-        take([(("training",), "fast")], "training")
+        by_section([(("training",), "fast")])
 
 
 def test_a_value_is_of_the_layer_that_names_it_or_changes_it():

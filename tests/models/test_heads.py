@@ -136,7 +136,7 @@ def test_a_head_drops_as_the_model_does_unless_it_says_otherwise():
 
 
 def test_exactly_the_wanted_heads_keep_the_options_of_the_file():
-    tree = config.read_with_base(config.find("bert-nano", "configs", "model"), "configs", "model")
+    tree = config.read_with_base("bert-nano", "configs")
     wanted = parse_settings(keep_heads(tree, ["masked_lm", "language"], "bert-nano"))
     assert [choice.name for choice in wanted.heads] == ["masked_lm", "language"]
     assert wanted.heads[0].option("norm") == load_settings("bert-nano").heads[0].option("norm")

@@ -105,7 +105,7 @@ def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogC
 
 @pytest.mark.parametrize("name", config.names("configs"))
 def test_no_run_of_a_shipped_model_ends_before_its_warm_up(name: str):
-    layers = config.read_layers(config.find(name, "configs", "model"), "configs", "model")
+    layers = config.read_layers(name, "configs")
     warmup = resolve_training([layer.tree["training"] for layer in layers if "training" in layer.tree]).warmup_steps
     assert warmup < 0.5
 

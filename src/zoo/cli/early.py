@@ -1,17 +1,17 @@
 """Names, paths and `--set` checked before a command is imported: torch takes seconds, a typo should not."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from zoo import config
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
+from zoo.experiments.request import SECTIONS
 from zoo.registry import nearest
 
 FLAGS = ("--json", "--resume", "--private", "--help", "-h")  # options that take no value
-SECTIONS = ("task", "training", "generate")
 KEYS = {  # by section, the files and the class that declare its settings; importing them would import torch
     "": (("models/settings.py", "Settings"), ("models/kinds/*.py", "Settings")),
     "task": (("data/task.py", "Task"),),
@@ -20,28 +20,18 @@ KEYS = {  # by section, the files and the class that declare its settings; impor
 }
 
 
-def check_model(word: str) -> None:
-    config.read_layers(config.find(word, "configs", "model"), "configs", "model")
-
-
-def check_task(word: str) -> None:
-    config.read_layers(config.find(word, "tasks", "task"), "tasks", "task")
-
-
 def check_place(word: str) -> None:
     """Refuse a checkpoint that is not there; everything without `hub:` is a path."""
     path = Path(word).expanduser()
     if not word.startswith("hub:") and not path.exists():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise ValueError(f"{word}: no such folder{nearest(path.name, beside)}")
+        raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
 
 
-WORDS: dict[str, tuple[Callable[[str], None], ...]] = {
-    "show": (check_model, check_task),
-    "pretrain": (check_model, check_task),
-    "finetune": (check_place, check_task),
-    "evaluate": (check_place, check_task),
-    **dict.fromkeys(("predict", "attend", "export", "push", "import"), (check_place,)),
+WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: files of a kind, or the path of a place
+    **dict.fromkeys(("show", "pretrain"), ("configs", "tasks")),
+    **dict.fromkeys(("finetune", "evaluate"), ("place", "tasks")),
+    **dict.fromkeys(("predict", "attend", "export", "push", "import", "check"), ("place",)),
 }
 CHANGING = ("show", "pretrain", "finetune")  # commands that take changes of any setting, as trailing words too
 
@@ -55,8 +45,11 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
     if {"--help", "-h"} & set(arguments):
         return
     words, sets = split_words(command, arguments)
-    for check, word in zip(WORDS.get(command, ()), words, strict=False):
-        check(word)
+    for kind, word in zip(WORDS.get(command, ()), words, strict=False):
+        if kind == "place":
+            check_place(word)
+        else:
+            config.read_layers(word, kind)
     for text in sets:
         path, _ = parse_set(text)
         if command in CHANGING:

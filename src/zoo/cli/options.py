@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from zoo.config import Tree, parse_set
-from zoo.experiments.request import Pair, as_tree, take
+from zoo.config import Tree, as_tree, parse_set
+from zoo.experiments.request import by_section
 
 CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
@@ -19,19 +19,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
 
 
-def read_sets(texts: Sequence[str]) -> list[Pair]:
-    """`--set` options and trailing changes as paths and values."""
-    return [parse_set(text) for text in texts]
-
-
 def read_section(texts: Sequence[str], section: str, command: str) -> Tree:
     """The one section that a command reads of its changes.
 
     Raises:
         ValueError: a change is about anything else.
     """
-    mine, rest = take(read_sets(texts), section)
-    if rest:
-        written = ".".join(rest[0][0])
-        raise ValueError(f"--set {written}: zoo {command} does not read it; allowed: {section}.…")
-    return as_tree(mine)
+    pairs = [parse_set(text) for text in texts]
+    for path, _ in pairs:
+        if path[0] != section:
+            raise ValueError(f"--set {'.'.join(path)}: zoo {command} does not read it; allowed: {section}.…")
+    return as_tree(by_section(pairs)[section])

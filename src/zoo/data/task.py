@@ -168,8 +168,7 @@ def load_task(name_or_path: str | Path, sets: Mapping[str, Any] | None = None) -
     Raises:
         ValueError: there is no such file, or what it says is wrong; the message names the place.
     """
-    path = config.find(str(name_or_path), "tasks", "task")
-    tree = config.read_with_base(path, "tasks", "task")
+    tree = config.read_with_base(str(name_or_path), "tasks")
     return read_task(config.merge(tree, sets or {}), str(name_or_path))
 
 

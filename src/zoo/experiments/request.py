@@ -1,16 +1,16 @@
 """What the words of a training command ask for; imports no torch, so that the command line can check them at once."""
 
-import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zoo.config import Tree, merge, nest
+from zoo.config import Tree
 
 logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
+MODEL, SECTIONS = "model", ("task", "training", "generate")
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,21 @@ class Request:
         return [{".".join(path): value} for path, value in (*self.repeated, *self.sets)]
 
 
-def take(pairs: Iterable[Pair], section: str) -> tuple[list[Pair], list[Pair]]:
-    """The pairs of a section such as `training`, without its name, and all others.
+def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """The pairs of each section, without its name; those of no section are the model's.
 
     Raises:
         ValueError: a section is set to something that is no map.
     """
-    mine: list[Pair] = []
-    rest: list[Pair] = []
+    found: dict[str, list[Pair]] = {section: [] for section in (MODEL, *SECTIONS)}
     for path, value in pairs:
-        if path[0] != section:
-            rest.append((path, value))
+        section = path[0]
+        if section not in SECTIONS:
+            found[MODEL].append((path, value))
         elif len(path) > 1:
-            mine.append((path[1:], value))
+            found[section].append((path[1:], value))
         elif isinstance(value, dict):
-            mine += [((str(key),), below) for key, below in value.items()]
+            found[section] += [((str(key),), below) for key, below in value.items()]
         else:
             raise ValueError(f"--set {section}: expected a map, got {value!r}; one key is set by {section}.KEY=VALUE")
-    return mine, rest
-
-
-def as_tree(pairs: Iterable[Pair]) -> Tree:
-    """Pairs as one map."""
-    return functools.reduce(merge, (nest(path, value) for path, value in pairs), {})
+    return found

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from zoo import config
-from zoo.config import Layer, Tree, merge, nest
+from zoo.config import Layer, Tree, as_tree, merge, nest
 from zoo.data.task import Task, read_task
 from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
-from zoo.experiments.request import Pair, Request, as_tree, take
+from zoo.experiments.request import MODEL, Pair, Request, by_section
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
 from zoo.metrics.choose import parse_metrics
 from zoo.models.generation.settings import parse_generate
@@ -20,6 +20,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
 from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
 
+Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, heads.…, embeddings.frozen, task.…, training.… and generate.…"
 
@@ -30,13 +31,13 @@ def resolve_pretraining(request: Request) -> Experiment:
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
     """
-    layers = model_layers(request.start)
-    return mark_open(fit_length(resolve(layers, request, sections(layers, "training"))))
+    layers = config.read_layers(request.start, "configs")
+    return mark_open(fit_length(resolve(layers, request, sections_of(layers, "training"))))
 
 
 def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
     """A model without a task, and where its values came from."""
-    model, traced = resolve_model(model_layers(name), [(SET, pair) for pair in sets])
+    model, traced = resolve_model(config.read_layers(name, "configs"), [(SET, pair) for pair in sets])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
@@ -46,11 +47,11 @@ def check_task(name: str) -> None:
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
     """
-    files = task_layers(name)
+    files = config.read_layers(name, "tasks")
     task, _ = resolve_task(name, files, ())
     parse_metrics(task.metrics, Mixture.parse(task.objective).metrics)
     parse_generate(task.generate)
-    resolve_training_layers(sections(files, "training"))
+    resolve_training_layers(sections_of(files, "training"))
 
 
 def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
@@ -74,17 +75,7 @@ def refuse_architecture(path: tuple[str, ...]) -> None:
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")
 
 
-def model_layers(name: str) -> list[Layer]:
-    """A model's file and those below it."""
-    return config.read_layers(config.find(name, "configs", "model"), "configs", "model")
-
-
-def task_layers(name: str) -> list[Layer]:
-    """A task's file and those below it."""
-    return config.read_layers(config.find(name, "tasks", "task"), "tasks", "task")
-
-
-def sections(layers: Iterable[Layer], key: str) -> list[Layer]:
+def sections_of(layers: Iterable[Layer], key: str) -> list[Layer]:
     """The maps that layers have under a key."""
     return [Layer(place, tree[key]) for place, tree in layers if isinstance(tree.get(key), Mapping)]
 
@@ -96,20 +87,20 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         layers: of the model.
         below: the model's settings of training.
     """
-    sets = [(FIRST_SET, pair) for pair in request.repeated] + [(SET, pair) for pair in request.sets]
-    of_task, of_training, of_model = [], [], []
-    for place, pair in sets:
-        tasks, rest = take([pair], "task")
-        trainings, rest = take(rest, "training")
-        of_task += [(place, p) for p in (*tasks, *(p for p in rest if p[0][0] == "generate"))]
-        of_training += [(place, p) for p in trainings]
-        of_model += [(place, p) for p in rest if p[0][0] != "generate"]
-    files = task_layers(request.task)
+    of_model, of_task, of_training = list[Placed](), list[Placed](), list[Layer]()
+    for call, pairs in ((FIRST_SET, request.repeated), (SET, request.sets)):
+        sections = by_section(pairs)
+        of_model += [(call, pair) for pair in sections[MODEL]]
+        of_task += [(call, pair) for pair in sections["task"]]
+        of_task += [(call, (("generate", *path), value)) for path, value in sections["generate"]]
+        # one layer for each call: naming steps or epochs again cancels what the first call named
+        of_training.append(Layer(call, as_tree(sections["training"])))
+    files = config.read_layers(request.task, "tasks")
     task, from_task = resolve_task(request.task, files, of_task)
     mixture = Mixture.parse(task.objective)
     model, from_model = resolve_model(layers, of_model, mixture)
     own = [Layer(place, as_tree([pair])) for place, pair in of_task]
-    levels = [*below, *sections([*files, *own], "training"), *by_call(of_training)]
+    levels = [*below, *sections_of([*files, *own], "training"), *of_training]
     training, from_training = resolve_training_layers(levels)
     mixture.check_model(traits_of(model))  # before the metrics: their message would hide a wrong kind of model
     metrics = parse_metrics(task.metrics, mixture.metrics)
@@ -122,14 +113,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
 
 
-def by_call(placed: Iterable[tuple[str, Pair]]) -> list[Layer]:
-    """The `--set` pairs of the first call as one layer, and those of this one as another."""
-    placed = list(placed)
-    found = [Layer(call, as_tree(pair for place, pair in placed if place == call)) for call in (FIRST_SET, SET)]
-    return [layer for layer in found if layer.tree]
-
-
-def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[tuple[str, Pair]]) -> tuple[Task, Traced]:
+def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
     """The task of the files, changed by `--set`."""
     traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
     for place, (path, value) in sets:
@@ -148,7 +132,7 @@ def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
 
 
 def resolve_model(
-    layers: Sequence[Layer], sets: Iterable[tuple[str, Pair]], mixture: Mixture | None = None
+    layers: Sequence[Layer], sets: Iterable[Placed], mixture: Mixture | None = None
 ) -> tuple[ModelSettings, Traced]:
     """The model of the files, changed by `--set`.
 

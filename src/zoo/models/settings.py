@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from zoo import config
@@ -58,8 +59,7 @@ def load_settings(name: str, sets: Sets = ()) -> ModelSettings:
     Raises:
         ValueError: an unknown name, key or option, a wrong type, parts that do not combine.
     """
-    path = config.find(name, "configs", "model")
-    return parse_settings(config.read_with_base(path, "configs", "model"), sets, path.stem)
+    return parse_settings(config.read_with_base(name, "configs"), sets, Path(name).stem)
 
 
 def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSettings:

@@ -1,18 +1,10 @@
 """Attention maps as a file: a page to play with, or a picture."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import draw_page
-from zoo.report.attention_picture import draw_picture, refuse_without_matplotlib
-
-
-def page_file(attended: Attended, title: str) -> bytes:
-    return draw_page(attended, title).encode()
-
-
-DRAWERS: dict[str, Callable[[Attended, str], bytes]] = {".html": page_file, ".png": draw_picture}
+from zoo.report.attention_picture import draw_picture, is_possible
 
 
 def check_output(path: Path) -> None:
@@ -21,14 +13,15 @@ def check_output(path: Path) -> None:
     Raises:
         ValueError: another kind of file, no such folder, or no matplotlib for a picture.
     """
-    if path.suffix.lower() not in DRAWERS:
+    suffix = path.suffix.lower()
+    if suffix not in (".html", ".png"):
         raise ValueError(f"-o: '{path}' is neither a page nor a picture; allowed: a name that ends in .html or .png")
     if not path.parent.is_dir():
         raise ValueError(f"-o: '{path}': there is no folder '{path.parent}'")
     if path.is_dir():
         raise ValueError(f"-o: '{path}' is a folder; name a file")
-    if path.suffix.lower() == ".png":
-        refuse_without_matplotlib()
+    if suffix == ".png" and not is_possible():
+        raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
 
 
 def write_maps(attended: Attended, title: str, path: Path) -> None:
@@ -39,4 +32,5 @@ def write_maps(attended: Attended, title: str, path: Path) -> None:
         OSError: the file cannot be written.
     """
     check_output(path)
-    path.write_bytes(DRAWERS[path.suffix.lower()](attended, title))
+    as_page = path.suffix.lower() == ".html"
+    path.write_bytes(draw_page(attended, title).encode() if as_page else draw_picture(attended, title))

@@ -8,6 +8,7 @@ import html
 import io
 import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from zoo.data.ids import Picture
-from zoo.inference.attend import Attended, Map, Places
+from zoo.inference.attend import Attended, Map
 
 TITLES = {
     "encoder.self": "Encoder reads itself",
@@ -75,12 +76,7 @@ def map_data(found: Map, name: str) -> dict[str, Any]:
         {"layer": layer, "heads": len(weights), "weights": base64.b64encode(quantise(weights).tobytes()).decode()}
         for layer, weights in found.layers.items()
     ]
-    queries, keys = places_data(found.queries), places_data(found.keys)
-    return {"kind": found.kind, "name": name, "queries": queries, "keys": keys, "layers": layers}
-
-
-def places_data(places: Places) -> dict[str, Any]:
-    return {"labels": list(places.labels), "grid": places.grid}
+    return {**asdict(replace(found, layers={})), "name": name, "layers": layers}
 
 
 def quantise(weights: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -35,23 +35,13 @@ HEATMAP, SPOTLIGHT = 4, 2  # even shares
 BLANK = 255  # pixels where there is no picture
 
 
-def refuse_without_matplotlib() -> None:
-    """Check that pictures can be drawn.
-
-    Raises:
-        ValueError: they cannot.
-    """
-    if Figure is None:
-        raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
+def is_possible() -> bool:
+    """Whether matplotlib is installed."""
+    return Figure is not None
 
 
 def draw_picture(attended: Attended, title: str) -> bytes:
-    """Every map of an example below each other, as a PNG file.
-
-    Raises:
-        ValueError: matplotlib is not installed.
-    """
-    refuse_without_matplotlib()
+    """Every map of an example below each other, as a PNG file; `check_output` refuses one without matplotlib."""
     groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
     said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
@@ -93,8 +83,7 @@ def write(figure: Any, text: str, left: float, top: float, bold: bool = False) -
     """A line of text, so many inches from the left and the top."""
     wide, high = figure.get_size_inches()
     weight = "bold" if bold else "normal"
-    place = (left / wide, 1 - top / high)
-    figure.text(*place, text, fontsize=SIZE, fontweight=weight, va="top", parse_math=False)
+    figure.text(left / wide, 1 - top / high, text, fontsize=SIZE, fontweight=weight, va="top", parse_math=False)
 
 
 def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None) -> None:

@@ -29,8 +29,6 @@ PATH = f"{ALLOWED[0].upper()}{ALLOWED[1:]}."
 def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_json: Json = False) -> None:
     """Say whether something is whole, and what is wrong with it."""
     place = path.expanduser()
-    if not place.exists():
-        raise ValueError(f"{path}: no such file or folder; give {ALLOWED}")
     report = check_file(place) if place.is_file() else check_folder(place)
     if as_json:
         say_json({"path": str(path), **asdict(report), "whole": not report.faults})
@@ -55,7 +53,7 @@ def check_folder(place: Path) -> Report:
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
     else:
-        raise ValueError(f"{place}: is neither of these: {ALLOWED}")
+        raise ValueError(f"{place}: not {ALLOWED}")
     if report.kind != "run" or (place / CHECKPOINTS).is_dir():
         check_model(report, place)
     return report

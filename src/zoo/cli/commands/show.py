@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli.options import Changes, Json, Model, Set, read_sets
+from zoo.cli.options import Changes, Json, Model, Set
 from zoo.cli.visible import say, say_json, say_rows
+from zoo.config import parse_set
 from zoo.experiments.experiment import DATA, TOKENIZER, Value, values_of_model
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
@@ -50,7 +51,7 @@ def show(
 
 def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSettings, list[Value]]:
     """The model, and every value with where it came from."""
-    sets = read_sets(changes)
+    sets = [parse_set(text) for text in changes]
     if task is None:
         settings, origins = resolve_alone(model, sets)
         return settings, list(values_of_model(settings, origins))

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import is_main_process
-from zoo.cli.options import Changes, Checkpoint, Data, Model, Set, read_sets
+from zoo.cli.options import Changes, Checkpoint, Data, Model, Set
 from zoo.cli.progress import bars
 from zoo.cli.visible import complain, say
+from zoo.config import parse_set
 from zoo.experiments.finetune import finetune as run_finetune
 from zoo.experiments.pretrain import pretrain as run_pretrain
 from zoo.experiments.request import Request
@@ -34,7 +35,7 @@ def pretrain(
     data: Data = None,
 ) -> None:
     """Train a model from scratch on a task."""
-    request = Request(model, task, folder_of(output), read_sets([*sets, *changes]), resume, data)
+    request = ask(model, task, output, [*sets, *changes], resume, data)
     watch(lambda watcher: run_pretrain(request, watcher), request.folder)
 
 
@@ -48,20 +49,20 @@ def finetune(
     data: Data = None,
 ) -> None:
     """Train a checkpoint further, on another task."""
-    request = Request(checkpoint, task, folder_of(output), read_sets([*sets, *changes]), resume, data)
+    request = ask(checkpoint, task, output, [*sets, *changes], resume, data)
     saved = resolve(checkpoint)
     watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
 
 
-def folder_of(output: str) -> Path:
-    """The folder of a run; nothing is not the working directory.
+def ask(start: str, task: str, output: str, changes: list[str], resume: bool, data: Path | None) -> Request:
+    """What the words of a training command ask for.
 
     Raises:
-        ValueError: no name is given.
+        ValueError: a change is not of the form KEY=VALUE, or no folder is named.
     """
-    if not output.strip():
+    if not output.strip():  # Path("") is the working directory
         raise ValueError("-o: names no folder; give the folder of the run, such as -o runs/first")
-    return Path(output)
+    return Request(start, task, Path(output), [parse_set(text) for text in changes], resume, data)
 
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:

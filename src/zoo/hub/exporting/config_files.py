@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from zoo.config import as_tree
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -15,20 +16,8 @@ def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> J
     flat = flatten(trained.settings)
     keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys)}
     start = {"architectures": [native.name], "model_type": target.model_type, "dtype": "float32"}
-    written = nested({**keys, **target.constants})
+    written = as_tree((key.split("."), value) for key, value in {**keys, **target.constants}.items())
     return {**start, **written, **token_ids(trained, target), **label_maps(trained, native)}
-
-
-def nested(flat: Json) -> Json:
-    """Keys with dots as maps in maps: {'a.b': 1} -> {'a': {'b': 1}}."""
-    tree: Json = {}
-    for path, value in flat.items():
-        *outer, last = path.split(".")
-        place = tree
-        for name in outer:
-            place = place.setdefault(name, {})
-        place[last] = value
-    return tree
 
 
 def token_ids(trained: TrainedModel, target: Target) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from zoo import config
 from zoo.hub.sources.folder import Json
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.registry import targets
@@ -162,7 +163,9 @@ def build_settings(
         ValueError: they do not combine, are beyond the tensors, or are not what the target has.
     """
     layered = by_layer({path: value for path, (value, *_) in flat.items()})
-    tree = as_tree(layered)
+    # outer settings first: a name gets its options, a map does not become a name
+    outer_first = sorted(layered, key=lambda path: path.count("."))
+    tree = config.as_tree((path.split("."), layered[path]) for path in outer_first)
     stream = tree[target.sides[-1]]
     inherited = {name: stream[name] for name in INHERITED if name in stream}
     own = tree.get("heads", {})
@@ -173,21 +176,6 @@ def build_settings(
     if obstacle is not None:
         raise ValueError(f"{place}: {obstacle}")
     return settings
-
-
-def as_tree(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by path as a model's map: a choice with options becomes `{name: …}`."""
-    tree: dict[str, Any] = {}
-    for path in sorted(flat, key=lambda path: path.count(".")):
-        *outer, last = path.split(".")
-        place = tree
-        for name in outer:
-            below = place.setdefault(name, {})
-            if not isinstance(below, dict):
-                below = place[name] = {"name": below}
-            place = below
-        place[last] = flat[path]
-    return tree
 
 
 def label_names(tree: Json, target: Target, chosen: NativeClass, place: str) -> list[str]:
