@@ -27,6 +27,11 @@ class PerLayer:
         return self.values[layer % len(self.values)]
 
 
+def members(annotation: Any) -> tuple[Any, ...]:
+    """What a union is of, or the annotation itself."""
+    return get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
+
+
 def takes_list(annotation: Any) -> bool:
     """Whether a list is a value of this annotation itself."""
     if get_origin(annotation) in (Annotated, *UNIONS):

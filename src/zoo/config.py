@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from zoo.annotations import UNIONS, PerLayer
+from zoo.annotations import PerLayer, members
 from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
 
 C = TypeVar("C")
@@ -273,11 +273,6 @@ def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, pla
     if nested is not None and isinstance(value, Mapping):
         return build(nested, value, place)  # type: ignore[arg-type]
     return check_cycled(value, annotation, place) if per_layer else check(value, annotation, place)
-
-
-def members(annotation: Any) -> tuple[Any, ...]:
-    """What a union is of, or the annotation itself."""
-    return typing.get_args(annotation) if typing.get_origin(annotation) in UNIONS else (annotation,)
 
 
 def slot_of(annotation: Any) -> Slot[Any] | None:
