@@ -168,19 +168,20 @@ def parse_json(data: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place}: is damaged, it is not JSON ({error})") from None
     if not isinstance(tree, dict):
-        raise ValueError(f"{place}: is damaged, expected a map")
+        raise ValueError(f"{place}: is damaged, expected a map, got {tree!r:.80}")
     return tree
 
 
 def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree = dict(pairs)
     if len(tree) < len(pairs):
-        raise ValueError("a key is written twice")
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key '{next(name for name in names if names.count(name) > 1)}' is written twice")
     return tree
 
 
 def refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number")
 
 
 def finite(word: str) -> float:

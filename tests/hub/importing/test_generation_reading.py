@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from zoo.hub.exporting.config_files import generation_file
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.importing.generation import Generation, read_generation
+from zoo.hub.importing.generation import read_generation
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -23,9 +23,15 @@ READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+class Generation(NamedTuple):
+    settings: dict[str, Any]
+    special: dict[str, int]
+    left_out: tuple[str, ...]
+
+
 def read(folder: Path, name: str, said: dict[str, Any], config: dict[str, Any] | None = None) -> Generation:
     (folder / "generation_config.json").write_text(json.dumps(said))
-    return read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100)
+    return Generation(*read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100))
 
 
 @pytest.mark.parametrize(("name", "said", "wanted"), READ)
@@ -50,10 +56,9 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
 
 
 def test_older_folders_say_it_in_their_config(tmp_path: Path):
-    found = read_generation(
-        CheckpointFolder(tmp_path), {"num_beams": 6, "max_length": 512}, targets["marian"], True, 100
-    )
-    assert found.settings == {"beams": 6, "max_new_tokens": 511}
+    config = {"num_beams": 6, "max_length": 512}
+    settings, *_ = read_generation(CheckpointFolder(tmp_path), config, targets["marian"], True, 100)
+    assert settings == {"beams": 6, "max_new_tokens": 511}
 
 
 def test_special_tokens_are_known_by_their_ids(tmp_path: Path):

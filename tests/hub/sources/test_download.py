@@ -1,5 +1,6 @@
 """`hub:ORG/NAME` fetches config, weights and tokenizer of a repository, and nothing else of it."""
 
+import json
 from pathlib import Path
 from threading import Event
 
@@ -75,7 +76,14 @@ def test_an_unknown_name_a_wrong_one_and_a_missing_network_are_said_at_once(
 def test_a_repository_of_pickles_is_refused_with_the_way_out(published: Path):
     HfApi().delete_file("model.safetensors", "org/model")
     way_out = r"GPT2LMHeadModel.from_pretrained\('org/model'\).save_pretrained\('DIR'\); AutoTokenizer.from_pretrained"
-    with pytest.raises(ValueError, match=rf"its weights are a pickle \(pytorch_model.bin\).*{way_out}.*import DIR"):
+    with pytest.raises(ValueError, match=rf"org/model: pytorch_model.bin is a pickle.*{way_out}.*import DIR"):
+        resolve("hub:org/model")
+
+
+def test_an_export_comes_with_its_hashes_and_damaged_weights_are_refused(published: Path):
+    hashes = json.dumps({"sha256": {"model.safetensors": "0" * 64, "README.md": "0" * 64}}).encode()
+    HfApi().upload_file(path_or_fileobj=hashes, path_in_repo="hashes.json", repo_id="org/model")
+    with pytest.raises(ValueError, match=r"model.safetensors: damaged or changed after the export"):
         resolve("hub:org/model")
 
 

@@ -1,8 +1,6 @@
 """How a stranger's model generates: generation_config.json, or config.json in older folders, in a task's words."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
 
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
 from zoo.hub.sources.folder import CheckpointFolder, Json
@@ -16,40 +14,28 @@ SAMPLING = ("temperature", "top_k", "top_p")
 # what acts on their texts and has a setting here -> that setting
 OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
 OURS |= {key: key for key in ("length_penalty", *SAMPLING)}
-# what acts on their texts and has no setting here -> the values with which it does nothing
-UNKNOWN_HERE: Mapping[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p"), (None, 1)),
-    **dict.fromkeys(
-        ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens"), (None, 0)
-    ),
-    **dict.fromkeys(("min_p", "top_h", "epsilon_cutoff", "eta_cutoff", "diversity_penalty"), (None, 0)),
-    **dict.fromkeys(("num_beam_groups", "guidance_scale", "num_return_sequences"), (None, 1)),
-    **dict.fromkeys(("early_stopping", "renormalize_logits", "remove_invalid_values"), (None, False)),
-    **dict.fromkeys(("token_healing", "watermarking_config", "dola_layers", "max_time"), (None, False)),
-    **dict.fromkeys(("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"), (None,)),
-    **dict.fromkeys(("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "stop_strings"), (None, [])),
-    **dict.fromkeys(("sequence_bias", "force_words_ids", "constraints", "penalty_alpha"), (None, [], {}, 0)),
-}
-
-
-@dataclass(frozen=True)
-class Generation:
-    """What is carried over.
-
-    Args:
-        settings: as a task's `generate:`. special: ids by role.
-        left_out: keys that act on their texts, and that zoo has no setting for, or none with such a value.
-    """
-
-    settings: Json = field(default_factory=dict)
-    special: dict[str, int] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
+# what acts on their texts and has no setting here, by the values with which it does nothing
+IDLE_AT_ONE = """
+    repetition_penalty encoder_repetition_penalty typical_p num_beam_groups guidance_scale num_return_sequences
+""".split()
+IDLE_WHERE_FALSE = """
+    no_repeat_ngram_size encoder_no_repeat_ngram_size min_length min_new_tokens min_p top_h epsilon_cutoff eta_cutoff
+    diversity_penalty penalty_alpha early_stopping renormalize_logits remove_invalid_values token_healing
+    watermarking_config dola_layers max_time bad_words_ids suppress_tokens begin_suppress_tokens stop_strings
+    sequence_bias force_words_ids constraints
+""".split()
+# 0 is the id of a token
+IDLE_WHERE_NULL = ("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty")
+Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
 
 def read_generation(
     foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int
 ) -> Generation:
-    """How a folder's model generates, and its special tokens.
+    """How a folder's model generates, its special tokens, and the keys that are left out.
+
+    The settings are as a task's `generate:`, the special tokens ids by role. Left out are keys that act on their texts
+    and that zoo has no setting for, or none with such a value.
 
     Args:
         writes: whether its class generates at all.
@@ -61,18 +47,20 @@ def read_generation(
     both = {**config, **written}
     special = ids_by_role(both, target, vocab_size)
     if not writes:
-        return Generation(special=special)
+        return {}, special, ()
     said = written or config
     wanted = settings_of(said, "encoder" in target.sides)
     settings = possible(wanted)
-    left_out = [key for key, idle in UNKNOWN_HERE.items() if said.get(key) not in idle]
+    left_out = [key for key in IDLE_AT_ONE if said.get(key) not in (None, 1)]
+    left_out += [key for key in IDLE_WHERE_FALSE if said.get(key)]
+    left_out += [key for key in IDLE_WHERE_NULL if said.get(key) is not None]
     refused = {key for key, ours in OURS.items() if ours in wanted.keys() - settings.keys()}
     left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
     ends = both.get("eos_token_id")
     left_out += ["eos_token_id (but the first)"] * (isinstance(ends, list) and len(ends) > 1)
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
-    return Generation(settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt))
+    return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
 
 
 def settings_of(said: Json, both: bool) -> Json:
@@ -102,17 +90,13 @@ def settings_of(said: Json, both: bool) -> Json:
 
 def possible(wanted: Json) -> Json:
     """The settings whose values can be; without a temperature to sample with nothing is left of sampling."""
-    found = {key: value for key, value in wanted.items() if can_be(key, value)}
+    found: Json = {}
+    for key, value in wanted.items():
+        with suppress(ValueError):
+            if parse_generate({key: value}).beams <= MOST_BEAMS:
+                found[key] = value
     gone = [*SAMPLING] * (not found.get("temperature")) + ["length_penalty"] * ("beams" not in found)
     return {key: value for key, value in found.items() if key not in gone}
-
-
-def can_be(key: str, value: Any) -> bool:
-    """Whether a setting has a value that zoo generates with."""
-    try:
-        return parse_generate({key: value}).beams <= MOST_BEAMS
-    except ValueError:
-        return False
 
 
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:

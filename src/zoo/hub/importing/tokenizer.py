@@ -14,8 +14,9 @@ from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.folder import CheckpointFolder, Json, strict_json
+from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.runs.files import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
 OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
@@ -67,7 +68,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
-        strict_json(content, place)
+        parse_json(content, place)
         backend = read_backend(content, place)
         backend.no_padding()  # which may be to any length
         backend.no_truncation()

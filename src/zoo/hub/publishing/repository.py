@@ -11,7 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils.sha import git_hash
 
-from zoo.hub.sources.failures import explaining, log, status_of
+from zoo.hub.sources.failures import explaining, log
 from zoo.runs.files import digest
 
 TITLE = "zoo push"  # the title of our commits: how the files that zoo wrote are told from those of others
@@ -63,7 +63,7 @@ class Repository:
             try:
                 info = self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
             except HfHubHTTPError as error:
-                if status_of(error) == 404:
+                if error.response.status_code == 404:
                     return None
                 raise
         return Listing(info.sha, {file.rfilename: file for file in info.siblings or ()}, bool(info.private))
@@ -74,7 +74,7 @@ class Repository:
             try:
                 self.api.create_repo(self.name, private=private or None)
             except HfHubHTTPError as error:
-                if status_of(error) != 409:
+                if error.response.status_code != 409:
                     raise
 
     def of_others(self, names: Sequence[str], head: str | None) -> list[str]:

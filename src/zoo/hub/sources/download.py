@@ -1,10 +1,9 @@
 """A model of the Hugging Face hub on this disk: its config, weights and tokenizer, and nothing else of it."""
 
 import logging
-import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, Queue
 from threading import Thread
 from typing import TypeVar
 
@@ -13,16 +12,16 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.sources.failures import HubFailure, RetryPolicy, explaining
-from zoo.hub.sources.folder import CheckpointFolder
-from zoo.hub.sources.headers import PICKLES
+from zoo.hub.sources.folder import CONFIG, CheckpointFolder
+from zoo.hub.sources.headers import refuse_pickles
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
-WANTED = (
-    "config.json",
+WANTED = [
+    CONFIG,
     "generation_config.json",
-    "hashes.json",
+    "hashes.json",  # of an export: `zoo import` compares what came with it
     "model.safetensors",
     "model-*.safetensors",
     "model.safetensors.index.json",
@@ -33,7 +32,7 @@ WANTED = (
     "vocab.json",
     "merges.txt",
     "spiece.model",
-)
+]
 SECONDS = 10.0  # until a hub that does not answer counts as out of reach
 
 
@@ -52,22 +51,26 @@ def download(name: str) -> Path:
         try:
             names = look(repository)
             with explaining(f"downloading {repository}"):
-                folder = Path(snapshot_download(repository, allow_patterns=list(WANTED)))
-            refuse_pickles(repository, folder, names)
-            return folder
-        except HubFailure as trouble:
-            kept = fetched_before(repository)
-            if kept is not None and trouble.passing:
-                if not constants.is_offline_mode():  # who sets that knows it
-                    logger.warning("%s: %s; using the copy that was downloaded before", name, trouble)
-                return kept
-            raise ValueError(
-                f"{name}: {trouble}; nothing was fetched. A folder on this disk needs no network"
-            ) from None
+                folder = Path(snapshot_download(repository, allow_patterns=WANTED))
+        except HubFailure as failure:
+            kept = fetched_before(repository) if failure.passing else None
+            if kept is None:
+                advice = "nothing was fetched. A folder on this disk needs no network"
+                raise ValueError(f"{name}: {failure}; {advice}") from None
+            if not constants.is_offline_mode():  # who sets that knows it
+                logger.warning("%s: %s; using the copy that was downloaded before", name, failure)
+            return kept
+    if not any(name.endswith(".safetensors") for name in names):
+        refuse_pickles(CheckpointFolder(folder), names, repository, "DIR")
+    return folder
 
 
 def look(repository: str) -> list[str]:
-    """One quick question, so that a missing network or repository is known at once: the names of the files there."""
+    """One quick question, so that a missing network or repository is known at once: the names of the files there.
+
+    `snapshot_download` alone would not do: its question has no time limit (`etag_timeout` is for files), and after an
+    error it gives an old copy without a word.
+    """
     if constants.is_offline_mode():
         raise HubFailure("HF_HUB_OFFLINE is set, and it was not fetched before", passing=True, wait=0)
     with explaining(f"looking for {repository} at {constants.ENDPOINT}"):
@@ -81,47 +84,26 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     Raises:
         TimeoutError: it took longer; it is left to itself then.
     """
-    done: Queue[T | Exception] = Queue()
+    answer: Future[T] = Future()
 
     def carry_out() -> None:
         try:
-            done.put(work())
+            answer.set_result(work())
         except Exception as error:  # whatever it is, it is raised where it is waited for
-            done.put(error)
+            answer.set_exception(error)
 
+    # a daemon, which no executor starts: Python waits for an executor's threads before it ends
     Thread(target=carry_out, daemon=True).start()
     try:
-        found = done.get(timeout=seconds)
-    except Empty:
+        return answer.result(seconds)
+    except TimeoutError:
         raise TimeoutError(f"no answer in {seconds:g} s") from None
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def refuse_pickles(repository: str, folder: Path, names: list[str]) -> None:
-    """Refuse a repository whose weights are no safetensors, with the way out.
-
-    Args:
-        folder: what was fetched of it: the settings, and no weights then.
-    """
-    pickles = [name for name in names if name.endswith(PICKLES)]
-    if not pickles or any(name.endswith(".safetensors") for name in names):
-        return
-    named = CheckpointFolder(folder).read_json("config.json").get("architectures")
-    auto = named[0] if isinstance(named, list) and named and str(named[0]).isidentifier() else "AutoModel"
-    steps = [f"{name}.from_pretrained('{repository}').save_pretrained('DIR')" for name in (auto, "AutoTokenizer")]
-    raise ValueError(
-        f"{HUB}{repository}: its weights are a pickle ({pickles[0]}), and reading one runs what its author wrote into "
-        f'it. If you trust the author, convert it once: python -c "from transformers import {auto}, AutoTokenizer; '
-        f'{"; ".join(steps)}"; then import DIR'
-    )
 
 
 def fetched_before(repository: str) -> Path | None:
     """What an earlier download left in the hub's cache."""
     try:
-        found = snapshot_download(repository, allow_patterns=list(WANTED), local_files_only=True)
+        found = Path(snapshot_download(repository, allow_patterns=WANTED, local_files_only=True))
     except (OSError, ValueError):
         return None
-    return Path(found) if os.path.isfile(os.path.join(found, "config.json")) else None
+    return found if (found / CONFIG).is_file() else None

@@ -14,6 +14,7 @@ from huggingface_hub.utils import _http
 from huggingface_hub.utils import logging as client_log
 
 T = TypeVar("T")
+Kinds = type[BaseException] | tuple[type[BaseException], ...]
 logger = logging.getLogger(__name__)
 SHOWN = 300  # characters of what a server says
 PASSING = {408, 429, 500, 502, 503, 504}
@@ -59,7 +60,10 @@ class RetryPolicy:
     timeout: float = 60.0
 
     def persist(self, work: Callable[[], T]) -> T:
-        """Do something, again where it fails with what may pass."""
+        """Do something, again where it fails with what may pass.
+
+        The client's own `http_backoff` repeats one request; a push that failed must look at the repository again.
+        """
         for retry in range(self.retries):
             try:
                 return work()
@@ -78,8 +82,14 @@ class RetryPolicy:
         A factory that the user's program has set (for a proxy, for certificates) goes on making the clients.
         """
         verbosity, factory = client_log.get_verbosity(), _http._GLOBAL_CLIENT_FACTORY
+
+        def limited() -> Any:  # the HTTP library's client, whichever library it is
+            client = factory()
+            client.timeout = self.timeout
+            return client
+
         client_log.set_verbosity_error()  # type: ignore[no-untyped-call]
-        set_client_factory(lambda: with_timeout(factory(), self.timeout))
+        set_client_factory(limited)
         try:
             yield
         finally:
@@ -87,15 +97,9 @@ class RetryPolicy:
             client_log.set_verbosity(verbosity)
 
 
-def with_timeout(client: Any, seconds: float) -> Any:  # the HTTP library's client, whichever library it is
-    """A client of the hub with a limit on silence."""
-    client.timeout = seconds
-    return client
-
-
 @contextmanager
 def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
-    """Turn whatever the hub's client raises into one message.
+    """Turn whatever the hub's client raises into one message, with what the server said; never with the token.
 
     Args:
         doing: what was asked for.
@@ -104,41 +108,25 @@ def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the network's errors and the client's have no common type
-        status = status_of(error)
-        broken = status is None and any(isinstance(cause, NETWORK) for cause in causes(error))
-        passing = (status in PASSING or broken) and not persisted
-        raise HubFailure(f"{doing}: {explain(error, status, broken)}", passing, asked_wait(error)) from error
+        answer, broken = cause(error, HfHubHTTPError), cause(error, NETWORK)
+        passing, asked = broken is not None, ""
+        if isinstance(answer, HfHubHTTPError):
+            status, said = answer.response.status_code, answer.server_message
+            passing, asked = status in PASSING, answer.response.headers.get("Retry-After", "")
+            meaning = MEANINGS.get(status, "the hub is in trouble" if status >= 500 else "the hub refused it")
+            words = f"{meaning} ({status}{f': {clean(said)}' if said else ''})"
+        else:
+            words = clean(str(broken or error)) or "no reason given"
+            words = f"the connection failed ({type(broken).__name__}: {words})" if broken else words
+        wait = float(asked) if asked.isdecimal() else 0.0  # it may also be a date
+        raise HubFailure(f"{doing}: {words}", passing and not persisted, wait) from error
 
 
-def explain(error: Exception, status: int | None, broken: bool) -> str:
-    """What happened, with what the server said; never with the token."""
-    if status is not None:
-        meaning = MEANINGS.get(status, "the hub is in trouble" if status >= 500 else "the hub refused it")
-        said = next((cause.server_message for cause in causes(error) if isinstance(cause, HfHubHTTPError)), None)
-        return f"{meaning} ({status}{f': {clean(said)}' if said else ''})"
-    first = next((cause for cause in causes(error) if isinstance(cause, NETWORK)), error)
-    words = clean(str(first)) or "no reason given"
-    return f"the connection failed ({type(first).__name__}: {words})" if broken else words
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that led to it."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
-
-
-def status_of(error: BaseException) -> int | None:
-    """The status that a server answered with; None where it did not answer."""
-    return next((cause.response.status_code for cause in causes(error) if isinstance(cause, HfHubHTTPError)), None)
-
-
-def asked_wait(error: BaseException) -> float:
-    """Seconds that the server asks to wait."""
-    answers = [cause.response for cause in causes(error) if isinstance(cause, HfHubHTTPError)]
-    said = answers[0].headers.get("Retry-After", "") if answers else ""
-    return float(said) if said.isdecimal() else 0.0
+def cause(error: BaseException | None, kinds: Kinds) -> BaseException | None:
+    """The error itself or the first of those that led to it, if it is one of these kinds."""
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__
+    return error
 
 
 def clean(text: str) -> str:

@@ -1,7 +1,5 @@
-"""A folder that a stranger made: read inside of it only, with limits, and nothing in it is ever run."""
+"""A folder that a stranger made: zoo reads inside of it only, with limits, and never runs anything in it."""
 
-import json
-import math
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,44 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from zoo.runs.files import parse_json
+
 Json = dict[str, Any]
+CONFIG = "config.json"
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half of it
-
-
-def strict_json(content: bytes, place: str) -> Json:
-    """A JSON map without NaN, infinities or repeated keys.
-
-    Raises:
-        ValueError: anything else; the message names the place.
-    """
-    try:
-        tree = json.loads(content, object_pairs_hook=each_once, parse_constant=no_number, parse_float=finite)
-    except RecursionError:
-        raise ValueError(f"{place}: is nested too deeply") from None
-    except ValueError as error:  # broken UTF-8 among them
-        raise ValueError(f"{place}: is not JSON: {error}") from None
-    if not isinstance(tree, dict):
-        raise ValueError(f"{place}: expected a map, got {tree!r:.80}")
-    return tree
-
-
-def each_once(pairs: list[tuple[str, Any]]) -> Json:
-    tree = dict(pairs)
-    if len(tree) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key '{next(name for name in names if names.count(name) > 1)}' is written twice")
-    return tree
-
-
-def no_number(word: str) -> None:
-    raise ValueError(f"{word} is not a number")
-
-
-def finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is larger than any number")
-    return number
 
 
 @dataclass(frozen=True)
@@ -62,7 +27,19 @@ class CheckpointFolder:
     def allowed(self) -> tuple[Path, ...]:
         """Where its files may really lie."""
         root = self.folder.resolve()
+        # a snapshot of the hub's cache holds nothing but links: models--ORG--NAME/snapshots/COMMIT -> ../../blobs
         return (root, root.parents[1] / "blobs") if root.parent.name == "snapshots" else (root,)
+
+    @cached_property
+    def config(self) -> Json:
+        """config.json; empty where there is none."""
+        return self.read_json(CONFIG)
+
+    @property
+    def class_name(self) -> str | None:
+        """The class of transformers that config.json says the folder was saved from."""
+        found = self.config.get("architectures")
+        return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
     def has(self, name: str) -> bool:
         return (self.folder / name).exists() or (self.folder / name).is_symlink()
@@ -80,7 +57,7 @@ class CheckpointFolder:
             raise ValueError(f"{path}: no such file") from None
         if Path(name).name != name or not any(real.is_relative_to(place) for place in self.allowed):
             raise ValueError(f"{path}: leads out of the folder, and nothing outside of it is read")
-        if not stat.S_ISREG(real.stat().st_mode):
+        if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
             raise ValueError(f"{path}: is not an ordinary file")
         return real
 
@@ -101,7 +78,7 @@ class CheckpointFolder:
 
     def read_json(self, name: str) -> Json:
         """A JSON file that holds a map; an empty one where there is no such file."""
-        return strict_json(self.read(name), str(self.folder / name)) if self.has(name) else {}
+        return parse_json(self.read(name), str(self.folder / name)) if self.has(name) else {}
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """The contents of those files that are there, by name."""

@@ -1,25 +1,20 @@
-"""Safetensors of a stranger: what is in them is known and checked before any of it is read."""
+"""Safetensors of a stranger: zoo checks what they hold before it reads any of it."""
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from zoo.hub.sources.folder import CheckpointFolder, strict_json
+from zoo.hub.sources.folder import CheckpointFolder
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-OTHERS = (".h5", ".msgpack", ".onnx", ".gguf")
+OTHERS = (".h5", ".msgpack", ".onnx", ".gguf", ".safetensors")
 MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names take less
 MOST_FILES = 1000
-MOST_AXES = 8
-MOST_NAME = 300  # characters of a tensor's name; messages repeat it
-BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+MOST_AXES, MOST_NAME = 8, 300  # of a tensor; messages repeat its shape and its name
 READ = ("F64", "F32", "F16", "BF16")  # what a weight may be
 SHOWN = 5
 
@@ -38,11 +33,8 @@ class TensorInfo:
         return math.prod(self.shape)
 
 
-def find_tensors(foreign: CheckpointFolder, class_name: str) -> dict[str, TensorInfo]:
+def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     """The tensors of a folder by name.
-
-    Args:
-        class_name: of transformers, for the way out that a message shows.
 
     Raises:
         ValueError: there are none, they are no safetensors, or the files do not belong together.
@@ -52,20 +44,30 @@ def find_tensors(foreign: CheckpointFolder, class_name: str) -> dict[str, Tensor
     if foreign.has(INDEX):
         return read_index(foreign)
     names = sorted(path.name for path in foreign.folder.iterdir())
-    pickles = [name for name in names if name.endswith(PICKLES)]
-    if pickles:
-        raise ValueError(refusal(foreign.folder, pickles[0], class_name))
-    others = [name for name in names if name.endswith((*OTHERS, ".safetensors"))]
+    refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
+    others = [name for name in names if name.endswith(OTHERS)]
     found = f" (there is {', '.join(others[:SHOWN])})" if others else ""
     raise ValueError(f"{foreign.folder}: has no {WHOLE} and no {INDEX}{found}")
 
 
-def refusal(folder: Path, name: str, class_name: str) -> str:
-    """Why a pickle is not read, and how it becomes something that is."""
-    convert = f"{class_name}.from_pretrained('{folder}').save_pretrained('{folder}')"
-    return (
-        f"{folder / name}: is a pickle, and reading one runs what its author wrote into it. If you trust the author, "
-        f'convert it once: python -c "from transformers import {class_name}; {convert}"; it writes {WHOLE} beside it'
+def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, into: str) -> None:
+    """Refuse weights that are a pickle, with the command that converts them.
+
+    Args:
+        names: of the files; `foreign` may lack those that are not downloaded.
+        source: what `from_pretrained` reads. into: the folder that is written.
+    """
+    pickles = [name for name in names if name.endswith(PICKLES)]
+    if not pickles:
+        return
+    named = foreign.class_name or ""
+    classes = [named if named.isidentifier() else "AutoModel"]  # a user copies the command: it must hold a name only
+    classes += ["AutoTokenizer"] * (into != source)
+    steps = "; ".join(f"{name}.from_pretrained('{source}').save_pretrained('{into}')" for name in classes)
+    command = f'python -c "from transformers import {", ".join(classes)}; {steps}"; then import {into}'
+    raise ValueError(
+        f"{source}: {pickles[0]} is a pickle, and reading one runs what its author wrote into it. "
+        f"If you trust the author, convert it once: {command}"
     )
 
 
@@ -76,79 +78,59 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     if not isinstance(where, dict) or not where:
         raise ValueError(f"{place}: 'weight_map' is missing")
     for name, file in where.items():
-        if len(name) > MOST_NAME:
-            raise ValueError(f"{place}: a tensor's name has {len(name)} characters; more than {MOST_NAME} are refused")
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise ValueError(f"{place}: '{name}' is said to be in {file!r:.80}; expected a safetensors file")
+            raise ValueError(f"{place}: '{name:.80}' is said to be in {file!r:.80}; expected a safetensors file")
     files = sorted(set(where.values()))
     if len(files) > MOST_FILES:
         raise ValueError(f"{place}: names {len(files)} files; more than {MOST_FILES} are refused")
     headers = {file: read_header(foreign.path(file)) for file in files}
     for name, file in where.items():
         if name not in headers[file]:
-            raise ValueError(f"{place}: '{name}' is said to be in {file:.80}, but is not there")
+            raise ValueError(f"{place}: '{name:.80}' is said to be in {file:.80}, but is not there")
     return {name: headers[file][name] for name, file in where.items()}
 
 
 def read_header(path: Path) -> dict[str, TensorInfo]:
-    """What a safetensors file says it holds, checked against its size; no tensor is read.
+    """What a safetensors file says it holds; no tensor is read.
+
+    safetensors itself refuses shapes whose product overflows, offsets that overlap or leave a hole, and a size of the
+    file that is not the header's; it takes a header of 100 MB and repeats long names, so zoo has limits for these.
 
     Raises:
         ValueError: it is no such file, or claims what it cannot hold.
     """
     with path.open("rb") as file:
-        size = path.stat().st_size
         length = int.from_bytes(file.read(8), "little")
-        if length > size - 8 or size < 8:
-            raise ValueError(f"{path}: is not safetensors (its first bytes are no length of a header); a pickle, maybe")
-        if length > MOST_HEADER:
-            raise ValueError(f"{path}: has a header of {length} bytes; more than {MOST_HEADER} are refused")
-        header = strict_json(file.read(length), f"{path} (its header)")
-    header.pop("__metadata__", None)
-    return {name: read_entry(name, entry, size - 8 - length, path) for name, entry in header.items()}
+    if MOST_HEADER < length < path.stat().st_size:
+        raise ValueError(f"{path}: has a header of {length} bytes; more than {MOST_HEADER} are refused")
+    try:
+        with safe_open(path, "pt") as opened:
+            slices = {name: opened.get_slice(name) for name in opened.keys()}
+            return {name: read_entry(path, name, part.get_dtype(), part.get_shape()) for name, part in slices.items()}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: is not safetensors, or damaged ({error!s:.200})") from None
 
 
-def read_entry(name: str, entry: Any, room: int, path: Path) -> TensorInfo:
-    """One tensor of a header: its bytes must be there, and as many as its shape needs."""
+def read_entry(path: Path, name: str, dtype: str, shape: list[int]) -> TensorInfo:
+    """One tensor of a header."""
     if len(name) > MOST_NAME:
         raise ValueError(f"{path}: a tensor's name has {len(name)} characters; more than {MOST_NAME} are refused")
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"{path}: the header's entry '{name}' is damaged")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    numbers = isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2
-    if not numbers or any(type(n) is not int or n < 0 for n in (*shape, *offsets)):
-        raise ValueError(f"{path}: shape or offsets of '{name}' are damaged")
-    if offsets[0] > offsets[1] or offsets[1] > room:
-        raise ValueError(f"{path}: '{name}' is said to lie at bytes {offsets!r:.80}; the file has {room}")
-    if len(shape) > MOST_AXES or any(n > room for n in shape):  # before sizes are multiplied
-        raise ValueError(f"{path}: '{name}' is said to be {shape!r:.80}, which no {room} bytes hold")
-    if not isinstance(dtype, str):
-        raise ValueError(f"{path}: the dtype of '{name}' is damaged")
-    stored = TensorInfo(path, name, dtype, tuple(shape))
-    if dtype in BYTES and stored.elements * BYTES[dtype] != offsets[1] - offsets[0]:
-        raise ValueError(f"{path}: '{name}' is said to be {shape} of {dtype}, but has {offsets[1] - offsets[0]} bytes")
-    return stored
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"{path}: '{name}' has {len(shape)} axes; more than {MOST_AXES} are refused")
+    return TensorInfo(path, name, dtype, tuple(shape))
 
 
-def load(wanted: Mapping[str, TensorInfo]) -> dict[str, Tensor]:
-    """Tensors in float32, by name.
+def load(stored: TensorInfo) -> Tensor:
+    """One tensor, in float32.
 
     Raises:
-        ValueError: one is of a type that no weight has, or cannot be read.
+        ValueError: it is of a type that no weight has, or cannot be read.
     """
-    wrong = [f"'{name}' is {stored.dtype:.20}" for name, stored in wanted.items() if stored.dtype not in READ]
-    if wrong:
-        raise ValueError(f"{', '.join(wrong[:SHOWN])}; a weight is one of {', '.join(READ)}")
-    return dict(each(wanted))
-
-
-def each(wanted: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Tensor]]:
-    with ExitStack() as stack:
-        opened: dict[Path, Any] = {}
-        for name, stored in wanted.items():
-            try:
-                if stored.path not in opened:
-                    opened[stored.path] = stack.enter_context(safe_open(stored.path, "pt"))
-                yield name, opened[stored.path].get_tensor(stored.name).float()
-            except (SafetensorError, OSError) as error:
-                raise ValueError(f"{stored.path}: is damaged: {error}") from None
+    if stored.dtype not in READ:
+        raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; a weight is one of {', '.join(READ)}")
+    try:
+        with safe_open(stored.path, "pt") as opened:
+            tensor: Tensor = opened.get_tensor(stored.name).float()
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{stored.path}: is damaged ({error!s:.200})") from None
+    return tensor

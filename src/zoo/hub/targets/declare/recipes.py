@@ -8,8 +8,8 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
-from zoo.hub.sources.folder import strict_json
 from zoo.hub.sources.sentencepiece import Pieces, read_pieces
+from zoo.runs.files import parse_json
 
 Files = Mapping[str, bytes]
 Options = Mapping[str, Any]
@@ -46,7 +46,7 @@ def option(options: Options, name: str, default: bool | None) -> bool | None:
 
 def read_vocabulary(files: Files) -> dict[str, int]:
     """vocab.json: token -> id."""
-    vocabulary = strict_json(files["vocab.json"], "vocab.json")
+    vocabulary = parse_json(files["vocab.json"], "vocab.json")
     if not all(type(i) is int and i >= 0 for i in vocabulary.values()):
         raise ValueError("vocab.json: an id is no whole number from 0 on")
     return vocabulary

@@ -1,5 +1,6 @@
 """What a native target is: a family of transformers classes, the choices it demands, its names for ours."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -34,9 +35,13 @@ class Requirement:
     allowed: Allowed
     meaning: str = ""
 
+    def values(self, flat: FlatSettings) -> tuple[Any, ...]:
+        """What is allowed, given the other settings."""
+        return self.allowed(flat) if callable(self.allowed) else self.allowed
+
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """What is in the way, and what the family has instead."""
-        allowed = self.allowed(flat) if callable(self.allowed) else self.allowed
+        allowed = self.values(flat)
         wrong = [value for value in flat.get(self.path, (None,)) if value not in allowed]
         if not wrong:
             return None
@@ -260,6 +265,17 @@ class Target:
         heads = [head.name for head in settings.heads]
         return next((c for c in self.classes if heads[0] in c.heads and set(c.heads) <= set(heads)), None)
 
+    def narrowed(self, chosen: NativeClass) -> "Target":
+        """The family with one class alone, whose own demands, keys, renames and copies follow the family's."""
+        return dataclasses.replace(
+            self,
+            classes=(chosen,),
+            requirements=self.requirements + chosen.requirements,
+            keys=self.keys + chosen.keys,
+            renames=self.renames + chosen.renames,
+            copies=self.copies + chosen.copies,
+        )
+
     def obstacle(self, settings: ModelSettings) -> str | None:
         """The first choice of a model that keeps it from being one of this family; None where it fits."""
         if tuple(settings.parts) != self.sides:
@@ -271,8 +287,8 @@ class Target:
         if chosen is None:
             known = dict.fromkeys(head for c in self.classes for head in c.heads)
             return f"the first head is {settings.heads[0].name}; {self.family} has {listed(list(known), ' or ')}"
-        flat = flatten(settings)
-        demands: tuple[Requirement | Key, ...] = (*self.requirements, *chosen.requirements, *self.keys, *chosen.keys)
+        flat, whole = flatten(settings), self.narrowed(chosen)
+        demands: tuple[Requirement | Key, ...] = (*whole.requirements, *whole.keys)
         return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
 
 
