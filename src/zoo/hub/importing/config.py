@@ -7,7 +7,8 @@ from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.registry import targets
-from zoo.hub.targets.declare.target import Key, NativeClass, Target, listed, written
+from zoo.hub.targets.declare.target import Key, NativeClass, Target
+from zoo.hub.targets.declare.words import listed, written
 from zoo.hub.targets.shell import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
 from zoo.models.heads.head import heads

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.targets.declare.target import articles
+from zoo.hub.targets.declare.words import articles
 from zoo.hub.targets.shell import with_classes
 from zoo.models.kinds.part import Memory, Part, PartInput
 from zoo.models.model import Model

@@ -7,8 +7,15 @@ from zoo.hub.targets.declare.classes import masked_lm, next_sentence, pretrainin
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import activation, as_in, plain_blocks, plain_embeddings, plain_layernorm
-from zoo.hub.targets.declare.target import Copy, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.requirements import (
+    activation,
+    as_in,
+    exactly,
+    plain_blocks,
+    plain_embeddings,
+    plain_layernorm,
+)
+from zoo.hub.targets.declare.target import Copy, Target, first, key, like
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "bert.encoder.layer.{i}"
@@ -22,18 +29,13 @@ MASKED_LM = (
 )
 # their head takes its activation and eps from the stack's
 MASKED_LM_REQUIREMENTS = (
-    Requirement("heads.masked_lm.bias", (True,)),
+    *exactly("heads.masked_lm", bias=True),
     *plain_layernorm("heads.masked_lm.norm"),
     as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
     as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
 )
 
-POOLER_REQUIREMENTS = (
-    Requirement("pooler.activation", ("tanh",)),
-    Requirement("pooler.norm", (None,)),
-    Requirement("pooler.bias", (True,)),
-    Requirement("pooler.mean", (False,)),
-)
+POOLER_REQUIREMENTS = exactly("pooler", activation="tanh", norm=None, bias=True, mean=False)
 COPIES = (
     Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
     Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),

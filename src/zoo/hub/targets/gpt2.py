@@ -1,5 +1,7 @@
 """Native target `gpt2`: pre-norm decoders that are transformers' GPT2… classes.
 
+Its layers are those of `openai-gpt` too, with norms in other places.
+
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
 """
 
@@ -7,12 +9,32 @@ from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_l
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
-from zoo.hub.targets.declare.requirements import activation, plain_blocks, plain_embeddings
-from zoo.hub.targets.declare.target import Requirement, Target, first, key
+from zoo.hub.targets.declare.requirements import activation, exactly, plain_blocks, plain_embeddings
+from zoo.hub.targets.declare.target import Target, first, key
 
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "transformer.h.{i}"
 QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
+
+SIZES = (
+    key("n_embd", "decoder.d_model", default=768),
+    key("n_layer", "decoder.n_layers", default=12),
+    key("n_head", "decoder.n_heads", default=12),
+)
+TRAINING = (
+    key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
+    key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
+    key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
+    key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
+)
+LAYERS = (
+    *affine(f"{OURS}.norms.mixer", f"{THEIRS}.ln_1"),
+    *affine(QKV, f"{THEIRS}.attn.c_attn", weight=[TRANSPOSED]),
+    *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attn.c_proj", weight=[TRANSPOSED]),
+    *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.ln_2"),
+    *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.mlp.c_fc", weight=[TRANSPOSED]),
+    *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.c_proj", weight=[TRANSPOSED]),
+)
 
 target = Target(
     name="gpt2",
@@ -25,32 +47,21 @@ target = Target(
     requirements=(
         *plain_blocks("decoder", "pre_norm", "learned", ends_with_norm=True),
         *plain_embeddings(),
-        Requirement("embeddings.norm", (None,)),
+        *exactly("embeddings", norm=None),
     ),
     keys=(
         key("vocab_size", "decoder.vocab_size", default=50257),
         key("n_positions", "decoder.max_length", default=1024),
-        key("n_embd", "decoder.d_model", default=768),
-        key("n_layer", "decoder.n_layers", default=12),
-        key("n_head", "decoder.n_heads", default=12),
+        *SIZES,
         key("n_inner", "decoder.d_ff", default=None, null=lambda config: 4 * config("n_embd")),
         activation("activation_function", "decoder.feed_forward.activation", default="gelu_new"),
-        key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
-        key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
-        key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
-        key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
+        *TRAINING,
     ),
     constants={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
-    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"},
     renames=(
         same("decoder.stack.embeddings.tokens.weight", "transformer.wte.weight"),
         same("decoder.stack.positions.0.table.weight", "transformer.wpe.weight"),
-        *affine(f"{OURS}.norms.mixer", f"{THEIRS}.ln_1"),
-        *affine(QKV, f"{THEIRS}.attn.c_attn", weight=[TRANSPOSED]),
-        *affine(f"{OURS}.mixer.attention.output", f"{THEIRS}.attn.c_proj", weight=[TRANSPOSED]),
-        *affine(f"{OURS}.norms.feed_forward", f"{THEIRS}.ln_2"),
-        *affine(f"{OURS}.feed_forward.up", f"{THEIRS}.mlp.c_fc", weight=[TRANSPOSED]),
-        *affine(f"{OURS}.feed_forward.down", f"{THEIRS}.mlp.c_proj", weight=[TRANSPOSED]),
+        *LAYERS,
         *affine("decoder.stack.norm", "transformer.ln_f"),
     ),
     classes=(

@@ -9,7 +9,7 @@ from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_l
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import activation, as_in, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import activation, as_in, exactly, plain_embeddings, rotary_blocks
 from zoo.hub.targets.declare.target import Key, NativeClass, Requirement, Target, first, key, like
 
 OURS = "decoder.stack.blocks.{i}"
@@ -23,10 +23,8 @@ REQUIREMENTS = (
     Requirement("decoder.attention", ("grouped", "full")),
     as_in("decoder.attention.d_value", "decoder.attention.d_key"),
     *plain_embeddings(),
-    Requirement("embeddings.norm", (None,)),
+    *exactly("embeddings", norm=None),
 )
-SEES_ALL = Requirement("decoder.attention.window", (None,))
-NO_QK_NORM = Requirement("decoder.attention.qk_norm", (False,))
 KEYS = (
     key("hidden_size", "decoder.d_model", default=4096),
     key("num_hidden_layers", "decoder.n_layers", default=32),
@@ -39,7 +37,6 @@ KEYS = (
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
 )
 CONSTANTS = {"rope_parameters.rope_type": "default", "rope_scaling": None}
-ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
     same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
@@ -97,8 +94,7 @@ target = Target(
     sides=("decoder",),
     requirements=(
         *REQUIREMENTS,
-        SEES_ALL,
-        NO_QK_NORM,
+        *exactly("decoder.attention", window=None, qk_norm=False),
         Requirement("decoder.n_heads", divisors, "divisors of d_model"),  # its configuration checks it
     ),
     keys=(
@@ -108,7 +104,6 @@ target = Target(
         key("mlp_bias", GATED_BIAS, default=False),
     ),
     constants=CONSTANTS,
-    roles=ROLES,
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

@@ -13,8 +13,8 @@ from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.targets.declare.requirements import UNSCALED, activation, both, plain_blocks
-from zoo.hub.targets.declare.target import Copy, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.requirements import UNSCALED, activation, both, exactly, plain_blocks
+from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target, first, key, like
 
 TOKENS = "{}.stack.embeddings.tokens.weight"
 ROWS, COLUMNS = split_halves(0), split_halves(1)
@@ -87,6 +87,17 @@ COPIES = (
 )
 
 
+def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
+    """Both stacks, and the embeddings that they read."""
+    return (
+        *plain_blocks("encoder", block, "sinusoidal", ends_with_norm),
+        *plain_blocks("decoder", block, "sinusoidal", ends_with_norm),
+        *exactly("encoder.norm", eps=1e-5),
+        *exactly("decoder.norm", eps=1e-5),
+        *exactly("embeddings", norm=None, segments=0),
+    )
+
+
 def sines(flat: FlatSettings) -> Tensor:
     """The sinusoids of every position, all sines before all cosines."""
     longest = max(flat[path][0] for path in both("max_length"))
@@ -103,14 +114,7 @@ target = Target(
     example="transformer-base",
     rank=4,
     sides=("encoder", "decoder"),
-    requirements=(
-        *plain_blocks("encoder", "post_norm", "sinusoidal", ends_with_norm=False),
-        *plain_blocks("decoder", "post_norm", "sinusoidal", ends_with_norm=False),
-        Requirement("encoder.norm.eps", (1e-5,)),
-        Requirement("decoder.norm.eps", (1e-5,)),
-        Requirement("embeddings.norm", (None,)),
-        Requirement("embeddings.segments", (0,)),
-    ),
+    requirements=stacks("post_norm", ends_with_norm=False),
     keys=(
         key("vocab_size", "encoder.vocab_size", default=58101),
         key("decoder_vocab_size", "decoder.vocab_size", default=None, null=like("vocab_size")),
@@ -118,7 +122,7 @@ target = Target(
         *SIZES,
     ),
     constants={"is_encoder_decoder": True, "forced_eos_token_id": None},
-    roles={"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end", "decoder_start_token_id": "start"},
+    roles={**ROLES, "decoder_start_token_id": "start"},
     renames=(
         same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS, when=("embeddings.shared", True)),
         same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),

@@ -4,36 +4,34 @@ Source: Jiang et al. 2023, arXiv:2310.06825; transformers' `models/mistral`. Its
 at distances below W.
 """
 
-from zoo.hub.targets.declare.registry import register
-from zoo.hub.targets.declare.requirements import cached_window
-from zoo.hub.targets.declare.target import Requirement, Target, key
-from zoo.hub.targets.llama import CONSTANTS, KEYS, NO_QK_NORM, RENAMES, REQUIREMENTS, ROLES, classes, sizes
+import dataclasses
 
-target = Target(
+from zoo.hub.targets.declare.registry import register
+from zoo.hub.targets.declare.requirements import cached_window, exactly
+from zoo.hub.targets.declare.target import key
+from zoo.hub.targets.llama import KEYS, REQUIREMENTS, classes, sizes
+from zoo.hub.targets.llama import target as llama
+
+target = dataclasses.replace(
+    llama,
     name="mistral",
     model_type="mistral",
     family="transformers' Mistral",
     models="as `llama`, without biases, with one window or none",
     example="gpt-modern decoder.attention.window=5",
-    sides=("decoder",),
+    rank=10,
     requirements=(
         *REQUIREMENTS,
-        NO_QK_NORM,
+        *exactly("decoder.attention", qk_norm=False),
         cached_window("decoder.attention.window"),
-        Requirement("decoder.attention.bias", (False,)),
-        Requirement("decoder.feed_forward.bias", (False,)),
+        *exactly("decoder.attention", bias=False),
+        *exactly("decoder.feed_forward", bias=False),
     ),
     keys=(
         *KEYS,
         *sizes(32000, 14336, 131072, 8, None),
         key("sliding_window", "decoder.attention.window", default=4096),
     ),
-    constants=CONSTANTS,
-    roles=ROLES,
-    renames=RENAMES,
     classes=classes("Mistral"),
-    longest="decoder.max_length",
-    prefix="model.",
-    strays=("rotary_emb.inv_freq",),
 )
 register(target)

@@ -11,7 +11,7 @@ from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import activation, as_in, even_widths, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import activation, as_in, even_heads, exactly, plain_embeddings, rotary_blocks
 from zoo.hub.targets.declare.target import Change, Config, Copy, Key, Requirement, Target, first, key
 
 OURS = "encoder.stack.blocks.{i}"
@@ -52,7 +52,7 @@ def bases(kind: str) -> tuple[Key, ...]:
 def head(ours: str) -> tuple[Requirement, ...]:
     """Their one prediction head has the norm of the stack."""
     return (
-        Requirement(f"{ours}.norm", ("layernorm",)),
+        *exactly(ours, norm="layernorm"),
         as_in(f"{ours}.norm.eps", "encoder.norm.eps"),
         as_in(f"{ours}.norm.bias", "encoder.norm.bias"),
     )
@@ -76,14 +76,11 @@ target = Target(
     sides=("encoder",),
     requirements=(
         *rotary_blocks("encoder", "layernorm", first_norm=False),
-        Requirement("encoder.attention", ("full",)),
-        Requirement("encoder.attention.qk_norm", (False,)),
-        *(
-            Requirement(f"encoder.attention.{width}", lambda flat: even_widths(flat, "encoder"), "d_model / n_heads")
-            for width in ("d_key", "d_value")
-        ),
+        *exactly("encoder", attention="full"),
+        *exactly("encoder.attention", qk_norm=False),
+        *even_heads("encoder"),
         *plain_embeddings(),
-        Requirement("embeddings.norm", ("layernorm",)),
+        *exactly("embeddings", norm="layernorm"),
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
         as_in("embeddings.norm.bias", "encoder.norm.bias"),
     ),

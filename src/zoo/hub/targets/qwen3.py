@@ -3,13 +3,16 @@
 Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers may have a window, all the same one.
 """
 
+import dataclasses
+
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
-from zoo.hub.targets.declare.requirements import as_in, cached_window
-from zoo.hub.targets.declare.target import Config, Requirement, Target, key
-from zoo.hub.targets.llama import CONSTANTS, KEYS, RENAMES, REQUIREMENTS, ROLES, THEIRS, classes, sizes
+from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
+from zoo.hub.targets.declare.target import Config, key
+from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
+from zoo.hub.targets.llama import target as llama
 
 OURS = "decoder.stack.blocks.{i}.mixer.attention"
 WINDOW = in_layers(LOCAL, "decoder.attention.window")
@@ -21,19 +24,20 @@ def older_layers(config: Config) -> list[str]:
     return [GLOBAL if i < whole else LOCAL for i in range(config("num_hidden_layers"))]
 
 
-target = Target(
+target = dataclasses.replace(
+    llama,
     name="qwen3",
     model_type="qwen3",
     family="transformers' Qwen3",
     models="as `llama`, with queries and keys normalized; layers may have a window",
     example="gpt-modern decoder.attention.qk_norm=true decoder.attention.window=[5,null]",
-    sides=("decoder",),
+    rank=10,
     requirements=(
         *REQUIREMENTS,
-        Requirement("decoder.attention.qk_norm", ("rmsnorm",)),
+        *exactly("decoder.attention", qk_norm="rmsnorm"),
         as_in("decoder.attention.qk_norm.eps", "decoder.norm.eps"),
         cached_window("decoder.attention.window"),
-        Requirement("decoder.feed_forward.bias", (False,)),
+        *exactly("decoder.feed_forward", bias=False),
     ),
     keys=(
         *KEYS,
@@ -44,15 +48,11 @@ target = Target(
         also("max_window_layers", "decoder", lambda kinds: (*kinds, LOCAL).index(LOCAL), default=28),
         key("sliding_window", WINDOW, default=None, null=lambda config: 4096 if config("use_sliding_window") else None),
     ),
-    constants=CONSTANTS,
-    roles=ROLES,
     renames=(
-        *RENAMES,
+        *llama.renames,
         same(f"{OURS}.query_norm.weight", f"{THEIRS}.self_attn.q_norm.weight"),
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
     classes=classes("Qwen3"),
-    longest="decoder.max_length",
-    prefix="model.",
 )
 register(target)

@@ -19,7 +19,8 @@ from zoo.hub.targets.declare.classes import (
     translator,
 )
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.target import NativeClass, Target, articles, listed
+from zoo.hub.targets.declare.target import ROLES, NativeClass, Target
+from zoo.hub.targets.declare.words import articles, listed
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import PartChoice
@@ -57,7 +58,6 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
     (("decoder",), ("encoder",)): (CAPTIONING,),
     ((), ("encoder",)): (PICTURES,),
 }
-ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
 FAMILY = "zoo's own"
 
 

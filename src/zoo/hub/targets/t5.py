@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.requirements import as_in, both
+from zoo.hub.targets.declare.requirements import as_in, both, exactly
 from zoo.hub.targets.declare.target import Config, Copy, Requirement, Target, first, key, like
 
 FEED_FORWARDS = {
@@ -29,20 +29,12 @@ FEED_FORWARDS = {
 def blocks(side: str) -> tuple[Requirement, ...]:
     """What a stack must have: no biases, scores that are not scaled, and a norm at its end."""
     return (
-        Requirement(f"{side}.block", ("pre_norm",)),
-        Requirement(f"{side}.norm", ("rmsnorm",)),
-        Requirement(f"{side}.first_norm", (True,)),
+        *exactly(side, block="pre_norm", norm="rmsnorm", first_norm=True),
         Requirement(f"{side}.final_norm", (None, True)),
-        Requirement(f"{side}.position", ("relative",)),
-        Requirement(f"{side}.mixer", ("attention",)),
-        Requirement(f"{side}.attention", ("full",)),
-        Requirement(f"{side}.attention.score", ("dot",)),
-        Requirement(f"{side}.attention.window", (None,)),
-        Requirement(f"{side}.attention.qk_norm", (False,)),
-        Requirement(f"{side}.attention.sinks", (False,)),
-        Requirement(f"{side}.attention.bias", (False,)),
+        *exactly(side, position="relative", mixer="attention", attention="full"),
+        *exactly(f"{side}.attention", score="dot", window=None, qk_norm=False, sinks=False, bias=False),
         as_in(f"{side}.attention.d_value", f"{side}.attention.d_key"),
-        Requirement(f"{side}.feed_forward.bias", (False,)),
+        *exactly(f"{side}.feed_forward", bias=False),
     )
 
 
@@ -94,10 +86,7 @@ target = Target(
         *blocks("decoder"),
         as_in("decoder.feed_forward", "encoder.feed_forward"),
         as_in("decoder.feed_forward.activation", "encoder.feed_forward.activation"),
-        Requirement("embeddings.scale", (False,)),
-        Requirement("embeddings.norm", (None,)),
-        Requirement("embeddings.segments", (0,)),
-        Requirement("embeddings.shared", (True,)),
+        *exactly("embeddings", scale=False, norm=None, segments=0, shared=True),
     ),
     keys=(
         key("vocab_size", *both("vocab_size"), default=32128),
@@ -145,7 +134,7 @@ target = Target(
         translator(
             "T5ForConditionalGeneration",
             requirements=(
-                Requirement("heads.language.bias", (False,)),
+                *exactly("heads.language", bias=False),
                 Requirement(
                     "heads.language.scale",
                     lambda flat: (True, False) if flat["heads.language.tied"] == (True,) else (False,),

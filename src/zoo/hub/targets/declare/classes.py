@@ -3,6 +3,7 @@
 `own` are the other fields of `NativeClass`: the family's renames, keys, requirements and copies.
 """
 
+from functools import partial
 from typing import Any
 
 from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
@@ -11,20 +12,14 @@ from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
 
 SCORES = "logits"  # the field of their output
+encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
+decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
 
 
 def causal_lm(name: str, **own: Any) -> NativeClass:
     """A decoder that continues a text."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForCausalLM",
-        heads={"language": SCORES},
-        text=("start", None),
-        generates=True,
-        shifts=True,
-        pipeline="text-generation",
-        **own,
-    )
+    more: dict[str, Any] = {"text": ("start", None), "shifts": True, "pipeline": "text-generation"}
+    return decoder(name, "AutoModelForCausalLM", **more, **own)
 
 
 def tied_causal_lm(name: str, table: str, tied: bool = True) -> NativeClass:
@@ -50,64 +45,32 @@ def last_token_classifier(name: str) -> NativeClass:
 
 def text_classifier(name: str, **own: Any) -> NativeClass:
     """A class that chooses one of several labels; an encoder by its first token, unless `own` has other templates."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForSequenceClassification",
-        heads={"classification": SCORES},
-        pipeline="text-classification",
-        **{"text": ENCODED_TEXT, "pair": ENCODED_PAIR, **own},
-    )
+    heads = {"classification": SCORES}
+    return encoder(name, "AutoModelForSequenceClassification", heads, pipeline="text-classification", **own)
 
 
 def masked_lm(name: str, **own: Any) -> NativeClass:
     """An encoder that fills masks."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForMaskedLM",
-        heads={"masked_lm": SCORES},
-        text=ENCODED_TEXT,
-        pair=ENCODED_PAIR,
-        reads_roles=True,
-        pipeline="fill-mask",
-        **own,
-    )
+    heads = {"masked_lm": SCORES}
+    return encoder(name, "AutoModelForMaskedLM", heads, reads_roles=True, pipeline="fill-mask", **own)
 
 
 def next_sentence(name: str, **own: Any) -> NativeClass:
     """An encoder that says whether one text follows another."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForNextSentencePrediction",
-        heads={"next_sentence": SCORES},
-        text=ENCODED_TEXT,
-        pair=ENCODED_PAIR,
-        **own,
-    )
+    return encoder(name, "AutoModelForNextSentencePrediction", {"next_sentence": SCORES}, **own)
 
 
 def pretraining(name: str, **own: Any) -> NativeClass:
     """BERT's two heads."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForPreTraining",
-        heads={"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
-        labels={"next_sentence": "next_sentence_label"},
-        text=ENCODED_TEXT,
-        pair=ENCODED_PAIR,
-        reads_roles=True,
-        pipeline="fill-mask",
-        **own,
-    )
+    heads = {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"}
+    more: dict[str, Any] = {
+        "labels": {"next_sentence": "next_sentence_label"},
+        "reads_roles": True,
+        "pipeline": "fill-mask",
+    }
+    return encoder(name, "AutoModelForPreTraining", heads, **more, **own)
 
 
 def translator(name: str, **own: Any) -> NativeClass:
     """An encoder-decoder that writes a text about another one."""
-    return NativeClass(
-        name=name,
-        auto="AutoModelForSeq2SeqLM",
-        heads={"language": SCORES},
-        text=(None, "end"),
-        generates=True,
-        pipeline="translation",
-        **own,
-    )
+    return decoder(name, "AutoModelForSeq2SeqLM", text=(None, "end"), pipeline="translation", **own)

@@ -1,5 +1,7 @@
 """Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
 
+from typing import Any
+
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.target import Key, Requirement, key
 
@@ -24,21 +26,24 @@ def both(name: str) -> tuple[str, str]:
     return f"encoder.{name}", f"decoder.{name}"
 
 
+def exactly(prefix: str, **values: Any) -> tuple[Requirement, ...]:
+    """Settings under one prefix that must have these values."""
+    return tuple(Requirement(f"{prefix}.{name}", (value,)) for name, value in values.items())
+
+
 def plain_attention(side: str) -> tuple[Requirement, ...]:
     """Heads of their own, d_model / n_heads wide, that see everything, with biases and nothing else learned."""
     return (
-        Requirement(f"{side}.mixer", ("attention",)),
-        Requirement(f"{side}.attention", ("full",)),
-        Requirement(f"{side}.attention.score", ("scaled_dot",)),
-        Requirement(f"{side}.attention.window", (None,)),
-        Requirement(f"{side}.attention.qk_norm", (False,)),
-        Requirement(f"{side}.attention.sinks", (False,)),
-        Requirement(f"{side}.attention.bias", (True,)),
-        *(
-            Requirement(f"{side}.attention.{width}", lambda flat: even_widths(flat, side), "d_model / n_heads")
-            for width in ("d_key", "d_value")
-        ),
+        *exactly(side, mixer="attention", attention="full"),
+        *exactly(f"{side}.attention", score="scaled_dot", window=None, qk_norm=False, sinks=False, bias=True),
+        *even_heads(side),
     )
+
+
+def even_heads(side: str) -> tuple[Requirement, ...]:
+    """Queries, keys and values d_model / n_heads wide."""
+    paths = (f"{side}.attention.{width}" for width in ("d_key", "d_value"))
+    return tuple(Requirement(path, lambda flat: even_widths(flat, side), "d_model / n_heads") for path in paths)
 
 
 def even_widths(flat: FlatSettings, side: str) -> tuple[float, ...]:
@@ -50,15 +55,10 @@ def even_widths(flat: FlatSettings, side: str) -> tuple[float, ...]:
 def rotary_blocks(side: str, norm: str, first_norm: bool) -> tuple[Requirement, ...]:
     """Pre-norm blocks that end with a norm, rotary positions, gated feed-forward; whether maps have biases is free."""
     return (
-        Requirement(f"{side}.block", ("pre_norm",)),
-        Requirement(f"{side}.norm", (norm,)),
-        Requirement(f"{side}.first_norm", (first_norm,)),
+        *exactly(side, block="pre_norm", norm=norm, first_norm=first_norm),
         Requirement(f"{side}.final_norm", (None, True)),
-        Requirement(f"{side}.position", ("rotary",)),
-        Requirement(f"{side}.feed_forward", ("gated",)),
-        Requirement(f"{side}.mixer", ("attention",)),
-        Requirement(f"{side}.attention.score", ("scaled_dot",)),
-        Requirement(f"{side}.attention.sinks", (False,)),
+        *exactly(side, position="rotary", feed_forward="gated", mixer="attention"),
+        *exactly(f"{side}.attention", score="scaled_dot", sinks=False),
     )
 
 
@@ -67,26 +67,22 @@ def cached_window(path: str) -> Requirement:
     return Requirement(path, lambda flat: (None, *(w for w in flat.get(path, ()) if w != 1), 2), "or more")
 
 
-def plain_mlp(side: str) -> tuple[Requirement, ...]:
-    """Two maps with biases."""
-    return Requirement(f"{side}.feed_forward", ("mlp",)), Requirement(f"{side}.feed_forward.bias", (True,))
-
-
 def plain_layernorm(path: str) -> tuple[Requirement, ...]:
     """Gain and bias."""
     return Requirement(path, ("layernorm",)), Requirement(f"{path}.bias", (True,))
 
 
 def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
-    """One kind of block, each with all its norms, and of position."""
+    """One kind of block, each with all its norms, and of position; feed-forwards of two maps with biases."""
     return (
-        Requirement(f"{side}.block", (block,)),
+        *exactly(side, block=block),
         *plain_layernorm(f"{side}.norm"),
-        Requirement(f"{side}.first_norm", (True,)),
+        *exactly(side, first_norm=True),
         Requirement(f"{side}.final_norm", (None, ends_with_norm)),
-        Requirement(f"{side}.position", (position,)),
+        *exactly(side, position=position),
         *plain_attention(side),
-        *plain_mlp(side),
+        *exactly(side, feed_forward="mlp"),
+        *exactly(f"{side}.feed_forward", bias=True),
     )
 
 

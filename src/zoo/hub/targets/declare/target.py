@@ -13,11 +13,13 @@ from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
+from zoo.hub.targets.declare.words import articles, listed
 from zoo.models.settings import ModelSettings, load_settings
 from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
 Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
+ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
 Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
 
 
@@ -237,10 +239,10 @@ class Target:
     sides: tuple[str, ...]
     requirements: tuple[Requirement, ...]
     keys: tuple[Key, ...]
-    roles: Mapping[str, str]
     renames: tuple[Rename, ...]
     classes: tuple[NativeClass, ...]
     longest: str
+    roles: Mapping[str, str] = field(default_factory=ROLES.copy)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Callable[[FlatSettings], Tensor]] = field(default_factory=dict)
     prefix: str = ""
@@ -290,23 +292,3 @@ class Target:
         flat, whole = flatten(settings), self.narrowed(chosen)
         demands: tuple[Requirement | Key, ...] = (*whole.requirements, *whole.keys)
         return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
-
-
-def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
-    """'an encoder and a decoder', 'a decoder alone'."""
-    named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
-    return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
-
-
-def listed(values: Sequence[Any], between: str = ", ") -> str:
-    """Values as files write them, each once."""
-    return between.join(dict.fromkeys(map(written, values)))
-
-
-def written(value: Any) -> str:
-    """A value as files write it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, tuple):
-        return " ".join(map(written, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,24 @@
+"""Settings and parts in the words of messages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
+    """'an encoder and a decoder', 'a decoder alone'."""
+    named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
+    return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
+
+
+def listed(values: Sequence[Any], between: str = ", ") -> str:
+    """Values as files write them, each once."""
+    return between.join(dict.fromkeys(map(written, values)))
+
+
+def written(value: Any) -> str:
+    """A value as files write it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple):
+        return " ".join(map(written, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
