@@ -23,7 +23,7 @@ from torch import Tensor
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.backends.backend import backends
 from zoo.models.model import Model
-from zoo.training.attention_backend import attentions, obstacle_of
+from zoo.training.devices.attention_backend import attentions, obstacle_of
 
 REAL = DOCUMENTS > 0
 OF_GPUS = [name for name in backends.names() if backends[name].device is not None]

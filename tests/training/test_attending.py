@@ -12,7 +12,7 @@ from zoo.blocks.backends.varlen import Varlen
 from zoo.cli.main import main
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.training.attention_backend import attentions, check_backend, use_backend
+from zoo.training.devices.attention_backend import attentions, check_backend, use_backend
 from zoo.training.settings import Training, resolve_training
 
 GPU = torch.device("cuda")

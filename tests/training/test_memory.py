@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from zoo.training import memory
+from zoo.training.devices import memory
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="not glibc")

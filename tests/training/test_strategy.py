@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny import losses, settings, tensors
 
-from zoo.training.strategy import choose_strategy
+from zoo.training.devices.strategy import choose_strategy
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up

@@ -31,8 +31,8 @@ from zoo.registry import plain
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
-from zoo.training.attention_backend import check_backend
 from zoo.training.beginning import begin_run, check_agreement
+from zoo.training.devices.attention_backend import check_backend
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State

@@ -39,7 +39,7 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     faults = [f"{name}: missing, expected {shape(expected[name])}" for name in missing]
     faults += [f"{name}: unexpected, found {shape(tensors[name])}" for name in unexpected]
     refuse(faults + wrong_shapes(expected, tensors))
-    copy(expected, tensors)
+    load_matching(module, tensors)
 
 
 def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
@@ -50,7 +50,10 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
     """
     expected = module.state_dict()
     refuse(wrong_shapes(expected, tensors))
-    copy(expected, {name: tensor for name, tensor in tensors.items() if name in expected})
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            if name in expected:
+                expected[name].copy_(tensor)
     return compare_names(expected, tensors)
 
 
@@ -90,12 +93,6 @@ def refuse(faults: list[str]) -> None:
     if faults:
         more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise ValueError(f"the weights do not fit the model: {'; '.join(faults[:SHOWN])}{more}")
-
-
-@torch.no_grad()
-def copy(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        expected[name].copy_(tensor)
 
 
 def shape(tensor: Tensor) -> str:

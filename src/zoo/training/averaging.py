@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from zoo.training.strategy import spread_like
+from zoo.training.devices.strategy import spread_like
 
 Weights = dict[str, Tensor]
 

@@ -13,7 +13,7 @@ import torch
 from zoo.runs.environment import describe_environment
 from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
-from zoo.training.precision import device_name
+from zoo.training.devices.precision import device_name
 from zoo.training.settings import MAY_CHANGE
 from zoo.training.supervision.processes import Processes
 

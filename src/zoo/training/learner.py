@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
-from zoo.training.attention_backend import use_backend
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.devices.attention_backend import use_backend
+from zoo.training.devices.precision import forward_dtype
+from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
 from zoo.training.optimizers import trained
-from zoo.training.precision import forward_dtype
 from zoo.training.settings import Training
-from zoo.training.strategy import gathered, local, spread, spread_like, whole
 from zoo.training.supervision.processes import Processes
 
 
@@ -96,20 +96,18 @@ class Learner:
         """Publish the mean of the weights and those of earlier checkpoints."""
         self.mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
 
-    def names(self) -> list[str]:
-        """The names of the optimizer's parameters, in its own order."""
-        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
-        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
-
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """All tensors of a checkpoint, by the file that holds them; whole ones in the main process."""
+        """All tensors of a checkpoint, by the file that holds them; whole ones in the main process.
+
+        torch.distributed.checkpoint would name the optimizer's tensors, too, but it takes a step of an optimizer that
+        has no state yet in order to know its keys.
+        """
         own = self.model.state_dict()
         weights = {name: self.put_together(own[name]) for name in self.kept}
-        state = self.optimizer.state_dict()["state"]
         optimizer = {
             f"{key}/{name}": self.put_together(tensor)
-            for i, name in enumerate(self.names())
-            for key, tensor in state.get(i, {}).items()
+            for name, parameter in self.model.named_parameters()
+            for key, tensor in self.optimizer.state.get(parameter, {}).items()
         }
         kinds = {"weights": weights, "optimizer": optimizer}
         if self.published is not None:
@@ -138,14 +136,15 @@ class Learner:
         if self.moving is not None:
             ema = checkpoint.tensors("ema")
             self.moving.weights = {name: spread_like(ema[name], own) for name, own in self.moving.weights.items()}
-        saved, names = checkpoint.tensors("optimizer"), self.names()
         parameters = dict(self.model.named_parameters())
+        numbers = {p: i for i, p in enumerate(p for group in self.optimizer.param_groups for p in group["params"])}
         state: dict[int, dict[str, Tensor]] = {}
-        for place, tensor in saved.items():
+        for place, tensor in checkpoint.tensors("optimizer").items():
             key, name = place.split("/", 1)
             parameter = parameters[name]
             own = spread_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
-            state.setdefault(names.index(name), {})[key] = own
+            state.setdefault(numbers[parameter], {})[key] = own
+        # the optimizer numbers its parameters, and puts what is not of a parameter's shape on the device it wants it on
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(checkpoint.state["scale"])

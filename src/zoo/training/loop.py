@@ -11,14 +11,14 @@ from zoo.batches.feed import Feed, Steps
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import Term
 from zoo.runs.run import Run
+from zoo.training.devices.memory import explain_memory
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
 from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike
-from zoo.training.memory import explain_memory
 from zoo.training.meter import Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
-from zoo.training.state import State, is_complete, resume, save
+from zoo.training.state import State, is_over, resume, save
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
@@ -42,7 +42,7 @@ def train(
     """
     learner = Learner(model, settings, processes, run.checkpoint)
     state = resume(run, feed)
-    if is_complete(state, settings):
+    if state.line is None and is_over(state, settings):
         logger.info("already complete: %d of %d steps", state.step, settings.steps)
         return state
     speed = begin(learner, watch)
@@ -97,7 +97,7 @@ def finish_step(
             save(learner, state, run, passing=True)
             leave(learner, interrupted.signal, f"in the validation after step {state.step}")
         improved = bool(judged) and state.stale == 0
-        finished = finished or (settings.patience is not None and state.stale >= settings.patience)
+        finished = is_over(state, settings)
     state.line = None
     log(line, run, learner, watch, finished)
     give_up(state, learner, run)

@@ -6,8 +6,8 @@ import torch
 
 from zoo.batches.feed import Feed
 from zoo.objectives.mixture import Mixture
+from zoo.training.devices.memory import is_out_of_memory
 from zoo.training.learner import Learner
-from zoo.training.memory import is_out_of_memory
 from zoo.training.optimizers import trained
 
 logger = logging.getLogger(__name__)

@@ -57,12 +57,11 @@ def resume(run: Run, feed: Feed) -> State:
     return state
 
 
-def is_complete(state: State, settings: Training) -> bool:
-    """Whether nothing is left to do: all steps done and judged, or stopped for want of progress."""
-    if state.line is not None:
-        return False
+def is_over(state: State, settings: Training) -> bool:
+    """Whether a run ends here: all steps are done, or validations stopped getting better."""
+    assert settings.steps is not None, "fix_training comes first"
     stale = settings.patience is not None and state.stale >= settings.patience
-    return stale or (settings.steps is not None and state.step >= settings.steps)
+    return stale or state.step >= settings.steps
 
 
 def save(learner: Learner, state: State, run: Run, passing: bool = False) -> None:

@@ -13,10 +13,10 @@ from accelerate.utils import DistributedType, InitProcessGroupKwargs
 from torch.distributed import DistNetworkError
 
 from zoo.registry import refuse_unknown
-from zoo.training.memory import keep_large_blocks
-from zoo.training.precision import device_name, forward_dtype
+from zoo.training.devices.memory import keep_large_blocks
+from zoo.training.devices.precision import device_name, forward_dtype
+from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
-from zoo.training.strategy import ONE, choose_strategy
 
 # waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
 PATIENT = timedelta(days=7)

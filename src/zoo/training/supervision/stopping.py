@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FORWARDED = 2.0  # seconds in which a launcher may hand on a signal that the process got itself
@@ -168,16 +167,13 @@ def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        work(number)
-
     woken, waker = socket.socketpair()
     waker.setblocking(False)
     wakeup = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
     given = woken, Signals(launched()), allowed, heard
     thread = threading.Thread(target=end_by_force, args=given, daemon=True, name="zoo-signals")
     thread.start()
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    before = {number: signal.signal(number, lambda sent, _: work(sent)) for number in SIGNALS}
     try:
         yield
     finally:

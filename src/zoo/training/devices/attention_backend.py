@@ -9,7 +9,7 @@ from zoo.blocks.attention import Attention
 from zoo.blocks.backends.backend import Backend
 from zoo.blocks.position import Position, positions
 from zoo.models.kinds.part import Part
-from zoo.training.precision import forward_dtype
+from zoo.training.devices.precision import forward_dtype
 from zoo.training.settings import Training
 
 KEY = "training.attention_backend"
