@@ -205,6 +205,6 @@ def read_objectives(value: Any, place: str) -> dict[str, dict[str, Any]]:
         others = {k: dict(v) for k, v in value.items() if isinstance(v, Mapping)}
         return {first: {**own, **others.pop(first, {})}, **others}
     for name, options in value.items():
-        if options is not None and not isinstance(options, Mapping):
+        if not isinstance(options, Mapping | None) or (options and "name" in options):  # a name would replace this one
             raise ValueError(f"{place}.{name}: expected a map of options, got {options!r}")
     return {str(name): dict(options or {}) for name, options in value.items()}

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from zoo.data.ids import LABEL, PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.template import Template, lay_out, roles_of
 from zoo.registry import Slot
 
 
@@ -64,16 +65,21 @@ class Form(ABC):
 
     @property
     @abstractmethod
+    def template(self) -> Template:
+        """Where its special tokens stand."""
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """The roles that its template writes."""
+        return roles_of(self.template)
 
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         """The examples of a document in an epoch; what is drawn depends on (seed, epoch, document) alone."""
 
-    @abstractmethod
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         """Read the planned pieces and lay them out."""
+        return lay_out(self.template, plan, read, roles, self.stream.causal)
 
     def check(self, limits: Limits) -> None:
         """Refuse limits that leave no room for text.

@@ -4,7 +4,6 @@ import numpy as np
 
 from zoo.data.ids import Ids, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import ModelTraits
 
 # a template names the role of each special token; None stands for the next piece of text
 Template = tuple[str | None, ...]
@@ -13,6 +12,7 @@ ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
 # Radford et al. 2018 (GPT), figure 1: start, text, extract; the delimiter is the separator
 CLASSIFIED_TEXT: Template = ("start", None, "extract")
 CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
+CONTINUED: Template = ("start", None, "end")  # one place longer than its example: see `predict_next`
 
 
 def roles_of(template: Template) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def overhead(template: Template) -> int:
     return sum(role is not None for role in template)
 
 
-def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, stream: ModelTraits) -> Example:
+def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, causal: bool) -> Example:
     """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece.
 
     A role that an imported tokenizer lacks was not in the texts that its model knows: it is left out; training adds it.
@@ -37,13 +37,13 @@ def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, str
     sizes = [len(part) for part in parts]
     tokens = np.concatenate(parts)
     following = np.full(len(tokens), -1, dtype=np.int64)
-    if stream.causal:
+    if causal:
         following[:-1] = tokens[1:]
     return Example(
         tokens=tokens,
         ordinary=np.repeat([role is None for role in template], sizes),
         following=following,
-        summary=-1 if stream.causal else 0,
+        summary=-1 if causal else 0,
         label=plan.label,
         segments=np.repeat(np.array([0, 0, 0, 1, 1], dtype=np.int64)[: len(sizes)], sizes),
     )

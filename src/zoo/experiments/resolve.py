@@ -102,7 +102,8 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     own = [Layer(place, as_tree([pair])) for place, pair in of_task]
     levels = [*below, *sections_of([*files, *own], "training"), *of_training]
     training, from_training = resolve_training_layers(levels)
-    mixture.check_model(traits_of(model))  # before the metrics: their message would hide a wrong kind of model
+    if obstacle := mixture.obstacle(traits_of(model)):  # before the metrics: their message would hide a wrong model
+        raise ValueError(obstacle)
     metrics = parse_metrics(task.metrics, mixture.metrics)
     origins = {
         f"{section}.{key}": place

@@ -24,14 +24,12 @@ class Captioning(NextToken):
         coverage: how much it costs to read some places of a picture in all words and others in none, see `unevenness`.
     """
 
-    head: ClassVar[str] = "language"
     forms: ClassVar[tuple[str, ...]] = ("image_text",)
-    causal: ClassVar[bool | None] = True
     why: ClassVar[str] = "the text is written from left to right"
     metrics: ClassVar[tuple[str, ...]] = ("bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
-        super().__init__(weight)
+        super().__init__(weight=weight)
         self.label_smoothing = check_smoothing("captioning", label_smoothing)
         if not 0 <= coverage < math.inf:
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")

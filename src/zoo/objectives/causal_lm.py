@@ -13,10 +13,5 @@ class CausalLM(NextToken):
     Source: Radford et al. 2018 (GPT), equation 1; with classification and a weight of 0.5 it is the L3 of equation 5.
     """
 
-    head: ClassVar[str] = "language"
-    causal: ClassVar[bool | None] = True
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte")
-
-    def __init__(self, *, weight: float = 1.0) -> None:
-        super().__init__(weight)

@@ -17,6 +17,3 @@ class Classification(DocumentLabel):
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "matthews")
-
-    def __init__(self, *, weight: float = 1.0) -> None:
-        super().__init__(weight)

@@ -3,12 +3,10 @@
 from abc import ABC
 
 import numpy as np
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Measured, Objective, accuracy
+from zoo.objectives.objective import Objective
 
 
 class DocumentLabel(Objective, ABC):
@@ -26,6 +24,3 @@ class DocumentLabel(Objective, ABC):
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         example.places[self.head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
         example.targets[self.head] = np.array([example.label], dtype=np.int64)
-
-    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
-        return {"accuracy": accuracy(logits, targets)}

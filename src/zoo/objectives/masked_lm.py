@@ -4,12 +4,10 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from zoo.data.ids import Ids, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Measured, Objective, accuracy, objectives
+from zoo.objectives.objective import Objective, objectives
 
 
 @objectives.register("masked_lm")
@@ -32,7 +30,7 @@ class MaskedLM(Objective):
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "accuracy")
 
     def __init__(self, *, weight: float = 1.0, share: float = 0.15, whole_word: bool = False) -> None:
-        super().__init__(weight)
+        super().__init__(weight=weight)
         if not 0 < share <= 1:
             raise ValueError(f"objective masked_lm: share must be above 0 and at most 1, got {share}")
         self.share = share
@@ -59,9 +57,6 @@ class MaskedLM(Objective):
         example.places[self.head] = places
         example.targets[self.head] = example.tokens[places]
         example.tokens[places] = hide(example.tokens[places], generator, roles)
-
-    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
-        return {"accuracy": accuracy(logits, targets)}
 
 
 def hide(tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:

@@ -1,20 +1,21 @@
 """The objectives that a run trains together: one head each, one form of example for all."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from zoo.annotations import PerLayer
 from zoo.data.ids import Roles
+from zoo.data.task import read_objectives
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, ModelTraits, forms, inputs
+from zoo.objectives.cross_entropy import cross_entropy
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
 
-T = TypeVar("T")
 DEFAULT_FORM = "text"  # of objectives that all take any form
+KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
 
 
 class Mixture:
@@ -24,45 +25,31 @@ class Mixture:
         ValueError: two objectives train one head, or no form of example suits all.
     """
 
-    def __init__(self, members: Mapping[str, Objective], place: str = "objective") -> None:
+    def __init__(self, members: Mapping[str, Objective]) -> None:
         self.members = dict(members)
-        self.place = place
         owners: dict[str, str] = {}
         for name, member in self.members.items():
             if member.head in owners:
                 both = f"{owners[member.head]} and {name}"
-                raise ValueError(f"{place}: {both} train the same head '{member.head}'; keep one")
+                raise ValueError(f"objective: {both} train the same head '{member.head}'; keep one")
             owners[member.head] = name
         named = {name: member.forms for name, member in self.members.items() if member.forms}
         lists = list(named.values()) or [(DEFAULT_FORM,)]
         self.forms = [form for form in lists[0] if all(form in others for others in lists)]
         if not self.forms:
             needed = "; ".join(f"{name} needs the form {' or '.join(found)}" for name, found in named.items())
-            raise ValueError(f"{place}: no form of example suits all objectives: {needed}; keep one")
+            raise ValueError(f"objective: no form of example suits all objectives: {needed}; keep one")
         self.names_by_head = owners
 
     @staticmethod
-    def parse(value: Any, place: str = "objective") -> "Mixture":
+    def parse(value: Any) -> "Mixture":
         """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
 
         Raises:
             ValueError: an unknown objective or option, a wrong type or value.
         """
-        if isinstance(value, str):
-            value = {value: {}}
-        if not isinstance(value, Mapping) or not value:
-            allowed = ", ".join(objectives.names())
-            raise ValueError(f"{place}: expected an objective or a map of them, got {value!r}; allowed: {allowed}")
-        members = {}
-        for name, options in value.items():
-            if not isinstance(options, Mapping | None) or (options and "name" in options):
-                raise ValueError(f"{place}.{name}: expected a map of options, got {options!r}")
-            choice = objectives.parse({"name": name, **(options or {})}, place)
-            for key, option in choice.options.items():
-                if isinstance(option, PerLayer):
-                    raise ValueError(f"{place}.{name}.{key}: an objective has no layers, so a list is not allowed")
-            members[str(name)] = choice.build()
-        return Mixture(members, place)
+        given = read_objectives(value, "objective").items()
+        return Mixture({name: objectives.build({"name": name, **options}) for name, options in given})
 
     @property
     def heads(self) -> list[str]:
@@ -85,7 +72,8 @@ class Mixture:
             ValueError: a column is unknown or missing, or the model cannot be trained on an objective.
         """
         form = self.form_class(columns)(stream, self.whole)
-        self.check(stream, form)
+        if obstacle := self.obstacle_on(form):
+            raise ValueError(obstacle)
         return form
 
     def form_class(self, columns: Collection[str]) -> type[Form]:
@@ -99,52 +87,31 @@ class Mixture:
             raise ValueError(f"task.columns: '{lacking[name][0]}' is missing, which {names} needs; given: {given}")
         return forms[name]
 
-    def trains(self, stream: ModelTraits) -> bool:
-        """Whether the objectives can train such a model, on data of some form."""
-        return not all(self.obstacles(stream))
+    def obstacle(self, stream: ModelTraits) -> str:
+        """Why the objectives cannot train such a model, whatever the data is: on the form that suits them best."""
+        found = [self.obstacle_on(forms.build(name, stream, self.whole)) for name in self.forms]
+        return found[0] if all(found) else ""
 
-    def check_model(self, stream: ModelTraits) -> None:
-        """Refuse a model that the objectives cannot train, whatever the data is.
-
-        Raises:
-            ValueError: with the reason for the form that suits the objectives best.
-        """
-        obstacles = self.obstacles(stream)
-        if all(obstacles):
-            raise ValueError(obstacles[0])
-
-    def obstacles(self, stream: ModelTraits) -> list[str]:
-        """For each form that suits the objectives, why they cannot train such a model on it; '' where they can."""
-        found = []
-        for name in self.forms:
-            try:
-                self.check(stream, forms.build(name, stream, self.whole))
-                found.append("")
-            except ValueError as obstacle:
-                found.append(str(obstacle))
-        return found
-
-    def check(self, stream: ModelTraits, form: Form) -> None:
-        """Refuse a model that an objective cannot train, with the reason."""
-        kinds = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}
+    def obstacle_on(self, form: Form) -> str:
+        """Why the objectives cannot train the form's model on such examples; '' where they can."""
+        stream, names = form.stream, " and ".join(self.members)
         for name, member in self.members.items():
             if member.causal is not None and member.causal != stream.causal:
-                needed = kinds[member.causal]
-                raise ValueError(f"{self.place}: {name} cannot train this model: {member.why}. It needs {needed}")
-        names = " and ".join(self.members)
+                return f"objective: {name} cannot train this model: {member.why}. It needs {KINDS[member.causal]}"
         if form.pictures and stream.image_size is None:
             example = "captioner-rnn" if form.source else "cnn-attention"
-            raise ValueError(f"{self.place}: {names} gives pictures, which this model does not read; {example} does")
+            return f"objective: {names} gives pictures, which this model does not read; {example} does"
         if stream.image_size is not None and not form.pictures:
-            raise ValueError(
-                f"{self.place}: this model reads pictures, but {names} gives it texts; captioning, or classification "
+            return (
+                f"objective: this model reads pictures, but {names} gives it texts; captioning, or classification "
                 "of a column 'image', gives pictures"
             )
         if form.source and not stream.source:
-            raise ValueError(f"{self.place}: {names} needs an encoder and a decoder, such as transformer-base")
+            return f"objective: {names} needs an encoder and a decoder, such as transformer-base"
         if stream.source and not form.source:
             example = "captioning" if form.pictures else "translation"
-            raise ValueError(f"{self.place}: {names} gives the model's encoder nothing to read; {example} does")
+            return f"objective: {names} gives the model's encoder nothing to read; {example} does"
+        return ""
 
     def roles(self, form: Form) -> tuple[str, ...]:
         """The roles that a tokenizer needs for the form and for the objectives, each once."""
@@ -175,20 +142,17 @@ class Mixture:
         self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor], weights: Weights | None = None
     ) -> dict[str, Term]:
         """By objective, its loss summed and counted."""
-        return self.each(lambda member, name: member.term(heads[member.head], targets[name], weights))
+        return {name: m.term(heads[m.head], targets[name], weights) for name, m in self.members.items()}
 
     def likelihoods(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """By objective, the summed -log p(target) without smoothing."""
-        return self.each(lambda member, name: member.likelihood(heads[member.head], targets[name]))
+        """By objective, the summed -log p(target), never smoothed: what perplexity and bits per byte are made of."""
+        return {name: cross_entropy(heads[m.head], targets[name]) for name, m in self.members.items()}
 
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, how many places are scored; needs no forward pass."""
-        return self.each(lambda member, name: member.count(targets[name]))
+        return {name: m.count(targets[name]) for name, m in self.members.items()}
 
     def measure(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
         """By `<objective>/<metric>`, a sum and a count."""
-        measured = self.each(lambda member, name: member.measure(heads[member.head], targets[name]))
+        measured = {name: m.measure(heads[m.head], targets[name]) for name, m in self.members.items()}
         return {f"{name}/{metric}": value for name, found in measured.items() for metric, value in found.items()}
-
-    def each(self, ask: Callable[[Objective, str], T]) -> dict[str, T]:
-        return {name: ask(member, name) for name, member in self.members.items()}

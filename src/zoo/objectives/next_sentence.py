@@ -18,6 +18,3 @@ class NextSentence(DocumentLabel):
     causal: ClassVar[bool | None] = False
     why: ClassVar[str] = "its answer is read from the first place, which in a decoder sees nothing of the pair"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
-
-    def __init__(self, *, weight: float = 1.0) -> None:
-        super().__init__(weight)

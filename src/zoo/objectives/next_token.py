@@ -1,6 +1,7 @@
 """Objectives that predict each token of a text from those before it."""
 
 from abc import ABC
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from zoo.objectives.objective import Objective
 
 class NextToken(Objective, ABC):
     """Every place of the stream is scored against the token that follows, so there is no capacity to hold to."""
+
+    head: ClassVar[str] = "language"
+    causal: ClassVar[bool | None] = True
 
     def scored(self, plan: ExamplePlan) -> int:
         return plan.length

@@ -51,7 +51,7 @@ class Objective(ABC):
     label_smoothing: float = 0.0
     reads_weights: tuple[str, ...] = ()
 
-    def __init__(self, weight: float) -> None:
+    def __init__(self, *, weight: float = 1.0) -> None:
         if not 0 <= weight < float("inf"):
             raise ValueError(f"objective: weight must be a finite number of at least 0, got {weight}")
         self.weight = weight
@@ -78,17 +78,15 @@ class Objective(ABC):
         """
         return Term(cross_entropy(logits, targets, self.label_smoothing), self.count(targets), self.weight)
 
-    def likelihood(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Tensor:
-        """The summed -log p(target), never smoothed: what perplexity and bits per byte are made of."""
-        return cross_entropy(logits, targets)
-
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
-        """How many places are scored."""
+        """How many places are scored; needs no forward pass, so that losses can be weighed before it."""
         return (targets >= 0).sum()
 
     def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
-        """Cheap sums and counts that every log line shows besides the loss, such as the number of right answers."""
-        return {}
+        """Cheap sums and counts for every log line beside the loss: the right answers, where accuracy is a metric."""
+        if "accuracy" not in self.metrics:  # over a whole vocabulary at every place, argmax is not cheap
+            return {}
+        return {"accuracy": ((logits.argmax(dim=-1) == targets).sum(), self.count(targets))}
 
 
 def check_smoothing(objective: str, share: float) -> float:
@@ -100,11 +98,6 @@ def check_smoothing(objective: str, share: float) -> float:
     if not 0 <= share < 1:
         raise ValueError(f"objective {objective}: label_smoothing must be in [0, 1), got {share}")
     return share
-
-
-def accuracy(logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> tuple[Tensor, Tensor]:
-    """How many scored places have their target as the likeliest answer, and how many are scored."""
-    return (logits.argmax(dim=-1) == targets).sum(), (targets >= 0).sum()
 
 
 objectives: Slot[Objective] = Slot("objective")

@@ -16,12 +16,10 @@ class Translation(NextToken):
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
-    head: ClassVar[str] = "language"
     forms: ClassVar[tuple[str, ...]] = ("source_target",)
-    causal: ClassVar[bool | None] = True
     why: ClassVar[str] = "the target is written from left to right"
     metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
-        super().__init__(weight)
+        super().__init__(weight=weight)
         self.label_smoothing = check_smoothing("translation", label_smoothing)

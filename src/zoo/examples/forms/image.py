@@ -14,10 +14,7 @@ class Image(Form):
     """A picture: one place, which stands for it."""
 
     stored: ClassVar[StoredFields] = StoredFields((PICTURE,))
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ()
+    template = ()
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         return [ExamplePlan(document, 0, 1, pieces=(lengths.span(PICTURE, document),), label=lengths.label(document))]

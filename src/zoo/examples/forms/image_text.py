@@ -5,7 +5,7 @@ from typing import ClassVar
 from zoo.data.ids import PICTURE, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import predict_next
+from zoo.examples.template import CONTINUED, predict_next
 
 
 @forms.register("image_text")
@@ -17,10 +17,7 @@ class ImageText(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((PICTURE, "text"), predicted=("text",))
     source: ClassVar[bool] = True
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ("start", "end")
+    template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         text = lengths.span("text", document)

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
-from zoo.examples.example import Example, ExamplePlan
+from zoo.data.ids import Lengths, Piece, StoredFields
+from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, lay_out, overhead, roles_of, shorten
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, overhead, shorten
 
 
 @forms.register("pair")
@@ -19,11 +19,7 @@ class Pair(Form):
     smallest: ClassVar[int] = 5
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return roles_of(self.template)
-
-    @property
-    def template(self) -> tuple[str | None, ...]:
+    def template(self) -> Template:
         return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -33,6 +29,3 @@ class Pair(Form):
         truncated = first.length + second.length - sum(kept)
         length = sum(kept) + overhead(self.template)
         return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=truncated)]
-
-    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
-        return lay_out(self.template, plan, read, roles, self.stream)

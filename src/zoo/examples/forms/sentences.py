@@ -5,11 +5,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
-from zoo.examples.example import Example, ExamplePlan
+from zoo.data.ids import Ids, Lengths, Piece, StoredFields
+from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import ENCODED_PAIR, lay_out, overhead, roles_of
+from zoo.examples.template import ENCODED_PAIR, overhead
 
 IS_NEXT, IS_RANDOM = 0, 1
 
@@ -41,10 +41,7 @@ class Sentences(Form):
 
     stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",), sentences=True)
     smallest: ClassVar[int] = 5
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return roles_of(ENCODED_PAIR)
+    template = ENCODED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         if lengths.documents < 2:
@@ -70,9 +67,6 @@ class Sentences(Form):
         if plans and at < end:
             plans[-1] = replace(plans[-1], truncated=end - at)
         return plans
-
-    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
-        return lay_out(ENCODED_PAIR, plan, read, roles, self.stream)
 
 
 def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:

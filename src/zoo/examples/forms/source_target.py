@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import predict_next
+from zoo.examples.template import CONTINUED, predict_next
 
 
 @forms.register("source_target")
@@ -20,10 +20,7 @@ class SourceTarget(Form):
     stored: ClassVar[StoredFields] = StoredFields(("source", "target"), predicted=("target",))
     smallest: ClassVar[int] = 2
     source: ClassVar[bool] = True
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ("start", "end")
+    template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         source, target = lengths.span("source", document), lengths.span("target", document)

@@ -6,7 +6,7 @@ from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CLASSIFIED_TEXT, ENCODED_TEXT, cut, lay_out, overhead, predict_next, roles_of
+from zoo.examples.template import CLASSIFIED_TEXT, CONTINUED, ENCODED_TEXT, Template, cut, overhead, predict_next
 
 
 @forms.register("text")
@@ -20,16 +20,14 @@ class Text(Form):
     stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return ("start", "end") if self.continues else roles_of(self.template)
-
-    @property
     def continues(self) -> bool:
         """Whether the text is written on from left to right, without a template around it."""
         return self.stream.causal and not self.whole
 
     @property
-    def template(self) -> tuple[str | None, ...]:
+    def template(self) -> Template:
+        if self.continues:
+            return CONTINUED
         return CLASSIFIED_TEXT if self.stream.causal else ENCODED_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -56,4 +54,4 @@ class Text(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         if self.continues:
             return predict_next(plan, read(plan.pieces[0]), roles)
-        return lay_out(self.template, plan, read, roles, self.stream)
+        return super().build(plan, read, roles)

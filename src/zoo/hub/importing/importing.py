@@ -162,7 +162,7 @@ def objective_of(head: str, stream: ModelTraits) -> str:
     """The first objective that trains a head of such a model."""
     for name in objectives.names():
         mixture = Mixture({name: objectives.build(name)})
-        if mixture.heads == [head] and mixture.trains(stream):
+        if mixture.heads == [head] and not mixture.obstacle(stream):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
 
