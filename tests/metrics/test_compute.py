@@ -13,8 +13,7 @@ import sacrebleu
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from patience import HANGS
-from zoo.metrics.compute import compute
-from zoo.metrics.metric import metrics
+from zoo.metrics.metric import compute, metrics
 
 SOURCE = Path(__file__).parents[2] / "src"
 MEASURED = {
@@ -152,11 +151,6 @@ def test_counts_that_sum_to_zero_are_refused():
         compute("perplexity", loss=[1.0], count=[0])
 
 
-def test_a_missing_input_is_named():
-    with pytest.raises(ValueError, match="bits_per_byte: the input 'bytes' is missing; it needs loss, bytes"):
-        compute("bits_per_byte", loss=[1.0])
-
-
 def test_an_unknown_metric_names_the_nearest():
     with pytest.raises(ValueError, match=r"unknown metric 'acuracy' \(did you mean 'accuracy'\?\)"):
         compute("acuracy", predictions=[1], references=[1])
@@ -167,7 +161,7 @@ def test_metrics_open_no_connection_and_leave_no_file(tmp_path: Path):
         "import socket\n"
         "def refuse(*arguments, **options): raise AssertionError('a metric opened a connection')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from zoo.metrics.compute import compute\n"
+        "from zoo.metrics.metric import compute\n"
         "compute('accuracy', predictions=[1], references=[1])\n"
         "compute('bleu', predictions=['a'], references=[['a']])\n"
         "print('done')"

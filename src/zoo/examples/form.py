@@ -87,7 +87,9 @@ class Form(ABC):
         Raises:
             ValueError: an example of that length would be template alone.
         """
-        given = {"longest": limits.longest, **({"longest.source": limits.source} if self.source else {})}
+        given = {"longest": limits.longest}
+        if self.source and not self.pictures:  # a picture is one place, whatever the limits are
+            given["longest.source"] = limits.source
         for name, value in given.items():
             if value < self.smallest:
                 raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.smallest}")

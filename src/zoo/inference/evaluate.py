@@ -15,8 +15,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.typed import CHUNK
 from zoo.inference.writing import write
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.metrics.compute import compute
-from zoo.metrics.metric import metrics
+from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
 
 Gather = Callable[[Any], list[Any]]
@@ -81,7 +80,7 @@ class Evaluation:
         Raises:
             ValueError: a metric that no objective offers.
         """
-        chosen = parse_metrics(list(wanted), loaded.mixture.metrics)
+        chosen = parse_metrics(wanted, loaded.mixture.metrics)
         by_class = {m.objective for m in chosen if metrics[m.metric].needs == "classes"}
         total = Sums()
         for sums in self.gather(self.losses(loaded, by_class)):

@@ -1,7 +1,5 @@
 """How often, and how evenly over the classes, the predicted class is the right one."""
 
-from abc import abstractmethod
-
 from evaluate.info import Value
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -9,19 +7,14 @@ from zoo.metrics.metric import Metric, metrics
 
 
 class ClassMetric(Metric):
-    """A metric of predicted against true class numbers."""
+    """A metric of predicted against true class numbers.
+
+    `measure` takes `classes`, how many there are; None counts up to the largest number seen.
+    """
 
     higher_is_better = True
     needs = "classes"
     inputs = {"predictions": Value("int64"), "references": Value("int64")}
-
-    @abstractmethod
-    def measure(self, predictions: list[int], references: list[int], classes: int | None = None) -> float:
-        """The number from class numbers.
-
-        Args:
-            classes: how many classes there are; None counts up to the largest number seen.
-        """
 
 
 @metrics.register("accuracy")

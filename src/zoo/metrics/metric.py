@@ -1,8 +1,5 @@
 """The contract of metrics: an `evaluate.Metric` that needs no network and leaves no files."""
 
-import shutil
-import tempfile
-import weakref
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
@@ -28,10 +25,10 @@ class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no t
     inputs: ClassVar[dict[str, Any]]
 
     def __init__(self) -> None:
-        # evaluate makes a folder for its cache whether or not it uses one; this goes when the metric goes
-        folder = tempfile.mkdtemp(prefix="zoo-metric-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        super().__init__(keep_in_memory=True, cache_dir=folder)
+        super().__init__(keep_in_memory=True)
+
+    def _build_data_dir(self) -> str:
+        return ""  # evaluate would make a folder for its cache here, also where all is kept in memory
 
     @property
     def name(self) -> str:
@@ -55,3 +52,12 @@ class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no t
 
 
 metrics: Slot[Metric] = Slot("metric")
+
+
+def compute(name: str, **measured: Any) -> float:
+    """The value of a metric, from its inputs by name and its options.
+
+    Raises:
+        ValueError: an unknown metric, or nothing to measure.
+    """
+    return float(metrics[name]().compute(**measured)[name])

@@ -1,8 +1,9 @@
 """How close generated texts come to their references, over the whole corpus, as sacrebleu counts it."""
 
-from abc import ABC
+from collections.abc import Callable
+from functools import partial
 from itertools import zip_longest
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from evaluate.info import Value
 from sacrebleu.metrics import BLEU, CHRF
@@ -11,11 +12,29 @@ from zoo.metrics.metric import Metric, metrics
 
 
 class TextMetric(Metric):
-    """A metric of texts, each with a list of references (which may differ in length)."""
+    """A metric of texts, each with a list of references (which may differ in length).
+
+    Class attributes:
+        counter: makes the counter of sacrebleu whose score it is.
+    """
 
     higher_is_better = True
     needs = "texts"
     inputs = {"predictions": Value("string"), "references": [Value("string")]}
+    counter: ClassVar[Callable[[], Any]]
+
+    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
+        return float(type(self).counter().corpus_score(predictions, streams(references)).score)
+
+
+def bleu_of(longest: int) -> Callable[[], Any]:
+    """Corpus BLEU of n-grams up to `longest` words, 0 to 100, in lower case as captions are scored; 13a tokens.
+
+    Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
+    brevity, which they leave out.
+    """
+    # force: captions have a space before their full stop, which sacrebleu would warn of
+    return partial(BLEU, max_ngram_order=longest, lowercase=True, force=True)
 
 
 @metrics.register("bleu")
@@ -25,55 +44,35 @@ class Bleu(TextMetric):
     Source: Papineni et al. 2002; Post 2018, arXiv:1804.08771.
     """
 
-    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
-        return float(BLEU().corpus_score(predictions, streams(references)).score)
-
-
-class BleuOf(TextMetric, ABC):
-    """Corpus BLEU of n-grams up to a length, 0 to 100, in lower case as captions are scored; 13a tokens.
-
-    Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
-    brevity, which they leave out.
-
-    Class attributes:
-        longest: of the n-grams (words).
-    """
-
-    longest: ClassVar[int]
-
-    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
-        # force: captions have a space before their full stop, which sacrebleu would warn of
-        counter = BLEU(max_ngram_order=self.longest, lowercase=True, force=True)
-        scored = counter.corpus_score(predictions, streams(references))
-        return float(scored.score)
+    counter = BLEU
 
 
 @metrics.register("bleu-1")
-class Bleu1(BleuOf):
+class Bleu1(TextMetric):
     """Words."""
 
-    longest = 1
+    counter = bleu_of(1)
 
 
 @metrics.register("bleu-2")
-class Bleu2(BleuOf):
+class Bleu2(TextMetric):
     """Words and pairs of them."""
 
-    longest = 2
+    counter = bleu_of(2)
 
 
 @metrics.register("bleu-3")
-class Bleu3(BleuOf):
+class Bleu3(TextMetric):
     """Up to three words in a row."""
 
-    longest = 3
+    counter = bleu_of(3)
 
 
 @metrics.register("bleu-4")
-class Bleu4(BleuOf):
+class Bleu4(TextMetric):
     """Up to four words in a row."""
 
-    longest = 4
+    counter = bleu_of(4)
 
 
 @metrics.register("chrf")
@@ -83,8 +82,7 @@ class Chrf(TextMetric):
     Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
     """
 
-    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
-        return float(CHRF().corpus_score(predictions, streams(references)).score)
+    counter = CHRF
 
 
 def streams(references: list[list[str]]) -> list[list[str | None]]:

@@ -14,6 +14,7 @@ class Image(Form):
     """A picture: one place, which stands for it."""
 
     stored: ClassVar[StoredFields] = StoredFields((PICTURE,))
+    smallest: ClassVar[int] = 1
     template = ()
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -22,6 +23,3 @@ class Image(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         one = np.zeros(1, dtype=np.int64)
         return Example(tokens=one, ordinary=one > 0, following=one - 1, label=plan.label, picture=read(plan.pieces[0]))
-
-    def check(self, limits: Limits) -> None:
-        """A picture fits wherever there is a place."""
