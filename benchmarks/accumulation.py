@@ -11,7 +11,7 @@ of the gradients' norms. Gradients that are 0 but for rounding (keys' biases) ar
 import argparse
 import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from transformers import (
 
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
-from zoo.batches.order import Cursor, PackedRow
+from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.experiments.settle import fix_training
 from zoo.models.create import create_model
@@ -128,17 +128,23 @@ def draw(number: int) -> dict[str, Any]:
 
 
 class Rows:
-    """Row n is example n."""
+    """Row n is example n: one window of as many rows as a step has."""
 
-    position = Cursor()
+    windows = 1
 
-    def take(self, n: int) -> list[PackedRow]:
-        first = self.position.row
-        self.position = Cursor(0, 0, first + n)
-        return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(first, first + n)]
+    def rows(self, epoch: int, window: int) -> list[PackedRow]:
+        return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(BATCH)]
 
-    def seek(self, position: Cursor) -> None:
-        self.position = position
+
+class DrawnFeed(Feed):
+    """Rows by their number, with examples that are drawn."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(Rows())  # type: ignore[arg-type]
+        self.subject = subject
+
+    def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
+        return collate(self.subject, list(rows), micro_batch)
 
 
 def collate(subject: Subject, rows: list[PackedRow], micro_batch: int) -> MicroBatch:
@@ -179,7 +185,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
     wanted = {"steps": 1, "batch": BATCH, "micro_batch": micro_batch, "clip": None, "precision": "float32"}
     training = fix_training(resolve_training([wanted]), rows=BATCH, d_model=32)
     model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
-    feed = Feed(Rows(), lambda rows, size: collate(subject, list(rows), size))
+    feed = DrawnFeed(subject)
     processes, before = Processes(Accelerator(cpu=True, mixed_precision="no"), lambda: None), loop.Learner
     loop.Learner = Keeping  # type: ignore[misc]
     try:

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from zoo.batches.collate import MicroBatch, collate
-from zoo.batches.order import Examples, PackedRow, RowStream
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples, PackedRow
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.form import ModelTraits
@@ -90,7 +91,7 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     given = examples(
         {"masked_lm": {}, "next_sentence": {}}, ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11] * 9
     )
-    parts = [collate(RowStream(given).take(rows), given, 4) for rows in (4, 2)] + [collate([], given, 4)]
+    parts = [collate(Feed(given).take(rows), given, 4) for rows in (4, 2)] + [collate([], given, 4)]
     for part in parts:
         assert {k: v.shape for k, v in part.targets.items()} == {k: v.shape for k, v in parts[0].targets.items()}
         for name in ("tokens", "documents", "segments"):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from zoo.batches import order as module
-from zoo.batches.order import Cursor, Examples, PackedRow, RowStream, share
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples, PackedRow, share
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.form import ModelTraits
@@ -40,8 +41,8 @@ def named(rows: list[PackedRow]) -> list[tuple[int, int, int]]:
 
 
 def test_an_epoch_has_every_example_once_and_the_next_epoch_another_order():
-    stream = RowStream(examples())
-    first, second = stream.take(stream.rows_of_epoch(0)), stream.take(stream.rows_of_epoch(1))
+    stream = Feed(examples())
+    first, second = (stream.take(stream.examples.rows_of_epoch(epoch)) for epoch in (0, 1))
     assert len(set(named(first))) == len(named(first))
     assert {d for _, d, _ in named(first)} == {d for _, d, _ in named(second)} == set(range(30))
     assert {e for e, _, _ in named(first)} == {0} and {e for e, _, _ in named(second)} == {1}
@@ -62,18 +63,18 @@ def test_the_rows_of_a_window_are_shuffled_anew_in_each_epoch(monkeypatch: pytes
 
 
 def test_another_seed_gives_another_order():
-    assert named(RowStream(examples(seed=0)).take(9)) != named(RowStream(examples(seed=1)).take(9))
+    assert named(Feed(examples(seed=0)).take(9)) != named(Feed(examples(seed=1)).take(9))
 
 
 @pytest.mark.parametrize("objective", ["masked_lm", {"masked_lm": {}, "next_sentence": {}}])
 def test_the_stream_goes_on_identically_from_any_position(objective: object):
-    whole = RowStream(examples(objective))
+    whole = Feed(examples(objective))
     rows = whole.take(40)
     for taken in range(0, 40, 3):
-        stopped = RowStream(examples(objective))
+        stopped = Feed(examples(objective))
         stopped.take(taken)
-        written = json.loads(json.dumps(stopped.position._asdict()))
-        resumed = RowStream(examples(objective), Cursor(**written))
+        resumed = Feed(examples(objective))
+        resumed.seek(json.loads(json.dumps(stopped.position)))
         assert resumed.take(40 - taken) == rows[taken:]
         assert resumed.position == whole.position
 
@@ -88,18 +89,20 @@ def test_seeking_plans_one_window(monkeypatch: pytest.MonkeyPatch):
         return plan(self, epoch, documents)  # type: ignore[return-value]
 
     monkeypatch.setattr(Examples, "plan", watch)
-    RowStream(given, Cursor(3, 2, 1))
+    feed = Feed(given)
+    asked.clear()
+    feed.seek({"epoch": 3, "window": 2, "row": 1})
     assert asked == [8]
 
 
 def test_taking_in_small_steps_equals_taking_at_once():
-    at_once = RowStream(examples()).take(35)
-    steps = RowStream(examples())
+    at_once = Feed(examples()).take(35)
+    steps = Feed(examples())
     assert [row for _ in range(7) for row in steps.take(5)] == at_once
 
 
 def test_processes_see_disjoint_rows_whose_union_is_the_single_processes():
-    rows = RowStream(examples()).take(11)
+    rows = Feed(examples()).take(11)
     shares = [[row for part in share(rows, process, 2, 3) for row in part] for process in range(2)]
     assert sorted(named([*shares[0], *shares[1]])) == sorted(named(rows))
     assert not set(named(shares[0])) & set(named(shares[1]))
@@ -107,7 +110,7 @@ def test_processes_see_disjoint_rows_whose_union_is_the_single_processes():
 
 
 def test_every_process_has_equally_many_parts():
-    rows = RowStream(examples()).take(7)
+    rows = Feed(examples()).take(7)
     parts = [share(rows, process, 3, 2) for process in range(3)]
     assert [[len(part) for part in mine] for mine in parts] == [[2, 1], [2, 0], [2, 0]]
 
@@ -119,13 +122,13 @@ def contents(given: Examples, rows: list[PackedRow]) -> dict[tuple[int, int, int
 
 def test_masking_does_not_depend_on_packing():
     packed, alone = examples(), examples(shape=RowShape(24, pack=False))
-    theirs = [contents(g, RowStream(g).take(RowStream(g).rows_of_epoch(0))) for g in (packed, alone)]
+    theirs = [contents(g, Feed(g).take(g.rows_of_epoch(0))) for g in (packed, alone)]
     assert theirs[0] == theirs[1]
 
 
 def test_masking_changes_with_the_epoch_and_the_seed():
     given = examples()
-    rows = RowStream(given).take(5)
+    rows = Feed(given).take(5)
     later = [PackedRow(1, row.plans) for row in rows]
     found = [contents(given, rows), contents(given, later), contents(replace(given, seed=1), rows)]
     assert len({str(list(tokens.values())) for tokens in found}) == 3
@@ -155,14 +158,14 @@ def test_data_without_any_example_is_refused():
     form = mixture.form(["text"], ModelTraits(causal=False))
     given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
     with pytest.raises(ValueError, match="data: no document is long enough for an example"):
-        RowStream(given).take(1)
+        Feed(given).take(1)
 
 
 def test_a_position_of_other_data_is_refused():
     with pytest.raises(ValueError, match="the data has 4 windows"):
-        RowStream(examples(), Cursor(0, 4, 0))
+        Feed(examples()).seek({"window": 4})
     with pytest.raises(ValueError, match="that window has .* rows"):
-        RowStream(examples(), Cursor(0, 0, 99))
+        Feed(examples()).seek({"row": 99})
 
 
 def test_a_tokenizer_without_a_needed_role_is_refused():

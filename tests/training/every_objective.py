@@ -157,7 +157,7 @@ def take_step(case: Case, folder: Path, micro_batch: int, processes: Processes) 
     loop.Learner = Keeping  # type: ignore[misc]
     try:
         with begin_run(processes, folder, RunFiles({}), resume=False) as run:
-            loop.train(case.build(), Feed.of(examples), examples.mixture, training, run, processes)
+            loop.train(case.build(), Feed(examples), examples.mixture, training, run, processes)
     finally:
         loop.Learner = learner  # type: ignore[misc]
     (line,) = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())

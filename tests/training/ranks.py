@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tiny import GOAL, TinyRows, collate, settings
+from tiny import GOAL, TinyFeed, collate, settings
 from torch import nn
 
 from patience import HANGS
 from zoo.batches.collate import MicroBatch
-from zoo.batches.feed import Feed
 from zoo.cli.command import with_status
 from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
@@ -100,7 +99,7 @@ def spoil(model: nn.Module) -> None:
 
 def judge(model: nn.Module, process: int, between: Callable[[], None], stop: bool) -> dict[str, float]:
     """Each process validates as many batches as its own share has: here as many as its number, in two rounds."""
-    part = collate(TinyRows().take(2), 2)
+    part = collate(TinyFeed().take(2), 2)
     between()
     if stop:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -129,7 +128,7 @@ def work(request: Mapping[str, Any]) -> None:
         validation = Validation(lambda model, between: judge(model, process, between, stop), "loss")
         watch = Watch(validation)
         with begin_run(processes, folder, RunFiles({}), request.get("resume", False)) as run:
-            train(model, Feed(TinyRows(), Faulty(fault, process, begun)), GOAL, training, run, processes, watch)
+            train(model, TinyFeed(Faulty(fault, process, begun)), GOAL, training, run, processes, watch)
 
 
 def begin(environment: Mapping[str, str], log: str, request: Mapping[str, Any]) -> int:

@@ -44,7 +44,7 @@ def train_from_seed(folder: Path, name: str, seed: int, steps: int) -> str:
     values = {"batch": 4, "micro_batch": 2, "learning_rate": 1e-3, "schedule": "cosine", "ema": 0.9}
     training = settings(**values, steps=steps, seed=seed, evaluate_every=0, save_every=0)
     with begin_run(alone(), folder, RunFiles({}), resume=False) as run:
-        train(model, Feed.of(examples), examples.mixture, training, run, alone())
+        train(model, Feed(examples), examples.mixture, training, run, alone())
     return digest(folder)
 
 

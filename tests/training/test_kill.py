@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import GOAL, Said, TinyModel, TinyRows, alone, begin, collate, settings
+from tiny import GOAL, Said, TinyFeed, TinyModel, alone, begin, collate, settings
 from torch import Tensor
 
 from patience import HANGS
 from programs import load_program
 from zoo.batches.collate import MicroBatch
-from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.metrics import MetricsLog
@@ -87,7 +86,7 @@ def run(folder: Path, rows: int, stop: bool = False, crash: bool = False) -> Non
 
     training = settings(**SETTINGS)
     with begin(folder, resume=True, training=training) as opened:
-        feed = Feed(TinyRows(), spoil)
+        feed = TinyFeed(spoil)
         watch = Watch(Validation(score, "score"), report)
         train(Troubled(rows), feed, GOAL, training, opened, alone(), watch)
 

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
-from tiny import GOAL, TinyModel, TinyRows, alone, begin, collate, lines, losses, settings, train_tiny, unwatched
+from tiny import GOAL, TinyFeed, TinyModel, alone, begin, collate, lines, losses, settings, train_tiny, unwatched
 from torch.nn import functional
 
-from zoo.batches.feed import Feed
 from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
-from zoo.training import loop
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.supervision.processes import Processes
@@ -31,7 +29,7 @@ def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):
 def test_a_step_is_the_gradient_of_the_mean_over_all_tokens_of_the_batch(tmp_path: Path):
     trained, _ = train_tiny(tmp_path, settings(steps=1, micro_batch=2, learning_rate=0.01, clip=None))
     model = TinyModel()
-    part = collate(TinyRows().take(5), 5)
+    part = collate(TinyFeed().take(5), 5)
     logits = model(**part.inputs).heads["language"]
     functional.cross_entropy(logits.flatten(0, 1), part.targets["causal_lm"].flatten(), ignore_index=-1).backward()
     norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
@@ -48,15 +46,8 @@ def test_micro_batches_change_no_loss(tmp_path: Path):
 
 def test_empty_slots_are_counted_with_the_rows_that_fill_up(tmp_path: Path):
     train_tiny(tmp_path, settings(steps=1, micro_batch=3))
-    used = collate(TinyRows().take(5), 5).tokens
+    used = collate(TinyFeed().take(5), 5).tokens
     assert lines(tmp_path)[0]["empty"] == pytest.approx(1 - used / (6 * 6))
-
-
-class InOrder(loop.Steps):
-    """Nothing is built ahead, so that what counts calls sees them in the order of the steps."""
-
-    def take(self, last: bool) -> Any:
-        return super().take(last=True)
 
 
 class TwoTerms:
@@ -77,10 +68,9 @@ class TwoTerms:
         return {"rare/right": (torch.tensor(1.0), torch.tensor(4 * (self.calls % 2)))}
 
 
-def test_a_term_without_places_adds_nothing_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "Steps", InOrder)
+def test_a_term_without_places_adds_nothing_and_is_left_out(tmp_path: Path):
     with begin(tmp_path) as run:
-        train(TinyModel(), Feed(TinyRows(), collate), TwoTerms(), settings(steps=2), run, alone())
+        train(TinyModel(), TinyFeed(), TwoTerms(), settings(steps=2), run, alone())
     first, second = lines(tmp_path)
     assert first["loss"] == pytest.approx(first["loss/causal_lm"] + 0.5 * first["loss/rare"])
     assert first["rare/right"] == 0.25
@@ -152,7 +142,7 @@ def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
     training = settings(steps=2, trackers=["tensorboard"])
     accelerator = Accelerator(cpu=True, mixed_precision="no", log_with=["tensorboard"], project_dir=str(tmp_path))
     with begin(tmp_path, training=training) as run:
-        train(TinyModel(), Feed(TinyRows(), collate), GOAL, training, run, Processes(accelerator, unwatched))
+        train(TinyModel(), TinyFeed(), GOAL, training, run, Processes(accelerator, unwatched))
     for tracker in accelerator.trackers:
         tracker.finish()
     assert list((tmp_path / "trackers").glob("events*"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TinyModel, TinyRows, equal, lines, losses, settings, tensors, train_tiny
+from tiny import TinyFeed, TinyModel, equal, lines, losses, settings, tensors, train_tiny
 from torch import Tensor
 
 from zoo.runs.checkpoint import steps
@@ -212,7 +212,7 @@ def test_a_run_that_stopped_for_want_of_progress_is_complete(tmp_path: Path, cap
 def test_resuming_takes_no_longer_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     train_tiny(tmp_path, settings(steps=2))
     taken: list[int] = []
-    take = TinyRows.take
-    monkeypatch.setattr(TinyRows, "take", lambda self, n: taken.append(self.position.row) or take(self, n))
+    take = TinyFeed.take
+    monkeypatch.setattr(TinyFeed, "take", lambda self, n: taken.append(self.cursor[1:3]) or take(self, n))
     train_tiny(tmp_path, settings(steps=3), resume=True)
-    assert taken == [10], "no row before the position is made again"
+    assert taken == [(1, 3)], "no row before the position is made again"

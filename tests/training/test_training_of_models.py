@@ -45,7 +45,7 @@ def train_nano(
     training = settings(**{"steps": 4, "batch": 3, "learning_rate": 1e-2, "save_every": 2, **values})
     model = create_model(name, vocab_size=50, dropout=dropout)
     with begin(folder, resume, training) as run:
-        train(model, Feed.of(given), given.mixture, training, run, alone(), watch or Watch())
+        train(model, Feed(given), given.mixture, training, run, alone(), watch or Watch())
 
 
 @pytest.mark.parametrize("name", NANO)

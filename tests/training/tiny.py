@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
-from zoo.batches.order import Cursor, PackedRow
+from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.experiments.settle import fix_training
 from zoo.objectives.mixture import Mixture
@@ -27,6 +27,7 @@ from zoo.training.state import State
 from zoo.training.supervision.processes import Processes
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
+WINDOW = 7  # rows; steps of 5 end within a window and at its end
 GOAL = Mixture.parse("causal_lm")
 
 
@@ -53,19 +54,14 @@ class TinyModel(nn.Module):
         return Said({"language": self.output(states) * (documents > 0)[..., None]})
 
 
-class TinyRows:
+class TinyExamples:
     """Row n is example n, without end."""
 
-    def __init__(self) -> None:
-        self.position = Cursor()
+    windows = 10**6
 
-    def take(self, n: int) -> list[PackedRow]:
-        first = self.position.row
-        self.position = Cursor(0, 0, first + n)
-        return [PackedRow(0, (ExamplePlan(i, 0, LENGTH),)) for i in range(first, first + n)]
-
-    def seek(self, position: Cursor) -> None:
-        self.position = position
+    def rows(self, epoch: int, window: int) -> list[PackedRow]:
+        first = window * WINDOW
+        return [PackedRow(epoch, (ExamplePlan(i, 0, LENGTH),)) for i in range(first, first + WINDOW)]
 
 
 def collate(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
@@ -86,6 +82,17 @@ def collate(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
 
 def unwatched() -> None:
     """No watchdog waits for a sign of life."""
+
+
+class TinyFeed(Feed):
+    """Rows by their number, made into micro-batches in a way that a test may spoil."""
+
+    def __init__(self, build: Callable[[Sequence[PackedRow], int], MicroBatch] = collate) -> None:
+        super().__init__(TinyExamples())  # type: ignore[arg-type]
+        self.build = build
+
+    def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
+        return self.build(rows, micro_batch)
 
 
 def settings(**values: Any) -> Training:
@@ -115,7 +122,7 @@ def train_tiny(
     """Train in a folder; the model and where it ended."""
     model = model or TinyModel()
     with begin(folder, resume, training) as run:
-        feed = Feed(TinyRows(), collate)
+        feed = TinyFeed()
         return model, train(model, feed, GOAL, training, run, alone(alive), watch or Watch())
 
 

@@ -69,7 +69,7 @@ def collate(rows: Sequence[PackedRow], examples: Examples, micro_batch: int) -> 
     places, targets = score(built, examples, micro_batch)
     if places:
         inputs["places"] = places
-    named = [(row.epoch, plan.document, plan.number) for row in rows for plan in row.plans]
+    named = [name for row in rows for name in row.names]
     return MicroBatch(inputs, targets, named, int(used), float(used / slots))
 
 

@@ -1,87 +1,102 @@
 """What the loop is fed: each step's rows as micro-batches, built while the step before is computed."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from typing import NamedTuple
 
 from zoo.batches.collate import MicroBatch, collate
-from zoo.batches.order import Cursor, Examples, PackedRow, RowStream, share
+from zoo.batches.order import Examples, PackedRow, share
 from zoo.config import Tree
 
 
-@dataclass
-class Feed:
-    """Rows in their order, and how some of them become a micro-batch of a fixed number of rows.
+class Cursor(NamedTuple):
+    """Where the data stands: the next row is number `row` of a window of an epoch.
 
     Args:
         seen: a hash of every example so far, in their order: two runs with the same one were trained on the same.
     """
 
-    rows: RowStream
-    collate: Callable[[Sequence[PackedRow], int], MicroBatch]
+    epoch: int = 0
+    window: int = 0
+    row: int = 0
     seen: str = ""
 
-    @staticmethod
-    def of(examples: Examples) -> "Feed":
-        """The feed of a split's examples."""
-        return Feed(RowStream(examples), lambda rows, micro_batch: collate(rows, examples, micro_batch))
 
-    def take(self, n: int) -> list[PackedRow]:
-        """The next n rows."""
-        rows = self.rows.take(n)
-        for row in rows:
-            examples = [(row.epoch, plan.document, plan.number) for plan in row.plans]
-            self.seen = sha256(f"{self.seen}{examples}".encode()).hexdigest()
-        return rows
+class Feed:
+    """The rows of a run, epoch after epoch: every process walks the same ones and takes its share of them."""
+
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples
+        self.move(Cursor())
 
     @property
     def position(self) -> Tree:
-        """Where the data stands."""
-        return {**self.rows.position._asdict(), "seen": self.seen}
+        """Where the data stands, as a checkpoint holds it."""
+        return self.cursor._asdict()
 
     def seek(self, position: Tree) -> None:
-        """Go on from a `position`."""
-        self.seen = position.get("seen", "")
-        self.rows.seek(Cursor(position["epoch"], position["window"], position["row"]))
+        """Go on from a `position`; one window is planned again, wherever it stands.
+
+        Raises:
+            ValueError: the data has no such window or row.
+        """
+        self.move(Cursor(**position))
+
+    def move(self, cursor: Cursor) -> None:
+        if not 0 <= cursor.window < self.examples.windows or cursor.epoch < 0:
+            raise ValueError(f"data position {cursor[:3]}: the data has {self.examples.windows} windows")
+        self.cursor, self.window = cursor, self.examples.rows(cursor.epoch, cursor.window)
+        if not 0 <= cursor.row <= len(self.window):
+            raise ValueError(f"data position {cursor[:3]}: that window has {len(self.window)} rows")
+
+    def take(self, n: int) -> list[PackedRow]:
+        """The next n rows, across windows and epochs.
+
+        Raises:
+            ValueError: a whole epoch has no example.
+        """
+        taken: list[PackedRow] = []
+        empty = 0
+        while len(taken) < n:
+            epoch, window, row, seen = self.cursor
+            found = self.window[row : row + n - len(taken)]
+            for packed in found:
+                seen = sha256(f"{seen}{packed.names}".encode()).hexdigest()
+            taken += found
+            self.cursor = Cursor(epoch, window, row + len(found), seen)
+            if len(taken) < n:
+                last = window + 1 == self.examples.windows
+                self.move(Cursor(epoch + last, 0 if last else window + 1, 0, seen))
+                empty = 0 if self.window else empty + 1
+                if empty > self.examples.windows:
+                    raise ValueError("data: no document is long enough for an example")
+        return taken
+
+    def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
+        """Some of the rows as a micro-batch of a fixed number of rows."""
+        return collate(rows, self.examples, micro_batch)
 
 
-Step = tuple[list[MicroBatch], Tree]  # one step's micro-batches for this process, and where the data stands after them
-
-
-class Steps:
-    """The micro-batches of one step after the other, one step ahead of the loop.
+def build_ahead(
+    feed: Feed, steps: int, batch: int, micro_batch: int | None, process: int, processes: int
+) -> Generator[tuple[list[MicroBatch], Tree], None, None]:
+    """For each step, this process's micro-batches, and where the data stands after them; built one step ahead.
 
     Args:
         batch: rows of a step over all processes.
         micro_batch: rows of a micro-batch; None: this process's whole share.
     """
+    size = -(-batch // processes) if micro_batch is None else micro_batch
 
-    def __init__(self, feed: Feed, batch: int, micro_batch: int | None, process: int, processes: int) -> None:
-        self.feed, self.batch = feed, batch
-        self.micro_batch = -(-batch // processes) if micro_batch is None else micro_batch
-        self.process, self.processes = process, processes
-        self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed")
-        self.ahead: Future[Step] | None = None
+    def build() -> tuple[list[MicroBatch], Tree]:
+        mine = share(feed.take(batch), process, processes, size)
+        return [feed.collate(part, size) for part in mine], feed.position
 
-    def build(self) -> Step:
-        rows = self.feed.take(self.batch)
-        position = self.feed.position
-        mine = share(rows, self.process, self.processes, self.micro_batch)
-        return [self.feed.collate(part, self.micro_batch) for part in mine], position
-
-    def take(self, last: bool) -> Step:
-        """The next step's micro-batches.
-
-        Args:
-            last: whether no step follows, so that nothing is built ahead.
-        """
-        step = self.build() if self.ahead is None else self.ahead.result()
-        self.ahead = None if last else self.worker.submit(self.build)
-        return step
-
-    def __enter__(self) -> "Steps":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.worker.shutdown(wait=True, cancel_futures=True)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as worker:
+        ahead = worker.submit(build)
+        for left in range(steps - 1, -1, -1):
+            step = ahead.result()
+            if left:  # nothing is built behind the last step
+                ahead = worker.submit(build)
+            yield step

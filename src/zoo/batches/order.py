@@ -22,13 +22,10 @@ class PackedRow(NamedTuple):
     epoch: int
     plans: tuple[ExamplePlan, ...]
 
-
-class Cursor(NamedTuple):
-    """The next row: `row` of a window of an epoch. `_asdict()` is what JSON holds."""
-
-    epoch: int = 0
-    window: int = 0
-    row: int = 0
+    @property
+    def names(self) -> list[tuple[int, int, int]]:
+        """(epoch, document, number) of each example."""
+        return [(self.epoch, plan.document, plan.number) for plan in self.plans]
 
 
 @lru_cache(maxsize=2)
@@ -83,6 +80,10 @@ class Examples:
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
 
+    def rows_of_epoch(self, epoch: int = 0) -> int:
+        """How many rows an epoch has; plans all of it."""
+        return sum(len(self.rows(epoch, window)) for window in range(self.windows))
+
     def once(self) -> Iterator[PackedRow]:
         """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
         for start in range(0, self.lengths.documents, WINDOW):
@@ -108,57 +109,6 @@ class Examples:
             self.mixture.annotate(example, generator, self.roles)
             built.append(example)
         return built
-
-
-class RowStream:
-    """The rows of a run, epoch after epoch: every process walks the same stream and takes its share of it."""
-
-    def __init__(self, examples: Examples, position: Cursor | None = None) -> None:
-        self.examples = examples
-        self.seek(position or Cursor())
-
-    def seek(self, position: Cursor) -> None:
-        """Go to a position; one window is planned again, wherever it stands.
-
-        Raises:
-            ValueError: the data has no such window or row.
-        """
-        position = Cursor(*position)
-        if not 0 <= position.window < self.examples.windows or position.epoch < 0:
-            raise ValueError(f"data position {tuple(position)}: the data has {self.examples.windows} windows")
-        self.position = position
-        self.window = self.examples.rows(position.epoch, position.window)
-        if not 0 <= position.row <= len(self.window):
-            raise ValueError(f"data position {tuple(position)}: that window has {len(self.window)} rows")
-
-    def take(self, n: int) -> list[PackedRow]:
-        """The next n rows, across windows and epochs.
-
-        Raises:
-            ValueError: a whole epoch has no example.
-        """
-        taken: list[PackedRow] = []
-        empty = 0
-        while len(taken) < n:
-            epoch, window, row = self.position
-            found = self.window[row : row + n - len(taken)]
-            taken += found
-            self.position = Cursor(epoch, window, row + len(found))
-            if len(taken) < n:
-                self.advance()
-                empty = 0 if self.window else empty + 1
-                if empty > self.examples.windows:
-                    raise ValueError("data: no document is long enough for an example")
-        return taken
-
-    def advance(self) -> None:
-        epoch, window, _ = self.position
-        last = window + 1 == self.examples.windows
-        self.seek(Cursor(epoch + last, 0 if last else window + 1, 0))
-
-    def rows_of_epoch(self, epoch: int = 0) -> int:
-        """How many rows an epoch has; plans all of it."""
-        return sum(len(self.examples.rows(epoch, window)) for window in range(self.examples.windows))
 
 
 def share(rows: Sequence[PackedRow], process: int, processes: int, micro_batch: int) -> list[list[PackedRow]]:

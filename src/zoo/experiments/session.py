@@ -9,7 +9,7 @@ from torch import nn
 
 from zoo import config
 from zoo.batches.feed import Feed
-from zoo.batches.order import Examples, RowStream
+from zoo.batches.order import Examples
 from zoo.config import Tree
 from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
@@ -88,7 +88,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = Data.read(experiment, rows, tokenizer, processes, watcher.tokenising)
         if experiment.training.steps is None:
-            experiment = fix_steps(experiment, RowStream(data.train).rows_of_epoch())
+            experiment = fix_steps(experiment, data.train.rows_of_epoch())
         return begin(request, experiment, start, data, processes, watcher)
 
 
@@ -165,7 +165,7 @@ def begin(
     with begin_run(processes, request.folder, files, request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         try:
-            return train(model, Feed.of(data.train), given.mixture, given.training, run, processes, watch)
+            return train(model, Feed(data.train), given.mixture, given.training, run, processes, watch)
         except ValueError as error:  # the request is settled and written: what fails from here on is the work
             raise RuntimeError(str(error)) from error
 

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from zoo.batches.feed import Feed, Steps
+from zoo.batches.feed import Feed, build_ahead
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import Term
 from zoo.runs.run import Run
@@ -47,14 +48,16 @@ def train(
         return state
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
+    assert settings.steps is not None
     share = settings.batch, micro_batch, processes.rank, processes.count
-    with catch_signals() as signals, explain_memory(micro_batch), Steps(feed, *share) as steps:
+    steps = build_ahead(feed, settings.steps - state.step, *share)
+    with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)
         while not finished:
             processes.alive()
             speed.start()
-            parts, state.position = steps.take(last=state.step + 1 == settings.steps)
+            parts, state.position = next(steps)
             tally = Tally(count(processes, [goal.counts(part.targets) for part in parts]))
             reseed_dropout(settings.seed, state.step, processes.rank)
             for part in (part.to(processes.device) for part in parts):
