@@ -18,15 +18,18 @@ from pathlib import Path
 
 import torch
 
+from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.samples import TEXTS
-from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import verify
+from zoo.hub.importing.importing import task_of
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.inference.loaded import stream_of
 from zoo.models.model import Model
 
 VERSIONS = ("4.57.*", "5.17.*", "5.23.*")
@@ -68,7 +71,9 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
 
 def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
     """What each environment says of an export of a class: its largest differences, or what it got wrong."""
-    given, found = TrainedModel(model_of(target, chosen), tokenizer, heads=list(chosen.heads)), []
+    model = model_of(target, chosen)
+    task = read_task(task_of(model.settings, stream_of(model), [], {}), "task.yaml")
+    given, found = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), given, target, chosen)
         for python in pythons:

@@ -28,9 +28,7 @@ LONG = {"training/loop.py": "the training loop reads top to bottom"}  # function
 MANY = {  # more than seven parameters
     "Model.forward": "the public face: one keyword for each stream of a batch",
     "create_model": "its options are the keys of a model",
-    "ZooForCausalLM.forward": "transformers' own arguments",
-    "ZooForConditionalGeneration.forward": "transformers' own arguments",
-    "ZooForImageTextToText.forward": "transformers' own arguments",
+    "Shell.forward": "transformers' own arguments",
 }
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler"}
 UNSAFE_IMPORTS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib"}

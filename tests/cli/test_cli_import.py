@@ -8,10 +8,11 @@ import pytest
 from commands import Said
 
 from zoo.cli.visible import visible
+from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.export import write_files
-from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -25,7 +26,9 @@ def folder(tmp_path: Path) -> Path:
     """A Hugging Face folder with a small BERT and its tokenizer."""
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 90}), [TEXT] * 3)
     sets = [(("vocab_size",), tokenizer.vocab_size), (("heads",), ["masked_lm"])]
-    given = TrainedModel(Model(load_settings("bert-nano", sets)).initialize(0), tokenizer)
+    model = Model(load_settings("bert-nano", sets)).initialize(0)
+    task = read_task({"objective": "masked_lm", "source": {}}, "task.yaml")
+    given = TrainedModel(model, tokenizer, task, TrainingHistory("bert"))
     chosen = targets["bert"].native_class(given.settings)
     assert chosen is not None
     (tmp_path / "hf").mkdir()

@@ -10,6 +10,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import _http
 from local_hub import LocalHub, local_hub
 from strangers import disturb
+from untold import untold
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -49,7 +50,7 @@ def build(trained: dict[str, Tokenizer]) -> Build:
         small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
         pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]
         model = Model(load_settings(name, pairs)).initialize(0)
-        return TrainedModel(disturb(model) if moved else model, trained[kind], **known)
+        return untold(disturb(model) if moved else model, trained[kind], **known)
 
     return make
 
@@ -80,7 +81,7 @@ def shelled(trained: dict[str, Tokenizer], export: Callable[..., ExportReport]) 
     def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:
         values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
         settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
-        return export(TrainedModel(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
+        return export(untold(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
 
     return make
 

@@ -23,6 +23,7 @@ from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.registry import targets
+from zoo.runs.request import BaseRecord, RequestRecord
 
 NASTY = "a|b<script>alert(1)</script>\n---\ntags: [x]\n# big [c](javascript:d) ![e](f) `g` *h* ~~\x1b]0;i\u202e"
 TASK = {
@@ -35,12 +36,9 @@ TASK = {
     "labels": ["bad", NASTY],
     "card": {"license": "mit", "language": ["en"], "limitations": "Not for *poems* <b>."},
 }
-BASE = {"step": 1000, "weights_sha256": "c3" * 32, "data": {"train": "d4" * 32}}
-REQUEST = {
-    "start": "runs/base",
-    "task": "/srv/quaxly/films.yaml",
-    "base": {"step": 200, "weights_sha256": "a1" * 32, "data": {"train": "b2" * 32}, "base": BASE},
-}
+BASE = BaseRecord(1000, "c3" * 32, {"train": "d4" * 32})
+OWN = BaseRecord(200, "a1" * 32, {"train": "b2" * 32}, base=BASE)
+REQUEST = RequestRecord("runs/base", "/srv/quaxly/films.yaml", base=OWN)
 LINES = [
     {"step": 5, "loss": 1.5, "validation/loss": 0.6, "validation/classification/accuracy": 0.7},
     {
@@ -55,7 +53,6 @@ LINES = [
 
 def history(**known: Any) -> TrainingHistory:
     environment = {"versions": {"torch": "2.13.0"}, "python": "3.11.7", "devices": ["cpu"]}
-    task = read_task(TASK, "task.yaml")
     told = {
         "training": {"steps": 10, "seed": 0},
         "data": {"train": "ab12"},
@@ -63,13 +60,13 @@ def history(**known: Any) -> TrainingHistory:
         "lines": LINES,
         "request": REQUEST,
     }
-    return TrainingHistory(name="films", objectives=("classification",), task=task, step=10, **{**told, **known})
+    return TrainingHistory(name="films", step=10, **{**told, **known})
 
 
 @pytest.fixture
 def classifier(build: Any) -> TrainedModel:
     heads = {"heads": {"classification": {"labels": 2}}}
-    return build("bert-nano", heads, labels=["bad", NASTY], history=history())
+    return dataclasses.replace(build("bert-nano", heads), task=read_task(TASK, "task.yaml"), history=history())
 
 
 def write(given: TrainedModel) -> str:
@@ -123,8 +120,8 @@ def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that
     task = read_task({**TASK, "tokenizer": {"name": "wordpiece", "vocab_size": 8000}}, "task.yaml")
 
     def card(start: str, **base: Any) -> str:
-        trained = history(request={"start": start, "task": "films.yaml", **base})
-        return write(dataclasses.replace(classifier, history=dataclasses.replace(trained, task=task)))
+        trained = history(request=RequestRecord(start, "films.yaml", **base))
+        return write(dataclasses.replace(classifier, history=trained, task=task))
 
     folder, fetched = card("/srv/models/some-bert", base=BASE), card("hub:org/some-bert", base=BASE)
     begun = card("bert-nano")

@@ -12,6 +12,7 @@ from test_card import write
 from zoo.data.task import read_task
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.trained_model import TrainingHistory
+from zoo.runs.request import BaseRecord, RequestRecord
 
 TEXTS = [
     ("/srv/quaxly/a.tsv", "a.tsv"),
@@ -92,10 +93,10 @@ def test_the_card_of_a_run_with_paths_everywhere_shows_names_alone(build: Any):
         },
         "task.yaml",
     )
-    base = {"step": 3, "weights_sha256": "ab", "data": {}}
-    request = {"start": "/home/Jane Doe/runs/base", "task": "/home/Jane Doe/films.yaml", "base": base}
-    known = TrainingHistory("films", ("causal_lm",), task, 3, request=request)
-    text = write(dataclasses.replace(build("gpt2-nano"), history=known))
+    base = BaseRecord(3, "ab", {})
+    request = RequestRecord("/home/Jane Doe/runs/base", "/home/Jane Doe/films.yaml", base=base)
+    known = TrainingHistory("films", 3, request=request)
+    text = write(dataclasses.replace(build("gpt2-nano"), task=task, history=known))
     assert "Jane" not in text and "Doe" not in text and "private" not in text and "file://" not in text
     assert "train: x.tsv" in text and "| base | 3 | ab |  |" in text
     assert "Only what is in 'x.tsv' or in x.tsv." in text

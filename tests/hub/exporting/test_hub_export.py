@@ -164,7 +164,7 @@ def test_beams_give_the_same_texts_with_the_exported_settings(build: Any, export
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(report.folder).double().eval()
     source = torch.tensor([[11, 24, 30, 3]])
     theirs = model.generate(source)[0, 1:].tolist()
-    settings = parse_generate(dict(given.generate))
+    settings = parse_generate(given.task.generate)
     ours = generate(given.model.double(), [[2]], settings, 3, source)[0].tokens
     assert ours == [token for token in theirs if token not in (0, 3)]
 
@@ -242,7 +242,10 @@ SPOILS: list[tuple[Any, str]] = [
         lambda f, r, t: t["float32/left/language"][2, 0].add_(0.25),
         "logits of language, padded on the left, differ by up to 0.25 in float32, first at row 2, place 0",
     ),
-    (lambda f, r, t: r["losses"].update(float64=1.5), "the loss differs by .* in float64: ours .*, transformers 1.5"),
+    (
+        lambda f, r, t: r["losses"].update(float64=1.5),
+        "losses differ by up to .* in float64: ours .*, transformers 1.5",
+    ),
     (lambda f, r, t: r["texts"]["input_ids"][1].pop(), r"input_ids of \('The quick .*AutoTokenizer gives"),
     (lambda f, r, t: r["texts"].update(token_type_ids=[0]), "AutoTokenizer gives token_type_ids, which the model"),
     (lambda f, r, t: r["texts"]["input_ids"][-1].insert(0, 1), "input_ids of .*AutoTokenizer gives"),

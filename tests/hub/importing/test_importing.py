@@ -12,13 +12,13 @@ import transformers
 from published_tokenizers import publish
 from safetensors.torch import load_file, save_file
 from strangers import change, rewrite, saved
+from untold import untold_run
 
 import zoo
 from zoo.data.task import load_task
 from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.renaming import same
 from zoo.inference.measure import measure, on_task
@@ -263,5 +263,5 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
     asked = on_task(loaded, load_task(str(tmp_path / "task.yaml")))
     measured = measure(asked, "validation", None, GenerateSettings())
     assert measured["loss"] == pytest.approx(-math.log(wanted[0]), abs=1e-5)
-    given = TrainedModel(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    given = untold_run(loaded)
     assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"

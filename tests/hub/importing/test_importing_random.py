@@ -11,13 +11,13 @@ import torch
 from hypothesis import Phase, given, settings
 from safetensors.torch import load_file
 from strangers import DTYPES, STRANGERS, Stranger
+from untold import untold_run
 
 import zoo
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.reloading import Unrounded
-from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
@@ -56,7 +56,7 @@ def compare(stranger: Stranger, theirs: Any, folder: Path) -> None:
 def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> None:
     """What export writes of the imported model is what was imported: every tensor and every key."""
     loaded = load_checkpoint(folder)
-    exported = TrainedModel(loaded.model, tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    exported = untold_run(loaded, tokenizer)
     config = json.loads((folder / "config.json").read_text())
     target = next(t for t in targets.values() if t.model_type == config["model_type"])
     assert target.obstacle(exported.settings) is None

@@ -8,11 +8,11 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from untold import untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.reloading import Unrounded
-from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.targets.declare.registry import targets
@@ -80,7 +80,8 @@ def test_logits_stay_and_the_way_back_gives_the_same_tensors(
 ):
     theirs = saved(name, config, tmp_path / "theirs")
     loaded = agree(theirs, tmp_path / "theirs", tmp_path / "run")
-    given = TrainedModel(loaded.model.float(), trained["bpe"], loaded.mixture.heads, loaded.task.labels or ())
+    loaded.model.float()
+    given = untold_run(loaded, trained["bpe"])
     target = target_of(tmp_path / "theirs")
     chosen = target.native_class(given.settings)
     assert chosen is not None and chosen.name == name and target.obstacle(given.settings) is None

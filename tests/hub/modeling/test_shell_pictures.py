@@ -10,12 +10,12 @@ import torch
 import transformers
 from PIL import Image
 from shell_choices import Shelled, load
+from untold import untold
 
 from zoo.data.sources.pictures import decode
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.publishing.published import published_files
 from zoo.models.create import create_model
@@ -30,7 +30,7 @@ def classifier(tmp_path: Path) -> ExportReport:
     model = create_model("cnn-attention-nano", heads={"classification": {"labels": 3}})
     for parameter in model.parameters():
         parameter.data.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    return export_model(TrainedModel(model, None, labels=LABELS), tmp_path / "cnn", "zoo", reload)
+    return export_model(untold(model, None, labels=LABELS), tmp_path / "cnn", "zoo", reload)
 
 
 @pytest.fixture
@@ -134,5 +134,5 @@ def test_pixels_that_differ_are_not_left_behind(tmp_path: Path):
 
     model = create_model("cnn-attention-nano")
     with pytest.raises(RuntimeError, match="AutoImageProcessor gives other pixels than ours for picture 3"):
-        export_model(TrainedModel(model, None), tmp_path / "out", "zoo", reloaded)
+        export_model(untold(model, None), tmp_path / "out", "zoo", reloaded)
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from strangers import disturb
+from untold import untold, untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
@@ -33,7 +34,7 @@ def small(target: Target, chosen: NativeClass, tokenizer: Tokenizer) -> TrainedM
     sides = {f"{side}.{name}": SIZES[name] for side in target.sides for name in ("n_heads", "d_ff", "n_layers")}
     sizes = {"d_model": SIZES["d_model"], "max_length": SIZES["max_length"], "vocab_size": tokenizer.vocab_size}
     settings = target.example_settings({**sizes, **sides, "heads": list(chosen.heads)})
-    return TrainedModel(disturb(Model(settings).initialize(0)), tokenizer, list(chosen.heads))
+    return untold(disturb(Model(settings).initialize(0)), tokenizer, list(chosen.heads))
 
 
 def look_up(tree: Any, path: str) -> Any:
@@ -61,7 +62,7 @@ def test_its_example_is_reloaded_by_transformers_and_imported_back_as_it_was(
     loaded = load_checkpoint(tmp_path / "hf")
     before, after = given.model.state_dict(), loaded.model.state_dict()
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-    again = TrainedModel(loaded.model, loaded.tokenizer, loaded.mixture.heads, loaded.task.labels or ())
+    again = untold_run(loaded)
     export_model(again, tmp_path / "again", target.name, reload)
     one, other = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("hf", "again"))
     assert one == other

@@ -48,7 +48,7 @@ def test_beams_write_the_same_texts(build: Any, export: Any):
     given = build("transformer-nano", PRE_NORM, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
     source = torch.tensor([[11, 24, 30, 3]])
-    settings = parse_generate(dict(given.generate))
+    settings = parse_generate(given.task.generate)
     ours = generate(given.model.double(), [[2]], settings, 3, source)[0].tokens
     assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
 

@@ -88,7 +88,7 @@ def test_their_loss_shifts_labels_as_ours_are_taught(build: Any, export: Any):
 def test_beams_write_the_same_texts(build: Any, export: Any):
     given = build("t5-nano", V1_1, moved=False, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
     model, source = exported(given, export), torch.tensor([[11, 24, 30, 3]])
-    ours = generate(given.model.double(), [[2]], parse_generate(dict(given.generate)), 3, source)[0].tokens
+    ours = generate(given.model.double(), [[2]], parse_generate(given.task.generate), 3, source)[0].tokens
     assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
 
 

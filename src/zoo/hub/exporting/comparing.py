@@ -77,14 +77,16 @@ def compare_logits(
 
 
 def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors whose first axis is rows and whose second, of three, places."""
+    """The largest difference of two tensors, whose axes are rows, places and scores as far as they have them."""
     difference = (ours - theirs).abs()
+    # asked in this way round, because a comparison with NaN is false
     wrong = (~(difference <= TOLERANCES[dtype] * ours.abs().clamp_min(1))).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
-        where = f"row {at[0]}, place {at[1]}" if len(at) == 3 else f"row {at[0]}"
+        places = zip(("first at row", "place"), at[:-1], strict=False)  # the last axis is the scores'
+        where = "".join(f", {axis} {number}" for axis, number in places)
         raise RuntimeError(
-            f"{what} differ by up to {difference.max():.3g} in {dtype}, first at {where}: "
+            f"{what} differ by up to {difference.max():.3g} in {dtype}{where}: "
             f"ours {ours[at]:.6g}, transformers {theirs[at]:.6g}"
         )
     return float(difference.max())
@@ -96,20 +98,12 @@ def compare_losses(
     """How far the losses are apart: of each head the mean cross-entropy over all labels, added up."""
     loss = torch.zeros((), dtype=torch.float64)
     for head in native.heads:
-        labels = [row.labels[native.label_of(head)] for row in rows]
-        logits = ours[head]
-        if logits.dim() == 2:
-            loss += F.cross_entropy(logits, torch.tensor(labels))
-            continue
-        targets = pad(labels, IGNORED)[0]
+        labels, logits = [row.labels[native.label_of(head)] for row in rows], ours[head]
+        targets = torch.tensor(labels) if logits.dim() == 2 else pad(labels, IGNORED)[0]
         if native.shifts:
             logits, targets = logits[:, :-1], targets[:, 1:]
-        loss += F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    difference = abs(float(loss) - theirs)
-    if not difference <= TOLERANCES[dtype] * max(1.0, float(loss)):
-        both = f"ours {loss:.6g}, transformers {theirs:.6g}"
-        raise RuntimeError(f"the loss differs by {difference:.3g} in {dtype}: {both}")
-    return difference
+        loss += F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+    return compare("losses", dtype, loss, torch.tensor(theirs, dtype=torch.float64))
 
 
 def compare_pictures(rows: Sequence[SampleRow], size: int | None, theirs: Tensor | None) -> Tensor | None:

@@ -27,9 +27,9 @@ def token_ids(trained: TrainedModel, target: Target) -> Json:
 
 def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
     """The names of the classes, by number and back."""
-    if "classification" not in native.heads:
+    names = trained.class_names(native)
+    if not names:
         return {}
-    names = trained.class_names
     return {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
@@ -39,7 +39,7 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
 
 def generation_file(trained: TrainedModel, target: Target) -> Json:
     """generation_config.json: the task's way to generate, in their words."""
-    settings = parse_generate(dict(trained.generate))
+    settings = parse_generate(trained.task.generate)
     sampling: Json = {"do_sample": settings.samples}
     if settings.samples:
         sampling["temperature"] = 1.0 if settings.temperature is None else settings.temperature

@@ -130,11 +130,15 @@ def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
 
 
 def labelled(rows: list[SampleRow], trained: TrainedModel, native: NativeClass) -> list[SampleRow]:
-    """The rows with labels, to compare losses: any labels serve, as long as they differ."""
+    """The rows with labels, to compare losses: 0 and 1, which every head knows, so that neighbours differ."""
     documents = {head: scores_documents(trained.model, head) for head in native.heads}
     return [
         replace(
-            row, labels={native.label_of(head): number % 2 if documents[head] else row.tokens for head in native.heads}
+            row,
+            labels={
+                native.label_of(head): number % 2 if documents[head] else [token % 2 for token in row.tokens]
+                for head in native.heads
+            },
         )
         for number, row in enumerate(rows)
     ]

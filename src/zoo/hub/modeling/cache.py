@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers import Cache
 
@@ -13,15 +12,15 @@ class StateCache(Cache):  # type: ignore[misc]
     """The state of a decoder of ours, whatever it consists of: keys and values, a recurrent state, last places.
 
     Args:
-        rows: sequences that are carried on side by side.
+        rows: sequences that are continued side by side.
         memory: what an encoder made of their sources.
     """
 
-    is_compileable = False
+    is_compileable = False  # a state may grow with each step
 
     def __init__(self, decoder: Decoder, rows: int, memory: Memory | None) -> None:
-        super().__init__(layers=[])
-        self.decoder, self.rows, self.length = decoder, rows, 0
+        super().__init__(layers=[])  # theirs would hold keys and values layer by layer
+        self.decoder, self.length = decoder, 0
         self.state = decoder.start(rows, memory)
 
     def step(self, tokens: Tensor, documents: Tensor | None) -> Tensor:
@@ -37,16 +36,6 @@ class StateCache(Cache):  # type: ignore[misc]
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Continue with these rows (beams)."""
         self.decoder.reorder(self.state, beam_idx)
-        self.rows = len(beam_idx)
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Continue with these rows."""
-        self.reorder_cache(indices)
-
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Continue with each row several times."""
-        device = self.decoder.embeddings.tokens.weight.device if self.decoder.embeddings is not None else None
-        self.reorder_cache(torch.arange(self.rows, device=device).repeat_interleave(repeats))
 
     def crop(self, *_: Any) -> None:
         """A state cannot forget what it has read.
@@ -56,6 +45,6 @@ class StateCache(Cache):  # type: ignore[misc]
         """
         raise ValueError("a model in zoo's shell cannot go back to fewer tokens; start again without past_key_values")
 
-    def reset(self) -> None:
-        """As `crop`."""
-        self.crop()
+    # The base class does these layer by layer, and there are none: it would change nothing, without a word.
+    batch_select_indices = reorder_cache
+    reset = batch_repeat_interleave = crop

@@ -4,12 +4,12 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from zoo.hub.targets.shell import MODEL_TYPE, SETTINGS, plain_settings, read_settings
+from zoo.hub.targets.shell import MODEL_TYPE, SETTINGS, image_size, read_settings
 from zoo.models.settings import ModelSettings
 
 
 class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
-    """Settings as plain data; what transformers asks for beside them follows from them.
+    """Settings as plain data; everything else that transformers asks for is computed from them.
 
     Args:
         settings: of the model, as in config.yaml of a run.
@@ -26,7 +26,7 @@ class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
 
     def __post_init__(self, **rest: Any) -> None:
         super().__post_init__(**rest)
-        if self.settings is not None:  # transformers also makes configs of no model, to know the defaults
+        if self.settings is not None:  # transformers also makes empty configs, to know the defaults
             self.is_encoder_decoder = len(self.model_settings.parts) > 1
 
     @property
@@ -38,39 +38,30 @@ class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
         """
         return read_settings(self.settings, f"config.json: {SETTINGS}")
 
-    def take(self, settings: ModelSettings) -> None:
-        """Say these settings from now on."""
-        self.settings = plain_settings(settings)
-
-    @property
-    def vocab_size(self) -> int:
-        """Of the part whose states are scored."""
-        size: int = self.stream.vocab_size
-        return size
-
     @property
     def image_size(self) -> int | None:
-        """Side of the pictures that it reads; None: it reads tokens."""
+        """Side of the pictures that the model reads; None: it reads tokens."""
         encoder = self.model_settings.encoder
-        size: int | None = getattr(encoder and encoder.settings, "image_size", None)
-        return size
+        return None if encoder is None else image_size(encoder)
+
+    # The names below are transformers' own. `generate`, Trainer and serving engines read them from every config.
+    @property
+    def vocab_size(self) -> Any:
+        return self.stream.vocab_size
 
     @property
-    def hidden_size(self) -> int:
-        width: int = self.stream.d_model
-        return width
+    def hidden_size(self) -> Any:
+        return self.stream.d_model
 
     @property
-    def num_hidden_layers(self) -> int:
-        count: int = self.stream.n_layers
-        return count
+    def num_hidden_layers(self) -> Any:
+        return self.stream.n_layers
 
     @property
-    def max_position_embeddings(self) -> int:
-        longest: int = self.stream.max_length
-        return longest
+    def max_position_embeddings(self) -> Any:
+        return self.stream.max_length
 
     @property
     def stream(self) -> Any:
-        """The settings of the part whose states are scored."""
+        """The settings of the part whose states the heads score."""
         return [*self.model_settings.parts.values()][-1].settings

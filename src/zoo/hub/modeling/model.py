@@ -1,22 +1,47 @@
 """What all classes of the shell have in common: a model of ours inside a `PreTrainedModel`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, ModelOutput
+from transformers.utils.generic import can_return_tuple
 
+from zoo.blocks.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.targets.declare.words import articles
-from zoo.hub.targets.shell import with_classes
-from zoo.models.kinds.part import Memory, Part, PartInput
+from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
+from zoo.models.kinds.part import Encoder, Memory, PartInput
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.objectives.cross_entropy import cross_entropy
 
+F = TypeVar("F", bound=Callable[..., Any])
 IGNORED = -100  # transformers' mark of labels that do not count
+ROW = ("input_ids", "attention_mask", "token_type_ids")
+LABELS = ("labels", "num_items_in_batch")
+
+
+def answering(forward: F) -> F:
+    """Let a forward pass give a tuple for `return_dict=False`, and refuse by name what its class does not take.
+
+    Tools hand `inputs_embeds`, `position_ids`, `output_attentions` and the like to every model, mostly empty. What is
+    empty is left out; anything else would be ignored without a word (positions follow from the mask).
+    """
+
+    @wraps(forward)
+    def wrapped(self: Any, *given: Any, **named: Any) -> Any:
+        said = {name: value for name, value in named.items() if value is not None and value is not False}
+        if refused := [name for name in said if name not in self.takes]:
+            raise ValueError(f"{type(self).__name__} takes no {' and no '.join(refused)}")
+        return forward(self, *given, **said)
+
+    return can_return_tuple(wrapped)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -26,12 +51,32 @@ class Inside:
     model: Model
 
 
+class SourceReader(nn.Module):
+    """An encoder with the arguments and the answer that `generate` expects of one."""
+
+    takes = ("input_ids", "attention_mask", "pixel_values")
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    @answering
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, pixel_values: Tensor | None = None
+    ) -> Any:
+        memory = self.encoder(part_input(input_ids if pixel_values is None else pixel_values, attention_mask))
+        return BaseModelOutput(last_hidden_state=memory.states)
+
+
 class Shell(PreTrainedModel):  # type: ignore[misc]
     """A model of ours that transformers loads, saves, generates with and trains.
 
     Class attributes:
-        carries: the heads that it has; empty: those that the settings name.
+        carries: the heads that it has, unless its folder names one for it; None: the folder's, none of which is used.
         sides: the parts it can have; empty: any.
+        takes: the arguments of `forward` that it reads.
+        answers: the type of its output, whose fields say what is in it.
+        shifts: whether a place is scored by the label of the next one.
     """
 
     config_class = ZooConfig
@@ -40,67 +85,117 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     accepts_loss_kwargs = True  # the count of labels in a whole step, by which losses are divided
     _supports_sdpa = True
     _is_stateful = True  # a state cannot go back, so there is no assisted generation
-    carries: ClassVar[tuple[str, ...]] = ()
+    carries: ClassVar[tuple[str, ...] | None] = ()
     sides: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    takes: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
+    answers: ClassVar[type[ModelOutput]]
+    shifts: ClassVar[bool] = False
 
     def __init__(self, config: ZooConfig) -> None:
         settings = self.settle(config)
         super().__init__(config)
-        self.config.take(settings)
+        self.config.settings = plain_settings(settings)  # what `save_pretrained` writes
         model = Model(settings)
         self.inside = Inside(model)
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
-        if model.encoder is not None and model.encoder.image_size is not None:
+        parts = [part for part in (model.encoder, model.decoder) if part is not None]
+        if parts[0].image_size is not None:
             self.main_input_name = "pixel_values"
-        for part in self.parts:
-            # `generate` asks it of whatever is called `encoder`
-            setattr(part, "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
+        # `generate` asks it of whatever is called `encoder`
+        setattr(parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
         self._tied_weights_keys = ties(model) or None  # `peft` asks a model with ties for its token vectors
-        self._no_split_modules = {type(part).__name__ for part in self.parts}
+        self._no_split_modules = {type(part).__name__ for part in parts}
         self.post_init()
 
     def settle(self, config: ZooConfig) -> ModelSettings:
         """The settings, with the heads that this class has.
 
         Raises:
-            ValueError: the model does not have the parts for it.
+            ValueError: the model lacks the parts, or the head, that the class needs.
         """
-        settings = config.model_settings
+        settings, name = config.model_settings, type(self).__name__
         if self.sides and tuple(settings.parts) not in self.sides:
             can = " or ".join(map(articles, self.sides))
-            raise ValueError(f"{type(self).__name__} has {can}; this model has {articles(settings.parts)}")
-        return with_classes(settings, self.carries, config.num_labels) if self.carries else settings
+            raise ValueError(f"{name} has {can}; this model has {articles(settings.parts)}")
+        if self.carries is None:
+            return settings
+        chosen = heads_of(settings, name) or self.carries
+        if not chosen:
+            raise ValueError(f"{name} has no head of its own, and this folder's first head is {settings.heads[0].name}")
+        return with_heads(settings, chosen, config.num_labels)
 
-    @property
-    def parts(self) -> list[Part]:
-        """The encoder and the decoder, where they are there."""
-        return [part for part in (self.inside.model.encoder, self.inside.model.decoder) if part is not None]
+    @answering
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: StateCache | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int = 0,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """What the class answers with; `takes` says which of these arguments it reads."""
+        row, mask, memory = input_ids if pixel_values is None else pixel_values, attention_mask, None
+        if self.main_input_name == "pixel_values":
+            mask = None  # `generate` makes one of whatever it is given, here as long as a picture has channels
+        if self.config.is_encoder_decoder:
+            if past_key_values is None:
+                encoder_outputs = encoder_outputs or self.get_encoder()(row, mask)
+                memory = self.remember(encoder_outputs[0], mask)
+            row, mask = decoder_input_ids, decoder_attention_mask
+            if row is None and labels is not None:
+                row = shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+        given = part_input(row, mask, token_type_ids)
+        states, cache = self.read(given, memory, past_key_values, use_cache)
+        said: dict[str, Any] = {"last_hidden_state": states, "past_key_values": cache}
+        said["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
+        if self.carries is not None:
+            states = states[:, -logits_to_keep:] if logits_to_keep else states
+            said["logits"] = logits = self.score(states, given)
+            if labels is not None:
+                pair = (logits[:, :-1], labels[:, 1:]) if self.shifts else (logits, labels)
+                said["loss"] = mean_loss(*pair, num_items_in_batch)
+        return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
 
-    def score(self, head: str, states: Tensor, given: PartInput) -> Tensor:
-        """A head's logits."""
-        return self.inside.model.score(head, states, given, None)
+    def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
+        """A head's logits; of the first one, unless another is named."""
+        return self.inside.model.score(head or next(iter(self.heads)), states, given, None)
 
-    def encode(self, given: PartInput) -> Tensor:
-        """The states of an encoder that stands alone, or of a whole row of a decoder that does."""
-        part = self.inside.model.stream
-        said = part(given)
-        states: Tensor = said.states if isinstance(said, Memory) else said
-        return states
-
-    def decode(
-        self, given: PartInput, memory: Memory | None, cache: StateCache | None = None, use_cache: bool | None = None
+    def read(
+        self,
+        given: PartInput,
+        memory: Memory | None = None,
+        cache: StateCache | None = None,
+        use_cache: bool | None = None,
     ) -> tuple[Tensor, StateCache | None]:
-        """The states of the decoder; of new tokens, where a cache has the others."""
-        decoder = self.inside.model.decoder
-        assert decoder is not None
+        """The states of a row; of the new tokens, where a cache has the others."""
+        model = self.inside.model
+        if model.decoder is None:
+            assert model.encoder is not None
+            return model.encoder(given).states, None
         if cache is None and use_cache:
-            cache = StateCache(decoder, len(given.tokens), memory)
+            cache = StateCache(model.decoder, len(given.tokens), memory)
         if cache is None:
-            states: Tensor = decoder(given, memory)
-            return states, None
+            return model.decoder(given, memory), None
         if given.segments is not None and bool(given.segments.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
         return cache.step(given.tokens, given.documents), cache
+
+    def remember(self, states: Tensor, mask: Tensor | None) -> Memory:
+        """The memory, from an encoder's states and the mask of its sources."""
+        encoder = self.inside.model.encoder
+        assert encoder is not None
+        return Memory(states, Documents.of(documents_of(mask, states), states), encoder)
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        encoder = self.inside.model.encoder
+        return self if encoder is None else SourceReader(encoder)
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
@@ -118,20 +213,18 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False
+        return False  # `generate` would make one of keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
-        for part in self.parts:
-            part.checkpoint_layers(enable)
+        for part in (self.inside.model.encoder, self.inside.model.decoder):
+            if part is not None:
+                part.checkpoint_layers(enable)
 
     def get_input_embeddings(self) -> nn.Module:
         embeddings = self.inside.model.stream.embeddings
         if embeddings is None:
             raise NotImplementedError(f"{type(self).__name__} has no token vectors: it reads pictures")
         return embeddings.tokens
-
-    def get_output_embeddings(self) -> None:
-        """None: a tied head reads the token vectors without a module of its own."""
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *_: Any, **__: Any) -> nn.Module:
         """The token vectors, where their number stays.
@@ -158,6 +251,20 @@ def ties(model: Model) -> dict[str, str]:
     }
 
 
+def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None = None) -> PartInput:
+    """What a part reads, from the arguments of a forward pass.
+
+    Raises:
+        ValueError: there is no row, or the mask is not one of its places.
+    """
+    if row is None:
+        raise ValueError(
+            "input_ids or pixel_values are missing; a model with an encoder and a decoder needs decoder_input_ids, or "
+            "labels to make them of, beside them"
+        )
+    return PartInput(row, documents_of(mask, row), segments)
+
+
 def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
     """What the mask shows as one document a row, for the last places that it speaks of; None where all is shown.
 
@@ -173,17 +280,20 @@ def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
     return None if bool(new.all()) else new.long()
 
 
-def loss_of(*terms: tuple[Tensor, Tensor | None], count: Tensor | int | None = None) -> Tensor | None:
-    """The mean cross-entropy over labels, added up over terms (logits, labels); None where no labels are given.
+def shift(labels: Tensor, start: int, padding: int) -> Tensor:
+    """A target's tokens: its labels one place later, behind the start token; what does not count is padding."""
+    tokens = labels.new_full(labels.shape, start)
+    tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, padding)
+    return tokens
+
+
+def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
+    """The mean cross-entropy over labels.
 
     Args:
         count: of the labels in all rows of a step, of which these may be a part; None: these are all.
     """
-    losses = []
-    for logits, labels in terms:
-        if labels is not None:
-            targets = labels.to(logits.device)
-            targets = targets.where(targets != IGNORED, -1)
-            known = (targets >= 0).sum() if count is None else torch.as_tensor(count, device=logits.device)
-            losses.append(cross_entropy(logits, targets) / known.clamp_min(1))
-    return sum(losses[1:], losses[0]) if losses else None
+    targets = labels.to(logits.device)
+    targets = targets.where(targets != IGNORED, -1)
+    known = (targets >= 0).sum() if count is None else torch.as_tensor(count, device=logits.device)
+    return cross_entropy(logits, targets) / known.clamp_min(1)

@@ -8,149 +8,95 @@ places on either side. A cache is made where `use_cache=True` asks for it, as `g
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import transformers
 from torch import Tensor
-from transformers import GenerationMixin
-from transformers.modeling_outputs import (
-    BaseModelOutput,
-    CausalLMOutputWithPast,
-    MaskedLMOutput,
-    ModelOutput,
-    NextSentencePredictorOutput,
-    Seq2SeqModelOutput,
-    SequenceClassifierOutput,
-)
-from transformers.models.auto.image_processing_auto import (
-    AutoImageProcessor,
-)  # some versions hide it without torchvision
+from transformers import GenerationMixin, modeling_outputs
 
-from zoo.hub.modeling.bridge import Bridge, TargetWriter, answer
-from zoo.hub.modeling.cache import StateCache
+# some versions hide it from `transformers` itself without torchvision
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
+
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.modeling.model import Shell, documents_of, loss_of
-from zoo.hub.modeling.pictures import ZooForImageClassification, ZooForImageTextToText, ZooImageProcessor
+from zoo.hub.modeling.model import LABELS, ROW, Shell, answering, mean_loss, part_input, shift
+from zoo.hub.modeling.pictures import ZooImageProcessor
 from zoo.hub.targets.shell import MODEL_TYPE
-from zoo.models.kinds.part import PartInput
 
-ENCODER, DECODER = ("encoder",), ("decoder",)
+ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
+TARGET = ("decoder_input_ids", "decoder_attention_mask")
+WRITING = (*LABELS, "past_key_values", "use_cache", "logits_to_keep")
 
 
-class ZooModel(Bridge):
+class ZooModel(Shell):
     """The states of every place, of the targets where there are sources; it keeps the heads but does not use them."""
 
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        decoder_input_ids: Tensor | None = None,
-        decoder_attention_mask: Tensor | None = None,
-        pixel_values: Tensor | None = None,
-    ) -> Any:
-        read_first = input_ids if pixel_values is None else pixel_values
-        if read_first is None:
-            raise ValueError(f"{type(self).__name__} needs {self.main_input_name}")
-        if decoder_input_ids is None:
-            mask = None if pixel_values is not None else documents_of(attention_mask, read_first)
-            return BaseModelOutput(last_hidden_state=self.encode(PartInput(read_first, mask, token_type_ids)))
-        read = self.get_encoder()(*(x for x in (read_first, attention_mask) if x is not None))
-        given = PartInput(decoder_input_ids, documents_of(decoder_attention_mask, decoder_input_ids))
-        states, _ = self.decode(given, self.remember(read, attention_mask))
-        return Seq2SeqModelOutput(last_hidden_state=states, encoder_last_hidden_state=read[0])
+    carries, takes, answers = None, (*ROW, *TARGET, "pixel_values"), modeling_outputs.Seq2SeqModelOutput
 
 
 class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
     """Scores of the next token."""
 
-    carries, sides = ("language",), (DECODER,)
+    carries, sides, takes = ("language",), (DECODER,), (*ROW, *WRITING)
+    answers, shifts = modeling_outputs.CausalLMOutputWithPast, True
 
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        past_key_values: StateCache | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        logits_to_keep: int = 0,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
-        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        states, cache = self.decode(given, None, past_key_values, use_cache)
-        logits = self.score("language", states[:, -logits_to_keep:] if logits_to_keep else states, given)
-        following = None if labels is None else labels[:, 1:]
-        loss = loss_of((logits[:, :-1], following), count=num_items_in_batch)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
+
+class TargetWriter(Shell, GenerationMixin):  # type: ignore[misc]
+    """Scores of the next token of a target, given its source; labels are targets without their start token."""
+
+    carries, sides, answers = ("language",), (BOTH,), modeling_outputs.Seq2SeqLMOutput
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """The inputs that belong to labels. `DataCollatorForSeq2Seq` asks it of every model that has this method."""
+        return shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
 
 
 class ZooForConditionalGeneration(TargetWriter):
-    """Scores of the next token of a target, given its source; labels are targets without their start token."""
+    """A target about a text."""
 
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        decoder_input_ids: Tensor | None = None,
-        decoder_attention_mask: Tensor | None = None,
-        encoder_outputs: Any = None,
-        past_key_values: StateCache | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
-        source = {"input_ids": input_ids, "attention_mask": attention_mask}
-        target = (decoder_input_ids, decoder_attention_mask)
-        return self.write(source, target, encoder_outputs, past_key_values, labels, use_cache, num_items_in_batch)
+    takes = ("input_ids", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
-class Scorer(Shell):
-    """A shell with one head, whose labels are those of its places or rows.
+class ZooForImageTextToText(TargetWriter):
+    """A target about a picture."""
 
-    Class attributes:
-        answers: what holds the loss and the logits.
-    """
-
-    answers: ClassVar[type[ModelOutput]]
-
-    @answer
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
-        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        logits = self.score(self.carries[0], self.encode(given), given)
-        return self.answers(loss=loss_of((logits, labels), count=num_items_in_batch), logits=logits)
+    # `generate` makes a mask of whatever a model reads, and a picture needs none
+    takes = ("pixel_values", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
-class ZooForMaskedLM(Scorer):
+class ZooForMaskedLM(Shell):
     """Scores of the tokens that were masked."""
 
-    carries, sides, answers = ("masked_lm",), (ENCODER,), MaskedLMOutput
+    carries, sides, answers = ("masked_lm",), (ENCODER,), modeling_outputs.MaskedLMOutput
 
 
-class ZooForNextSentencePrediction(Scorer):
+class ZooForNextSentencePrediction(Shell):
     """Scores of whether the second text follows the first (0: it does)."""
 
-    carries, sides, answers = ("next_sentence",), (ENCODER,), NextSentencePredictorOutput
+    carries, sides, answers = ("next_sentence",), (ENCODER,), modeling_outputs.NextSentencePredictorOutput
 
 
-class ZooForSequenceClassification(Scorer):
+class ZooForSequenceClassification(Shell):
     """Scores of the classes of each row."""
 
-    carries, sides, answers = ("classification",), (ENCODER, DECODER), SequenceClassifierOutput
+    carries, sides = ("classification",), (ENCODER, DECODER)
+    answers = modeling_outputs.SequenceClassifierOutput
+
+
+class ZooForTokenClassification(Shell):
+    """Scores of the classes of each token, by a head that another package registers."""
+
+    sides, answers = (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
+
+
+class ZooForImageClassification(Shell):
+    """Scores of the classes of each picture."""
+
+    carries, sides, takes = ("classification",), (ENCODER,), ("pixel_values", *LABELS)
+    answers = modeling_outputs.ImageClassifierOutput
 
 
 @dataclass
-class PreTrainingOutput(ModelOutput):  # type: ignore[misc]
+class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
     """Both heads' logits, and the sum of their losses."""
 
     loss: Tensor | None = None
@@ -161,11 +107,12 @@ class PreTrainingOutput(ModelOutput):  # type: ignore[misc]
 class ZooForPreTraining(Shell):
     """Scores of masked tokens, and of whether the second text follows the first (0: it does)."""
 
-    carries, sides = ("masked_lm", "next_sentence"), (ENCODER,)
+    carries, sides, takes = ("masked_lm", "next_sentence"), (ENCODER,), (*ROW, "labels", "next_sentence_label")
     accepts_loss_kwargs = False  # the two losses count different things
 
-    @answer
-    def forward(
+    # A signature of its own: Trainer expects a label for every argument of a class with `label` in its name.
+    @answering
+    def forward(  # type: ignore[override]
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -173,11 +120,12 @@ class ZooForPreTraining(Shell):
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
     ) -> Any:
-        given = PartInput(input_ids, documents_of(attention_mask, input_ids), token_type_ids)
-        states = self.encode(given)
-        words, follows = self.score("masked_lm", states, given), self.score("next_sentence", states, given)
-        loss = loss_of((words, labels), (follows, next_sentence_label))
-        return PreTrainingOutput(loss=loss, prediction_logits=words, seq_relationship_logits=follows)
+        given = part_input(input_ids, attention_mask, token_type_ids)
+        states, _ = self.read(given)
+        words, follows = self.score(states, given, "masked_lm"), self.score(states, given, "next_sentence")
+        pairs = (words, labels), (follows, next_sentence_label)
+        losses = [mean_loss(logits, wanted) for logits, wanted in pairs if wanted is not None]
+        return PreTrainingOutput(sum(losses) if losses else None, words, follows)
 
 
 AUTO: dict[str, type[Shell]] = {
@@ -188,6 +136,7 @@ AUTO: dict[str, type[Shell]] = {
     "AutoModelForPreTraining": ZooForPreTraining,
     "AutoModelForNextSentencePrediction": ZooForNextSentencePrediction,
     "AutoModelForSequenceClassification": ZooForSequenceClassification,
+    "AutoModelForTokenClassification": ZooForTokenClassification,
     "AutoModelForImageClassification": ZooForImageClassification,
     "AutoModelForImageTextToText": ZooForImageTextToText,
 }

@@ -11,6 +11,7 @@ from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.classes import (
+    SCORES,
     causal_lm,
     masked_lm,
     next_sentence,
@@ -38,11 +39,12 @@ CAPTIONING = dataclasses.replace(
 PICTURES = NativeClass(
     name="ZooForImageClassification",
     auto="AutoModelForImageClassification",
-    heads={"classification": "logits"},
+    heads={"classification": SCORES},
     text=(),
     pipeline="image-classification",
 )
 CLASSIFIER = "ZooForSequenceClassification"
+TAGGER, TAGGER_AUTO = "ZooForTokenClassification", "AutoModelForTokenClassification"
 CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
     (("decoder",), ()): (
         causal_lm("ZooForCausalLM"),
@@ -67,9 +69,8 @@ def target_of(settings: ModelSettings) -> Target:
     Raises:
         ValueError: no class has its first head.
     """
-    sizes = {side: size for side, part in settings.parts.items() if (size := image_size(part)) is not None}
-    readers = tuple(side for side in settings.parts if side not in sizes)
-    chosen = class_of(settings, CLASSES.get((readers, tuple(sizes)), ()))
+    readers, sizes = readers_of(settings)
+    chosen = class_of(settings)
     kept = dataclasses.replace(settings, heads=tuple(head for head in settings.heads if head.name in chosen.heads))
     model, both = on_meta(kept), len(kept.parts) > 1
     body, head = renames(model)
@@ -101,12 +102,30 @@ def image_size(part: PartChoice) -> int | None:
     return size
 
 
-def class_of(settings: ModelSettings, classes: Sequence[NativeClass]) -> NativeClass:
-    """The first class that carries the model's first head and has no head that the model lacks."""
-    names = [head.name for head in settings.heads]
+def readers_of(settings: ModelSettings) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The parts that read tokens, and the sides of the pictures that the others read."""
+    sizes = {side: size for side, part in settings.parts.items() if (size := image_size(part)) is not None}
+    return tuple(side for side in settings.parts if side not in sizes), sizes
+
+
+def class_of(settings: ModelSettings) -> NativeClass:
+    """The first class that carries the model's first head and has no head that the model lacks.
+
+    A head that no class here names, such as one of another package, is scored as transformers' classifiers score
+    theirs: document by document, or token by token.
+
+    Raises:
+        ValueError: no class has its first head.
+    """
+    readers, sizes = readers_of(settings)
+    classes, names = CLASSES.get((readers, tuple(sizes)), ()), [head.name for head in settings.heads]
     for known in classes:
         if names[0] in known.heads and set(known.heads) <= set(names):
             return known
+    classifier = next((known for known in classes if "classification" in known.heads), None)
+    if classifier is not None and not any(names[0] in known.heads for table in CLASSES.values() for known in table):
+        own = dataclasses.replace(classifier, heads={names[0]: SCORES}, pipeline=None)
+        return own if heads[names[0]].scores_documents else dataclasses.replace(own, name=TAGGER, auto=TAGGER_AUTO)
     allowed = listed(list(dict.fromkeys(head for known in classes for head in known.heads)), " or ")
     raise ValueError(f"the first head is {names[0]}; with {articles(settings.parts)}, {FAMILY} classes have {allowed}")
 
@@ -164,7 +183,13 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
         raise ValueError(f"{where}: {error}") from None
 
 
-def with_classes(settings: ModelSettings, names: tuple[str, ...], labels: int) -> ModelSettings:
+def heads_of(settings: ModelSettings, class_name: str) -> tuple[str, ...]:
+    """The heads that a folder with these settings names for a class; empty: it is a folder of another class."""
+    chosen = class_of(settings)
+    return tuple(chosen.heads) if chosen.name == class_name else ()
+
+
+def with_heads(settings: ModelSettings, names: Sequence[str], labels: int) -> ModelSettings:
     """The settings with exactly these heads; one that chooses among classes chooses among so many."""
     written = {head.name: head for head in settings.heads}
     found = []

@@ -1,6 +1,7 @@
 """README.md of an export: what the model is, how to use it, how it was trained, measured and checked."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from zoo.config import to_yaml
@@ -22,14 +23,16 @@ def card_files(
 ) -> dict[str, bytes]:
     """The model card, and the picture of the curves where there is one."""
     history = trained.history
-    name = visible(history.name) if history is not None else native.name
-    picture = draw_curves(history.lines, history.step) if history is not None else None
+    name, picture = visible(history.name), draw_curves(history.lines, history.step)
     lines = [
-        *front_matter(native, history, name),
+        *front_matter(native, trained.task, history, name),
         *title(trained, target, native, name),
         *usage(trained, target, native),
-        *architecture(trained, left_out),
-        *(training(history, picture is not None, trained.address) if history is not None else []),
+        *architecture(trained, native, left_out),
+        *data(trained),
+        *training(trained, picture is not None),
+        *evaluation(history, trained.address),
+        *environment(history.environment),
         *limitations(trained),
         *checked(check, "" if target.imports else "plain "),
     ]
@@ -39,22 +42,20 @@ def card_files(
 def title(trained: TrainedModel, target: Target, native: NativeClass, name: str) -> list[str]:
     """What it is."""
     count = sum(parameter.numel() for parameter in trained.model.parameters())
-    purpose = f", trained for {', '.join(trained.history.objectives)}" if trained.history is not None else ""
     loads = f"and one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
         loads = f"in zoo's own class: `transformers` loads it where zoo is installed, after `import {target.imports}`"
-    said = f"A `{native.name}` with {count:,} parameters{purpose}. Trained with zoo, {loads}."
-    return [f"# {plain(name)}", "", said, ""]
+    what = f"A `{native.name}` with {count:,} parameters, trained for {', '.join(trained.task.objective)}"
+    return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {loads}.", ""]
 
 
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
-    pairs = trained.history is not None and "pair" in trained.history.task.columns
-    programs = snippets(native, trained.address, pairs, target.imports, trained.tokenizer is not None)
-    return section("How to use it", *(block(program, "python") for program in programs))
+    known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
+    return section("How to use it", *(block(program, "python") for program in snippets(native, *known)))
 
 
-def architecture(trained: TrainedModel, left_out: list[str]) -> list[str]:
+def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]) -> list[str]:
     """Sizes and choices."""
     settings, tokenizer = trained.settings, trained.tokenizer
     known = "no tokenizer" if tokenizer is None else f"{tokenizer.vocab_size:,} tokens"
@@ -63,41 +64,43 @@ def architecture(trained: TrainedModel, left_out: list[str]) -> list[str]:
     for side in settings.parts:
         sizes = [f"{key} {value}" for key, value in tree[side].items() if type(value) in (int, str)]
         lines.append(f"{side}: {', '.join(sizes)}")
-    if any(head.name == "classification" for head in settings.heads):
-        lines.append(f"classes: {', '.join(map(plain, trained.class_names))}")
+    if names := trained.class_names(native):
+        lines.append(f"classes: {', '.join(map(plain, names))}")
     if left_out:
         lines.append(f"heads that this class lacks and that were left out: {', '.join(left_out)}")
     return section("Model", listed(lines), settings_of("Every choice", tree))
 
 
-def training(history: TrainingHistory, picture: bool, address: str) -> list[str]:
-    """What it was trained on, how, what validation measured, and on which machine."""
-    unread = ("training", "card", "tokenizer") if history.base else ("training", "card")  # it kept its base's tokenizer
-    task = {key: value for key, value in history.task.plain().items() if key not in unread}
-    data = table(("split", "SHA-256 of the data and of how it is read"), history.data.items()) if history.data else []
-    said = [f"objective: {', '.join(history.objectives)}", f"steps of training: {history.step:,}"]
+def data(trained: TrainedModel) -> list[str]:
+    """What it was trained on."""
+    hashes = trained.history.data.items()
+    # a fine-tuned model kept the tokenizer of its base, so the task's was never made
+    unread = ("training", "card", *["tokenizer"] * bool(trained.history.bases))
+    task = {key: value for key, value in trained.task.plain().items() if key not in unread}
+    shown = table(("split", "SHA-256 of the data and of how it is read"), hashes) if hashes else []
+    return section("Data", shown, settings_of("The task", task))
+
+
+def training(trained: TrainedModel, picture: bool) -> list[str]:
+    """How it was trained."""
+    history = trained.history
+    said = [f"objective: {', '.join(trained.task.objective)}", f"steps of training: {history.step:,}"]
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
     settings = {key: value for key, value in history.training.items() if value is not None}
-    return [
-        *section("Data", data, settings_of("The task", task)),
-        *section(
-            "Training",
-            listed(said),
-            lineage(history),
-            curves if picture else [],
-            settings_of("Every setting", settings),
-        ),
-        *evaluation(history, address),
-        *environment(history),
-    ]
+    parts = lineage(history), curves if picture else [], settings_of("Every setting", settings)
+    return section("Training", listed(said), *parts)
 
 
 def lineage(history: TrainingHistory) -> list[str]:
     """The checkpoint that was fine-tuned, and its own bases, with the hashes that lead back to the first data."""
-    names = [name_of(history.base), *["its base"] * len(history.bases)]
     rows = [
-        (name, f"{base['step']:,}", str(base["weights_sha256"]), "; ".join(map(": ".join, base["data"].items())))
-        for name, base in zip(names, history.bases, strict=False)
+        (
+            "its base" if place else name_of(history.request.start),
+            f"{base.step:,}",
+            base.weights_sha256,
+            "; ".join(map(": ".join, base.data.items())),
+        )
+        for place, base in enumerate(history.bases)
     ]
     return table(("fine-tuned from", "step", "SHA-256 of its weights", "SHA-256 of its data"), rows) if rows else []
 
@@ -106,21 +109,19 @@ def evaluation(history: TrainingHistory, address: str) -> list[str]:
     """The validation metrics, and the command that measures them again."""
     if not history.measured:
         return []
-    task = visible(name_of(history.task_name))
+    task = visible(name_of(history.request.task))
     place = address if address == PLACEHOLDER else f"hub:{address}"
     command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
     rows = [(name, f"{value:.4f}") for name, value in history.measured.items()]
     known = history.training.get("precision")
     rounded = known is not None and known != "float32"
     how = f", measured with `precision: {known}` as in training; the command computes in float32" * rounded
-    return section(
-        "Evaluation", [f"On the validation split{how}:", ""], table(("metric", "value"), rows), block(command)
-    )
+    said = [f"On the validation split{how}:", ""]
+    return section("Evaluation", said, table(("metric", "value"), rows), block(command))
 
 
-def environment(history: TrainingHistory) -> list[str]:
+def environment(known: Mapping[str, Any]) -> list[str]:
     """The versions and the machine of the training."""
-    known = history.environment
     rows = [(name, str(version)) for name, version in known.get("versions", {}).items()]
     rows += [(key, str(known[key])) for key in ("python", "platform", "processes", "threads") if known.get(key)]
     rows += [("devices", ", ".join(map(str, known["devices"])))] if known.get("devices") else []
@@ -129,16 +130,18 @@ def environment(history: TrainingHistory) -> list[str]:
 
 def limitations(trained: TrainedModel) -> list[str]:
     """What not to expect of it."""
-    size = trained.stream.image_size
+    size, own = trained.stream.image_size, trained.task.card.limitations
     reads = [f"the middle square of a picture, brought to {size} x {size} pixels"] * (size is not None)
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
-    lines = [f"It reads {' and '.join(reads)}."]
-    if trained.history is not None:
-        own = trained.history.card.limitations
-        lines += [plain(hide_paths(own))] if own else ["Its author has not said what it should not be used for."]
-        lines.append("It knows only what its data holds, the mistakes and prejudices of the data included.")
-        split = "It was measured on the validation split by which it was chosen; other data may give other figures."
-        lines += [split] if trained.history.measured else ["It was not measured on data that it was not trained on."]
+    tried = "It was not measured on data that it was not trained on."
+    if trained.history.measured:
+        tried = "It was measured on the validation split by which it was chosen; other data may give other figures."
+    lines = [
+        f"It reads {' and '.join(reads)}.",
+        plain(hide_paths(own)) if own else "Its author has not said what it should not be used for.",
+        "It knows only what its data holds, the mistakes and prejudices of the data included.",
+        tried,
+    ]
     return section("Limitations", listed(lines))
 
 

@@ -3,11 +3,8 @@
 import re
 from typing import Any
 
-HOLDERS = (
-    "files",
-    "vectors",
-    "from",
-)  # the keys of task and model files whose values are paths, relative ones included
+# the keys of task and model files whose values are paths, relative ones included
+HOLDERS = ("files", "vectors", "from")
 DATA = ("labels",)  # what the data says stays as it is: a class may be called '/s'
 START = r"(?:file:[\\/]*|~[\w.-]*[\\/]|[A-Za-z]:[\\/]|\.{1,2}[\\/]|[\\/])"
 WHOLE = re.compile(START)
@@ -31,24 +28,19 @@ def hide_paths(text: str) -> str:
     return INSIDE.sub("", text)
 
 
-def without_paths(tree: Any) -> Any:
-    """Settings in which no path is left, only names of files."""
+def without_paths(tree: Any, held: bool = False) -> Any:
+    """Settings in which no path is left, only names of files.
+
+    Args:
+        held: whether every text in them is a path.
+    """
     if isinstance(tree, dict):
-        return {key: value if key in DATA else hidden(key, value) for key, value in tree.items()}
+        return {
+            key: value if key in DATA and not held else without_paths(value, held or key in HOLDERS)
+            for key, value in tree.items()
+        }
     if isinstance(tree, list):
-        return [without_paths(value) for value in tree]
-    return hide_paths(tree) if isinstance(tree, str) else tree
-
-
-def hidden(key: str, value: Any) -> Any:
-    """What stands under a key, without paths."""
-    return names(value) if key in HOLDERS else without_paths(value)
-
-
-def names(tree: Any) -> Any:
-    """Paths, or maps and lists of them, by their last names."""
-    if isinstance(tree, dict):
-        return {key: names(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [names(value) for value in tree]
-    return name_of(tree) if isinstance(tree, str) else tree
+        return [without_paths(value, held) for value in tree]
+    if not isinstance(tree, str):
+        return tree
+    return name_of(tree) if held else hide_paths(tree)
