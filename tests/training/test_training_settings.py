@@ -87,7 +87,7 @@ def test_fixed_settings_state_everything_and_are_read_back():
 
 def test_what_lies_beyond_the_run_is_reported_and_not_refused(caplog: pytest.LogCaptureFixture):
     fix_training(resolve_training([{"steps": 5, "save_every": 7}]), rows=1, d_model=1)
-    assert "training.save_every (7) is beyond the 5 steps of the run: zoo saves at its end" in caplog.text
+    assert "training.save_every (7) is beyond the run's 5 steps: zoo saves at its end" in caplog.text
     assert "evaluate_every" not in caplog.text
 
 

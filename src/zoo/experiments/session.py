@@ -10,7 +10,6 @@ from torch import nn
 from zoo import config
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
-from zoo.config import Tree
 from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
@@ -93,7 +92,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
 
 
 def agree_on(processes: Processes, make: Callable[[], Tokenizer | None]) -> Tokenizer | None:
-    """A tokenizer made by the main process, the same in every one."""
+    """A tokenizer made by the main process, the same in every one: they exchange bytes, not objects."""
     files = processes.agree(lambda: None if (made := make()) is None else made.files())
     return None if files is None else Tokenizer.from_files(files)
 
@@ -125,14 +124,10 @@ class Data:
         shape, roles = row_shape(given.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
         for role in given.mixture.roles(form):
             roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
-        seeds = {name: given.training.seed if name == "train" else 0 for name in splits}
-        made = {
-            name: Examples(
-                form, given.mixture, split.lengths, split.reader(form.stream.image_size), roles, shape, seeds[name]
-            )
-            for name, split in splits.items()
-        }
-        made["train"] = replace(made["train"], augment=given.task.augment)
+        size, mixture = form.stream.image_size, given.mixture
+        made = {name: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for name, s in splits.items()}
+        # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
+        made["train"] = replace(made["train"], seed=given.training.seed, augment=given.task.augment)
         if processes.is_main and (given.mixture.whole or form.source):
             report_truncated(made)
         return Data(made["train"], made.get("validation"), splits, tokenizer)
@@ -152,12 +147,14 @@ def begin(
     """Write the run's files and train."""
     model = Model(given.model).initialize(given.training.seed)
     start.fill(model, data.tokenizer)
-    task: Tree = plain(given.task.plain())
-    hashes = {name: split.source.fingerprint for name, split in data.splits.items()}
-    words = {} if data.tokenizer is None else data.tokenizer.files()
-    training = config.dump(given.training)
-    record = config.dump(RequestRecord(request.start, request.task, request.changes, start.base))
-    files = RunFiles(dump_settings(given.model), task, training, words, data=hashes, request=record)
+    files = RunFiles(
+        dump_settings(given.model),
+        plain(given.task.plain()),
+        config.dump(given.training),
+        {} if data.tokenizer is None else data.tokenizer.files(),
+        data={name: split.source.fingerprint for name, split in data.splits.items()},
+        request=config.dump(RequestRecord(request.start, request.task, request.changes, start.base)),
+    )
     length = data.train.shape.limits.longest
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
     watch = Watch(validation(given, data, processes), watcher.step, flops)

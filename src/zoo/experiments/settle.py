@@ -12,10 +12,6 @@ from zoo.models.settings import resize, with_labels
 from zoo.registry import Choice
 from zoo.training.settings import Training
 
-BEYOND = {  # what comes of a number of steps that the run does not have
-    "evaluate_every": "zoo validates at its end",
-    "save_every": "zoo saves at its end",
-}
 logger = logging.getLogger(__name__)
 
 
@@ -125,9 +121,9 @@ def warn_of_length(fixed: Training, steps: int) -> None:
             "training.warmup_steps (%d): the warm-up takes the whole run of %d steps, so the learning rate only rises"
         )
         logger.warning(said, fixed.warmup_steps, steps)
-    for name, effect in BEYOND.items():
+    for name, does in (("evaluate_every", "validates"), ("save_every", "saves")):
         if (value := getattr(fixed, name)) > steps:
-            logger.warning("training.%s (%d) is beyond the %d steps of the run: %s", name, value, steps, effect)
+            logger.warning("training.%s (%d) is beyond the run's %d steps: zoo %s at its end", name, value, steps, does)
 
 
 def with_defaults(choice: Choice[Any]) -> Choice[Any]:

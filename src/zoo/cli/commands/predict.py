@@ -52,16 +52,15 @@ def read_lines() -> list[str]:
     """
     if sys.stdin.isatty():
         complain("reading texts from the keyboard, one a line; Ctrl-D ends them", style=None)
-    lines = sys.stdin.buffer.read().split(b"\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = [read_line(line, number) for number, line in enumerate(sys.stdin.buffer, 1)]
     if not lines:
         raise ValueError("there is no text: give one, or lines on standard input")
-    return [read_line(line.removesuffix(b"\r"), number) for number, line in enumerate(lines, 1)]
+    return lines
 
 
 def read_line(line: bytes, number: int) -> str:
-    """A line of standard input as text."""
+    """A line of standard input as text; bytes, because Python's own decoding would not say which line is wrong."""
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
