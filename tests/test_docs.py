@@ -1,5 +1,6 @@
 """What the README and the guides say is true: commands, options, names, keys, links and the table of variants."""
 
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -13,14 +14,14 @@ import typer
 from programs import load_program
 from zoo.cli.table import COMMANDS, load
 from zoo.config import as_tree, parse_set
-from zoo.data.task import load_task
+from zoo.data.task import Task, load_task
 from zoo.experiments.request import by_section
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 from zoo.training.settings import resolve_training
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -112,6 +113,11 @@ def test_the_settings_of_training_are_all_in_the_guide() -> None:
     page = (ROOT / "docs" / "training.md").read_text("utf-8")
     missing = [name for name in vars(resolve_training([])) if f"`{name}`" not in page]
     assert not missing
+
+
+def test_the_keys_of_a_task_are_all_in_the_guide() -> None:
+    page = (ROOT / "docs" / "data.md").read_text("utf-8")
+    assert not [field.name for field in dataclasses.fields(Task) if f"| `{field.name}` |" not in page]
 
 
 def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
