@@ -2,8 +2,9 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def from_table(read: Callable[[], Dataset], fingerprint: str = "f") -> SplitRows:
+    """Rows without labels or pictures."""
+    return SplitRows(fingerprint, SimpleNamespace(read=lambda split: read(), labels=()), "train")  # type: ignore[arg-type]
+
+
 def rows(fingerprint: str = "f", **columns: list[Any]) -> dict[str, SplitRows]:
-    return {"train": SplitRows(fingerprint, lambda: Dataset.from_dict(columns))}
+    return {"train": from_table(lambda: Dataset.from_dict(columns), fingerprint)}
 
 
 def opened(form: str = "text", tokenizer: Letters | None = None, **columns: list[Any]) -> Split:
@@ -131,7 +137,7 @@ def test_the_first_of_several_references_is_tokenised_and_all_are_kept() -> None
 
 def test_the_second_time_nothing_is_read() -> None:
     opened(text=["ab", "cd"])
-    unread = {"train": SplitRows("f", lambda: pytest.fail("read again"))}
+    unread = {"train": from_table(lambda: pytest.fail("read again"))}
     tokenizer = Letters()
     assert ids(open_cache(unread, forms["text"].stored, tokenizer)["train"]) == ["ab", "cd"] and tokenizer.seen == []
 
@@ -171,7 +177,7 @@ def test_two_who_make_the_same_cache_get_the_same(home: Path) -> None:
         others.append(opened(text=["ab", "cd"]))
         return Dataset.from_dict({"text": ["ab", "cd"]})
 
-    mine = open_cache({"train": SplitRows("f", overtaken)}, forms["text"].stored, Letters())["train"]
+    mine = open_cache({"train": from_table(overtaken)}, forms["text"].stored, Letters())["train"]
     assert ids(mine) == ids(others[0]) == ["ab", "cd"]
     assert len(list(home.iterdir())) == 1
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,11 +83,10 @@ def test_wordpieces_with_the_prefix_continue_a_word():
 
 
 @pytest.mark.parametrize("name", tokenizers.names())
-def test_files_give_the_same_tokenizer_back(name: str, tmp_path: Path):
+def test_files_give_the_same_tokenizer_back(name: str):
     tokenizer = train(name)
-    tokenizer.save(tmp_path / "new")
-    again = Tokenizer.load(tmp_path / "new")
-    assert again.digest == tokenizer.digest == Tokenizer.from_files(tokenizer.files()).digest
+    again = Tokenizer.from_files(tokenizer.files())
+    assert again.digest == tokenizer.digest
     assert again.files() == tokenizer.files()
     assert again.role_tokens == tokenizer.role_tokens
     assert again.encode(TEXTS)[1].tolist() == tokenizer.encode(TEXTS)[1].tolist()
@@ -148,8 +146,8 @@ def test_word_borders_are_unknown_where_the_spelling_does_not_tell():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tokenizer.json", b"{", r"run/tokenizer\.json: not a tokenizer"),
-        ("tokenizer.json", b"\xff\xfe", r"run/tokenizer\.json: not a tokenizer"),
+        ("tokenizer.json", b"{", r"run/tokenizer\.json: not JSON"),
+        ("tokenizer.json", b"\xff\xfe", r"run/tokenizer\.json: not JSON"),
         ("tokenizer.json", b'{"version": "1.0"}', r"run/tokenizer\.json: not a tokenizer"),
         ("roles.json", b"pad", r"run/roles\.json: not JSON"),
         ("roles.json", b"[" * 100_000, r"run/roles\.json: not JSON"),
@@ -170,9 +168,9 @@ def test_a_malformed_file_is_named(name: str, content: bytes, message: str):
         Tokenizer.from_files(files, "run")
 
 
-def test_a_missing_file_is_named(tmp_path: Path):
+def test_a_missing_file_is_named():
     with pytest.raises(ValueError, match=r"tokenizer\.json: the file is missing"):
-        Tokenizer.load(tmp_path)
+        Tokenizer.from_files({})
 
 
 def test_an_absurd_id_is_refused():

@@ -1,11 +1,35 @@
-"""Rows of delimited tables, with quotes or without."""
+"""Tables whose fields are apart by commas or tabs, with quotes or without."""
 
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
-from zoo.data.formats.format import ReadOptions, Row
+from datasets import Dataset
+
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, collect, formats
 from zoo.data.formats.lines import LONGEST_LINE, read_lines
+from zoo.data.sources.columns import Columns
+
+
+@formats.register("csv")
+class CommaSeparated(FileFormat):
+    """Fields apart by commas; double quotes hold a field together."""
+
+    extensions: ClassVar[tuple[str, ...]] = (".csv",)
+
+    def read(self, path: Path, options: ReadOptions, columns: Columns) -> Dataset:
+        return collect(delimited(path, options, ",", options.quoting or "csv"), columns, str(path))
+
+
+@formats.register("tsv")
+class TabSeparated(FileFormat):
+    """Fields apart by tabs; quotes are text."""
+
+    extensions: ClassVar[tuple[str, ...]] = (".tsv",)
+
+    def read(self, path: Path, options: ReadOptions, columns: Columns) -> Dataset:
+        return collect(delimited(path, options, "\t", options.quoting or "none"), columns, str(path))
 
 
 def delimited(path: Path, options: ReadOptions, delimiter: str, quoting: str) -> Iterator[Row]:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from datasets import Dataset, DatasetDict, concatenate_datasets, load_dataset
@@ -23,9 +23,13 @@ OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev",
 
 
 class Files(Origin):
-    """Data files: for each split one table, or one text file a column."""
+    """Data files.
 
-    def __init__(self, source: SourceSettings, paths: Mapping[str, Path | dict[str, Path]]) -> None:
+    Args:
+        paths: for each split, a table under the name "", or a text file for each column.
+    """
+
+    def __init__(self, source: SourceSettings, paths: Mapping[str, Mapping[str, Path]]) -> None:
         self.source = source
         self.paths = paths
 
@@ -33,22 +37,21 @@ class Files(Origin):
         return tuple(split for split in SPLITS if split in self.paths)
 
     def place(self, split: str) -> str:
-        paths = self.paths[split]
-        return " and ".join(map(str, paths.values())) if isinstance(paths, dict) else str(paths)
+        return " and ".join(map(str, self.paths[split].values()))
 
     def folder(self, split: str) -> Path | None:
-        paths = self.paths[split]
-        return None if isinstance(paths, dict) else paths.parent
+        return self.paths[split][""].parent if "" in self.paths[split] else None
 
     def digest(self) -> str:
         options = {split: str(self.source.reading(split)) for split in self.paths}
-        digests = [(name, extension(path), digest_file(path)) for name, path in every_path(self.paths)]
+        named = {f"{split}.{name}": path for split, paths in self.paths.items() for name, path in paths.items()}
+        digests = [(name, extension(path), digest_file(path)) for name, path in sorted(named.items())]
         return json.dumps([options, digests], sort_keys=True)
 
     def read(self, split: str, columns: Columns) -> Dataset:
         paths, reading = self.paths[split], self.source.reading(split)
-        if not isinstance(paths, dict):
-            return read_table(paths, reading, columns)
+        if "" in paths:
+            return read_table(paths[""], reading, columns)
         text = formats.build("text")
         parts = {name: text.read(path, reading, Columns([name], {name: "text"})) for name, path in paths.items()}
         counts = [f"{paths[name]} has {len(part):,}" for name, part in parts.items()]
@@ -101,40 +104,25 @@ class Hub(Origin):
         return columns.pick(self.data[self.names[split]], self.place(split))
 
 
-def every_path(paths: Mapping[str, Path | dict[str, Path]]) -> list[tuple[str, Path]]:
-    """The files of all splits, each named by its split and column, in a fixed order."""
-    named: list[tuple[str, Path]] = []
-    for split, value in paths.items():
-        columns = value.items() if isinstance(value, dict) else [("", value)]
-        named += [(f"{split}.{column}", path) for column, path in columns]
-    return sorted(named)
-
-
 def digest_file(path: Path) -> str:
     """SHA-256 of a file's bytes as they are stored."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def places(file: str, data_dir: Path | None) -> list[Path]:
-    """Where a data file may lie: only under --data where that is given, else $ZOO_DATA and the working directory."""
-    path = Path(file).expanduser()
-    if path.is_absolute():
-        return [path]
-    if data_dir is not None:
-        return [data_dir / path]
-    named = os.environ.get("ZOO_DATA")
-    return [Path(named).expanduser() / path, Path.cwd() / path] if named else [Path.cwd() / path]
-
-
 def find_file(file: str, data_dir: Path | None, place: str) -> Path:
-    """The first place where a data file lies.
+    """The first place where a data file lies: under --data alone where that is given, else $ZOO_DATA or the working
+    directory.
 
     Raises:
         FileNotFoundError: none; the message names every place tried.
         ValueError: something that is not a regular file lies there.
     """
-    tried = places(file, data_dir)
+    named = os.environ.get("ZOO_DATA")
+    folders = [Path(named).expanduser()] if named else []
+    folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
+    # a folder / an absolute path is that path
+    tried = list(dict.fromkeys(folder / Path(file).expanduser() for folder in folders))
     found = next((path for path in tried if path.exists()), None)
     if found is None:
         looked = ", ".join(str(path) for path in tried)
@@ -157,16 +145,12 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
         )
     if source.builtin is not None:
         return builtins.build(source.builtin)
-    paths: dict[str, Path | dict[str, Path]] = {}
+    paths: dict[str, dict[str, Path]] = {split: {} for split in source.files or {}}
     try:
         for split, files in (source.files or {}).items():
-            place = f"source.files.{split}"
-            if isinstance(files, str):
-                paths[split] = find_file(files, data_dir, place)
-            else:
-                paths[split] = {
-                    column: find_file(file, data_dir, f"{place}.{column}") for column, file in files.items()
-                }
+            for column, file in ({"": files} if isinstance(files, str) else files).items():
+                place = f"source.files.{split}.{column}".removesuffix(".")
+                paths[split][column] = find_file(file, data_dir, place)
     except FileNotFoundError as missing:
         if source.hub is None:
             raise ValueError(str(missing)) from None
@@ -189,15 +173,11 @@ def load_rows(
     """
     origin = find_origin(task.source, data_dir)
     reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels)
-    known = reader.splits()
     for split in splits or ():
-        refuse_unknown(split, known, "split", "source")
+        refuse_unknown(split, reader.splits(), "split", "source")
     decided = json.dumps([VERSION, origin.digest(), task.columns, task.labels, task.source.validation], sort_keys=True)
-    prints = {split: hashlib.sha256(f"{split} {decided}".encode()).hexdigest() for split in known}
-    wanted = [split for split in known if splits is None or split in splits]
     return {
-        split: SplitRows(
-            prints[split], partial(reader.read, split), lambda: reader.labels, partial(reader.pictures, split)
-        )
-        for split in wanted
+        split: SplitRows(hashlib.sha256(f"{split} {decided}".encode()).hexdigest(), reader, split)
+        for split in reader.splits()
+        if splits is None or split in splits
     }

@@ -131,8 +131,7 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
 
 def square(image: Image.Image, size: int) -> Picture:
     """The middle square of an upright picture at a size."""
-    upright = ImageOps.exif_transpose(image)
-    fitted = ImageOps.fit(to_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+    fitted = ImageOps.fit(to_rgb(ImageOps.exif_transpose(image)), (size, size), Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
 
 

@@ -1,9 +1,9 @@
 """The rows of a task's splits: checked texts, labels as numbers, a validation split where the source has none."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -16,49 +16,6 @@ from zoo.data.sources.origin import Origin
 from zoo.data.sources.pictures import Pictures
 
 BATCH = 1000
-
-
-class SplitRows:
-    """One split, read when its rows are first asked for.
-
-    Args:
-        fingerprint: a hash of the sources' bytes and of all that decides what is read from them.
-        read: gives the rows, in columns named by the objectives' inputs.
-        name_labels: gives the names of the classes; none where there are no labels.
-        find_pictures: gives the pictures that the rows name by number; None where there are none.
-    """
-
-    def __init__(
-        self,
-        fingerprint: str,
-        read: Callable[[], Dataset],
-        name_labels: Callable[[], tuple[str, ...]] = tuple,
-        find_pictures: Callable[[], Pictures | None] = lambda: None,
-    ) -> None:
-        self.fingerprint = fingerprint
-        self.read = read
-        self.name_labels = name_labels
-        self.find_pictures = find_pictures
-
-    @cached_property
-    def data(self) -> Dataset:
-        """The rows: texts (outside train perhaps a list of references), labels as numbers with -1 for unknown.
-
-        Pictures stand there by their number.
-        """
-        return self.read()
-
-    @cached_property
-    def pictures(self) -> Pictures:
-        """The pictures of the source."""
-        found = self.find_pictures()
-        assert found is not None, "only rows with a column of pictures are asked for them"
-        return found
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes in the order of their numbers."""
-        return self.name_labels()
 
 
 class SplitReader:
@@ -74,27 +31,20 @@ class SplitReader:
         self.columns = columns
         self.share = share
         self.names = names
-        self.tables: dict[str, Dataset] = {}
-        self.numbered: dict[str, Dataset] = {}
-        self.galleries: dict[str, Pictures] = {}
+        self.holds_out = "train" in origin.splits() and "validation" not in origin.splits()
+        self.table, self.numbered = cache(self.read_table), cache(self.number_labels)
 
     def splits(self) -> list[str]:
         """The splits there are, validation among them wherever there is a train split."""
-        own = list(self.origin.splits())
-        return [*own, "validation"] if self.holds_out(own) else own
-
-    def holds_out(self, own: list[str]) -> bool:
-        return "train" in own and "validation" not in own
+        return [*self.origin.splits(), *(["validation"] if self.holds_out else [])]
 
     def read(self, split: str) -> Dataset:
         """The rows of a split."""
-        own, source = list(self.origin.splits()), self.source(split)
-        if source not in self.numbered:
-            self.numbered[source] = self.number_labels(self.table(source), source)
-        data = self.numbered[source]
-        if self.holds_out(own) and source == "train":
-            data = hold_out(data, self.share, self.origin.place(source), self.pictures(split))[split]
-        return one_text_a_row(data, self.origin.place(source)) if split == "train" else data
+        source = self.source(split)
+        data, place = self.numbered(source), self.origin.place(source)
+        if self.holds_out and source == "train":
+            data = hold_out(data, self.share, place, self.pictures(split))[split]
+        return one_text_a_row(data, place) if split == "train" else data
 
     def source(self, split: str) -> str:
         """The split of the source that a split's rows come from."""
@@ -102,40 +52,33 @@ class SplitReader:
 
     def pictures(self, split: str) -> Pictures | None:
         """The pictures that a split's rows name by number; None where they have none."""
-        source = self.source(split)
-        self.table(source)
-        return self.galleries.get(source)
+        return self.table(self.source(split))[1]
 
-    def table(self, split: str) -> Dataset:
+    def read_table(self, split: str) -> tuple[Dataset, Pictures | None]:
         """The rows as the source has them, their texts checked, pictures by their number."""
-        if split not in self.tables:
-            columns = replace(self.columns, optional=(LABEL,) if split == "test" else ())
-            data = self.origin.read(split, columns)
-            check_texts(data, self.origin.place(split))
-            if PICTURE in data.column_names:
-                column = data.select_columns([PICTURE])
-                self.galleries[split] = Pictures(column, self.origin.folder(split), self.origin.place(split))
-                # numbers, so that rows can be repeated and moved without their pictures
-                numbered = data.add_column("number", np.arange(len(data))).remove_columns(PICTURE)
-                data = numbered.rename_column("number", PICTURE)
-            self.tables[split] = data
-        return self.tables[split]
+        columns, place = replace(self.columns, optional=(LABEL,) if split == "test" else ()), self.origin.place(split)
+        data = self.origin.read(split, columns)
+        check_texts(data, place)
+        if PICTURE not in data.column_names:
+            return data, None
+        pictures = Pictures(data.select_columns([PICTURE]), self.origin.folder(split), place)
+        # numbers, so that rows can be repeated and moved without their pictures
+        numbered = data.add_column("number", np.arange(len(data))).remove_columns(PICTURE)
+        return numbered.rename_column("number", PICTURE), pictures
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes; none where the rows have no labels."""
         if self.names is not None:
             return tuple(self.names)
-        if "train" not in self.origin.splits():
-            return ()
-        data = self.table("train")
-        if LABEL not in data.column_names:
+        data = self.table("train")[0] if "train" in self.origin.splits() else None
+        if data is None or LABEL not in data.column_names:
             return ()
         return distinct(data[LABEL], self.origin.place("train"))
 
-    def number_labels(self, data: Dataset, split: str) -> Dataset:
-        """The rows with their labels as numbers."""
-        place = self.origin.place(split)
+    def number_labels(self, split: str) -> Dataset:
+        """The rows with their labels as numbers; -1 where a test split keeps one to itself."""
+        data, place = self.table(split)[0], self.origin.place(split)
         if LABEL not in data.column_names:
             if self.labels and split != "test":
                 found = ", ".join(data.column_names)
@@ -144,14 +87,46 @@ class SplitReader:
         if not self.labels:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
         hidden = [split == "test" and absent(value) for value in data[LABEL]]
-        shown = {str(value) for value, hides in zip(data[LABEL], hidden, strict=True) if not hides}
-        labels = Labels(self.labels, shown, given=self.names is not None)
+        values = list(zip(data[LABEL], hidden, strict=True))
+        labels = Labels(self.labels, {str(value) for value, hides in values if not hides}, self.names is not None)
         numbers = [
-            -1 if hides else labels.read(value, f"{place}: row {row}")
-            for row, (value, hides) in enumerate(zip(data[LABEL], hidden, strict=True), 1)
+            -1 if hides else labels.read(value, f"{place}: row {row}") for row, (value, hides) in enumerate(values, 1)
         ]
         labels.report(numbers, place, train=split == "train")
         return data.remove_columns(LABEL).add_column(LABEL, numbers)
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """One split, read when its rows are first asked for: a cache that is whole needs none of them.
+
+    Args:
+        fingerprint: a hash of the sources' bytes and of all that decides what is read from them.
+    """
+
+    fingerprint: str
+    reader: SplitReader
+    split: str
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The rows: texts (outside train perhaps a list of references), labels as numbers with -1 for unknown.
+
+        Pictures stand there by their number.
+        """
+        return self.reader.read(self.split)
+
+    @property
+    def pictures(self) -> Pictures:
+        """The pictures of the source."""
+        found = self.reader.pictures(self.split)
+        assert found is not None, "only rows with a column of pictures are asked for them"
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes in the order of their numbers."""
+        return self.reader.labels
 
 
 def text_columns(data: Dataset) -> list[str]:

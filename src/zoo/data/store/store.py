@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from datasets import Dataset
@@ -19,6 +19,7 @@ from zoo.data.ids import LABEL, PICTURE, StoredFields
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import split_sentences
 from zoo.data.store.split import INDEX, Split
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import refuse_unknown
 
 VERSION = 1  # raise it where the same rows and tokenizer give another cache
@@ -28,20 +29,8 @@ Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)
 
 
-class TextEncoder(Protocol):
-    """What the cache needs of a tokenizer."""
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    def encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]: ...
-
-
 def open_cache(
-    rows: Mapping[str, SplitRows], stored: StoredFields, tokenizer: TextEncoder | None, progress: Progress | None = None
+    rows: Mapping[str, SplitRows], stored: StoredFields, tokenizer: Tokenizer | None, progress: Progress | None = None
 ) -> dict[str, Split]:
     """Each split tokenised: mapped where the cache has it, else made and kept.
 
@@ -63,7 +52,7 @@ def home() -> Path:
 
 
 def open_split(
-    name: str, rows: SplitRows, stored: StoredFields, tokenizer: TextEncoder | None, progress: Progress | None
+    name: str, rows: SplitRows, stored: StoredFields, tokenizer: Tokenizer | None, progress: Progress | None
 ) -> Split:
     """One split from its folder, which is made where it is missing or damaged."""
     of_tokenizer = [] if tokenizer is None else [tokenizer.digest, tokenizer.vocab_size]
@@ -144,7 +133,7 @@ def write_split(
     name: str,
     data: Dataset,
     stored: StoredFields,
-    tokenizer: TextEncoder | None,
+    tokenizer: Tokenizer | None,
     progress: Progress | None,
 ) -> None:
     """Tokenise the rows of a split in batches.
@@ -173,7 +162,7 @@ def write_split(
 
 
 def write_batch(
-    writer: ArrayWriter, batch: Mapping[str, list[Any]], start: int, stored: StoredFields, tokenizer: TextEncoder | None
+    writer: ArrayWriter, batch: Mapping[str, list[Any]], start: int, stored: StoredFields, tokenizer: Tokenizer | None
 ) -> int:
     """Tokenise some rows; returns how many were kept because no field of theirs is empty."""
     fields = stored.names
@@ -205,7 +194,7 @@ def as_it_is(document: str) -> list[str]:
 
 
 def encode(
-    documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: TextEncoder
+    documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer
 ) -> Iterator[list[NDArray[np.int64]]]:
     """The ids of each document's units; units without a token are left out."""
     units = [split(document) if document.strip() else [] for document in documents]

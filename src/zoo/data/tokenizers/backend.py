@@ -21,10 +21,7 @@ def read_backend(content: bytes, place: str) -> Backend:
     Raises:
         ValueError: the file is damaged, or could take forever or all memory.
     """
-    try:
-        spec = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: not a tokenizer: {error}") from None
+    spec = read_json(content, place)
     model = spec.get("model") if isinstance(spec, Mapping) else None
     if not isinstance(model, Mapping):
         raise ValueError(f"{place}: not a tokenizer: it has no model")
@@ -42,6 +39,18 @@ def read_backend(content: bytes, place: str) -> Backend:
         logger.warning("%s: dropout %s is switched off: with it, the ids of a text are random", place, model["dropout"])
         backend.model.dropout = None
     return backend
+
+
+def read_json(content: bytes, place: str) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deep.
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: not JSON: {error}") from None
 
 
 def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:

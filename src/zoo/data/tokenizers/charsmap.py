@@ -5,11 +5,12 @@ section 3.3; the layout of `spm_precompiled`, which `tokenizers` reads it with.
 """
 
 import base64
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from zoo.data.tokenizers.patterns import maps
 
 BYTES = np.arange(1, 256, dtype=np.int64)
 LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1  # bits of a unit
@@ -22,26 +23,13 @@ def check_charsmaps(spec: Any, place: str) -> None:
     Raises:
         ValueError: there is one.
     """
-    for found in charsmaps(spec):
+    for found in (step["precompiled_charsmap"] for step in maps(spec) if "precompiled_charsmap" in step):
         try:
-            whole = isinstance(found, str) and leads_nowhere_else(base64.b64decode(found, validate=True))
-        except (ValueError, IndexError):  # no base64, or shorter than it says
+            whole = leads_nowhere_else(base64.b64decode(found, validate=True))
+        except (ValueError, IndexError, TypeError):  # no base64, or shorter than it says
             whole = False
         if not whole:
             raise ValueError(f"{place}: the precompiled_charsmap of its normalizer is damaged")
-
-
-def charsmaps(spec: Any) -> Iterator[Any]:
-    """Every map of characters in a tokenizer's normalizer."""
-    rest = [spec.get("normalizer")] if isinstance(spec, Mapping) else []
-    while rest:
-        value = rest.pop()
-        if isinstance(value, Mapping):
-            if "precompiled_charsmap" in value:
-                yield value["precompiled_charsmap"]
-            rest += value.values()
-        elif isinstance(value, list):
-            rest += value
 
 
 def leads_nowhere_else(content: bytes) -> bool:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
-from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
+from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend, read_json
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
 from zoo.registry import Choice, refuse_unknown
 
@@ -60,28 +59,12 @@ class Tokenizer:
             if name not in files:
                 raise ValueError(f"{place}/{name}: the file is missing")
         backend = read_backend(files[BACKEND_FILE], f"{place}/{BACKEND_FILE}")
-        try:
-            role_tokens = json.loads(files[ROLES_FILE])
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}/{ROLES_FILE}: not JSON: {error}") from None
-        return cls(backend, role_tokens, place)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Tokenizer":
-        """Read the tokenizer of a folder."""
-        present = [name for name in (BACKEND_FILE, ROLES_FILE) if (folder / name).is_file()]
-        return cls.from_files({name: (folder / name).read_bytes() for name in present}, str(folder))
+        return cls(backend, read_json(files[ROLES_FILE], f"{place}/{ROLES_FILE}"), place)
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files that `from_files` reads back, by name."""
         roles = json.dumps(self.role_tokens, indent=2, ensure_ascii=False) + "\n"
         return {BACKEND_FILE: self.backend.to_str(pretty=True).encode(), ROLES_FILE: roles.encode()}
-
-    def save(self, folder: Path) -> None:
-        """Write the files into a folder, which is made if it is missing."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
-            (folder / name).write_bytes(content)
 
     @property
     def digest(self) -> str:
@@ -219,10 +202,7 @@ def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "token
         ValueError: the file with the ids is damaged.
     """
     where = f"{place}/{ROLES_FILE}"
-    try:
-        ids = json.loads(files.get(ROLES_FILE, b"{}"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not JSON: {error}") from None
+    ids = read_json(files.get(ROLES_FILE, b"{}"), where)
     if not isinstance(ids, Mapping):
         raise ValueError(f"{where}: expected a map of roles to ids, got {ids!r:.80}")
     for role, i in ids.items():
