@@ -115,7 +115,7 @@ def test_resuming_with_another_model_is_refused(zoo: Zoo, data: Path, run_of: Ca
 
 def test_a_folder_that_is_no_run_is_refused(zoo: Zoo, data: Path):
     said = zoo("pretrain", "bert-nano", data / "classify.yaml", "-o", data, "--data", data)
-    assert_refused(said, "is not empty and no run")
+    assert_refused(said, "is not empty and not a run")
 
 
 @pytest.mark.parametrize("key", ["d_model=64", "encoder.norm=rmsnorm", "vocab_size=99", "max_length=99"])

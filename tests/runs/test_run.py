@@ -43,7 +43,7 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path):
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path, resume: bool):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(ValueError, match=r"is not empty and no run \(thesis.tex\)"):
+    with pytest.raises(ValueError, match=r"is not empty and not a run \(thesis.tex\)"):
         create_run(tmp_path, FILES, resume)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -1,4 +1,4 @@
-"""Whether a run is whole: every file of it read, every checkpoint compared with its manifest."""
+"""zoo check of a run: read every file, and compare every checkpoint with its manifest."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,10 +38,10 @@ class Report:
     remarks: list[str] = field(default_factory=list)
 
     def attempt(self, work: Callable[..., R], *given: Any, cost: str = "") -> R | None:
-        """Do what may find a fault; None where it did.
+        """The result of some work; None if it raised a ValueError, which is then one of the faults.
 
         Args:
-            cost: what is lost with what is at fault.
+            cost: what is lost because of the fault.
         """
         try:
             return work(*given)
@@ -63,7 +63,7 @@ def verify_numbers(folder: Path) -> Checkpoint:
 
 
 def check_run(folder: Path) -> Report:
-    """Read every file of a run, but its tensors' meaning, and say what is lost with each that is not whole."""
+    """Read every file of a run, and report for each damaged one what is lost with it."""
     report = Report("run")
     there = steps(folder / CHECKPOINTS)
     checked = [report.attempt(verify_numbers, folder / CHECKPOINTS / str(step)) for step in there]
@@ -104,7 +104,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> str:
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """The SHA-256 of files that no checkpoint depends on; nothing where that cannot be read."""
+    """The SHA-256 of files that no checkpoint depends on; nothing if environment.json cannot be read."""
     try:
         return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
     except ValueError:
@@ -112,7 +112,7 @@ def recorded(folder: Path) -> dict[str, str]:
 
 
 def check_best(report: Report, folder: Path, newest: Checkpoint | None) -> None:
-    """Look for the checkpoint that the run means."""
+    """Look for the checkpoint that RUN stands for."""
     best = newest.state.get("best") if newest else None
     if best and newest:
         report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
@@ -123,7 +123,7 @@ def check_best(report: Report, folder: Path, newest: Checkpoint | None) -> None:
 
 
 def check_strays(report: Report, folder: Path) -> None:
-    """Say of what no run reads whether it may go: a checkpoint that was being replaced may be the only one."""
+    """Report files that no run reads, and whether they can be deleted: a replaced checkpoint may be the only one."""
     for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
         step = path.name.removeprefix(REPLACED)
         if step != path.name and not (path.parent / step).exists():

@@ -1,4 +1,4 @@
-"""Checkpoints: one folder each with safetensors, JSON and a manifest of hashes; whole or not there at all."""
+"""Checkpoints: one folder each, with safetensors, JSON and a manifest of hashes; written atomically."""
 
 import logging
 import shutil
@@ -30,7 +30,7 @@ from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
 
 FORMAT = 1
-PUBLISHED = ("average", "ema", "weights")  # which tensors a run's user gets: the first of these that is there
+PUBLISHED = ("average", "ema", "weights")  # a user of the run gets the first of these that a checkpoint has
 KEYS = {"format": int, "step": int, "metrics_bytes": int, "metrics_sha256": str, "run": dict, "files": dict}
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def write_checkpoint(
     mark: Mark,
     run_files: Mapping[str, str],
 ) -> None:
-    """Write a checkpoint aside and give it its name, which is its step, when the disk has all of it.
+    """Write a checkpoint under another name, and rename it to its step once the disk has all of it.
 
     Args:
         tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
@@ -123,7 +123,7 @@ def write_checkpoint(
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
-        with suppress(OSError):  # a disk that fails here, too: --resume gives it its name back
+        with suppress(OSError):  # if the disk fails here, too, --resume gives the old one its name back
             restore_replaced(folder.parent)
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; the earlier ones are untouched") from error
 
@@ -141,7 +141,7 @@ def verify(folder: Path) -> Checkpoint:
 
 
 def read_manifest(folder: Path) -> Checkpoint:
-    """A checkpoint as its manifest has it; its other files are not looked at.
+    """A checkpoint as its manifest describes it, without a look at its other files.
 
     Raises:
         ValueError: the manifest is missing, damaged or of a newer format.
@@ -191,7 +191,7 @@ def latest(checkpoints: Path) -> Checkpoint | None:
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     """Delete all but the last `keep` checkpoints and the best one, and nothing unless the newest is whole.
 
-    Those that are passing are deleted and not counted.
+    Checkpoints that only a signal asked for are deleted and not counted.
     """
     found = steps(checkpoints)
     lasting = [step for step in found[1:] if not is_passing(checkpoints / str(step))]

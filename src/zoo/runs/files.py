@@ -24,7 +24,7 @@ def write_file(path: Path, content: bytes) -> None:
         with path.open("wb") as file:
             file.write(content)
         sync(path)
-    except OSError as error:  # of `write` and `fsync` it names none
+    except OSError as error:  # that of `write` or `fsync` names no file
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
@@ -57,7 +57,8 @@ def make_aside(folder: Path) -> Path:
 def move_into_place(aside: Path, folder: Path) -> None:
     """Give a finished temporary folder its name, in place of the one that is there.
 
-    Between the two renames of that the old one has another name, and `restore_replaced` gives it back.
+    A folder cannot replace another one in one step. If a kill comes between the two renames, `restore_replaced` undoes
+    the first.
     """
     sync(aside)
     before = folder.with_name(f"{REPLACED}{folder.name}")
@@ -70,7 +71,7 @@ def move_into_place(aside: Path, folder: Path) -> None:
 
 
 def restore_replaced(folder: Path) -> None:
-    """Give each folder in a folder its name back that was to be replaced when the process died."""
+    """Give each folder that was being replaced when the process died its name back."""
     for before in folder.glob(f"{REPLACED}*"):
         name = folder / before.name.removeprefix(REPLACED)
         if not name.exists():
@@ -78,7 +79,7 @@ def restore_replaced(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder so that nobody ever finds half of it under its name."""
+    """Delete a folder; renamed first, so that a kill never leaves half of it under its name."""
     if folder.exists():
         gone = folder.with_name(f"{ASIDE}gone-{folder.name}")
         if gone.exists():
@@ -88,7 +89,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_stray(folder: Path) -> list[str]:
-    """Delete what a killed process left half written in a folder; the names of what was there."""
+    """Delete what a killed process left half-written in a folder; the names of what was there."""
     stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []
     for path in stray:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -120,15 +121,15 @@ def to_json(tree: Any) -> bytes:
 
 
 def seal(tree: Mapping[str, Any]) -> bytes:
-    """A tree as JSON, with the SHA-256 of all else in it."""
+    """A tree as JSON, with the SHA-256 of everything else in it."""
     return to_json({**tree, "sha256": hashlib.sha256(to_json(tree)).hexdigest()})
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """What was sealed in a file.
+    """The tree that `seal` wrote to a file.
 
     Raises:
-        ValueError: as `read_json`, or it is not what was written.
+        ValueError: as `read_json`, or the file was changed.
     """
     tree = read_json(path)
     written = tree.pop("sha256", None)
@@ -192,7 +193,7 @@ def finite(word: str) -> float:
 
 
 def refuse_outside(folder: Path) -> None:
-    """Refuse a run with a link that leads out of it: what lies elsewhere is not this run's.
+    """Refuse a run with a link that leads out of it: files elsewhere do not belong to this run.
 
     Raises:
         ValueError: there is such a link.

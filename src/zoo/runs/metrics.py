@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line for each step, appended; a checkpoint knows how long it was and a hash of all its lines."""
+"""metrics.jsonl: one line for each step; a checkpoint keeps its length and a hash of its lines."""
 
 import functools
 import json
@@ -22,7 +22,8 @@ class Mark:
     """How far metrics.jsonl was when a checkpoint was written.
 
     Args:
-        chain: the hash of its lines, each hashed with the hash of all before it.
+        chain: the hash of its lines, each hashed with the hash of all before it, so that a resumed run need not read
+            the file again.
     """
 
     bytes: int = 0
@@ -35,7 +36,7 @@ def link(chain: str, line: bytes) -> str:
 
 
 class MetricsLog:
-    """A run's metrics.jsonl, continued from a mark: what was logged after it is forgotten."""
+    """A run's metrics.jsonl, continued from a mark: lines logged after it are cut off."""
 
     def __init__(self, path: Path, mark: Mark) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What must be as it was for a run to continue, what may differ, and what is said about it."""
+"""What must be unchanged for a run to continue, what may differ, and what is reported then."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
-    """Say what may keep a resumed run from being the same to the last bit; the environment it ran in before."""
+    """Warn of what may keep a resumed run from having the same bits; the environment that it ran in before."""
     try:
         before = read_sealed(folder / ENVIRONMENT)
     except ValueError as reason:

@@ -96,7 +96,7 @@ class Run:
             write_checkpoint(place, tensors, state, training, self.metrics.mark(), depends)
 
     def prune(self, keep: int, best: int | None) -> None:
-        """Keep the last `keep` checkpoints and the best one; an earlier one that is passing goes."""
+        """Keep the last `keep` checkpoints and the best one."""
         if self.metrics is not None:
             prune(self.checkpoints, keep, best)
 
@@ -105,7 +105,7 @@ class Run:
         return whole(self.checkpoints)
 
     def close(self) -> None:
-        """Give the folder free for another process."""
+        """Release the folder for another process."""
         if self.metrics is not None and self.lock is not None:
             self.metrics.close()
             self.lock.close()
@@ -157,7 +157,7 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         set_aside_broken(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest that is whole", folder, checkpoint.step)
     for name, data in content.items():
-        # what a checkpoint was trained with stays as it was to the byte; the checkpoint knows its hash
+        # the files whose hashes the checkpoint keeps stay as they are, to the byte
         if checkpoint is None or name not in checkpoint.run_files:
             replace_file(folder / name, data)
     # no checkpoint depends on these
@@ -167,12 +167,12 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
 
 
 def join_run(folder: Path) -> Run:
-    """The run that the main process has begun, for another process of the same training: it reads and never writes."""
+    """The run that the main process has begun, for another process of the same training, which only reads."""
     return Run(folder, latest(folder / CHECKPOINTS), None)
 
 
 def check_folder(folder: Path, resume: bool) -> None:
-    """Refuse a folder that holds anything but the run to be continued."""
+    """Refuse a folder that holds anything but the run to continue."""
     try:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder}: is a file; a run needs a folder")
@@ -185,7 +185,7 @@ def check_folder(folder: Path, resume: bool) -> None:
             logger.warning("%s has no checkpoint yet; starting from step 0", folder)
         return
     if CONFIG not in there:
-        raise ValueError(f"{folder}: is not empty and no run ({', '.join(there[:SHOWN])}); choose a new folder")
+        raise ValueError(f"{folder}: is not empty and not a run ({', '.join(there[:SHOWN])}); choose a new folder")
     if not resume:
         raise ValueError(f"{folder}: already holds a run; continue it with --resume, or choose another folder")
 
@@ -207,7 +207,7 @@ def try_folder(folder: Path) -> None:
 
 
 def take_lock(folder: Path) -> IO[str]:
-    """Lock a folder until the file is closed or the process ends, however it ends."""
+    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill."""
     lock = (folder / LOCK).open("a+", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

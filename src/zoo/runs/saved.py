@@ -1,4 +1,4 @@
-"""Reading a run that was trained: its settings, its tokenizer, and the weights that a path means."""
+"""Reading a trained run: its settings, its tokenizer, and the weights that a path stands for."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run folder as it lies there, and one of its checkpoints.
+    """A run folder and one of its checkpoints.
 
     Args:
         training: the settings that the checkpoint was trained with.
@@ -45,7 +45,7 @@ class SavedRun:
 
     @property
     def environment(self) -> Tree:
-        """What the run ran on; empty where it was not trained here."""
+        """What the run ran on; empty if it was not trained by zoo."""
         path = self.folder / ENVIRONMENT
         return read_sealed(path) if path.is_file() else {}
 
@@ -71,7 +71,7 @@ def is_run(path: Path) -> bool:
 
 
 def run_of(path: Path) -> Path:
-    """The run folder that a path means: itself, or that of RUN/checkpoints/<step>."""
+    """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>."""
     path = path.absolute()
     return path.parent.parent if path.parent.name == CHECKPOINTS else path
 
@@ -105,7 +105,7 @@ def named(folder: Path, path: Path) -> Checkpoint:
 
 
 def best(folder: Path) -> Checkpoint:
-    """The best validated checkpoint by the newest one's own account, else the newest."""
+    """The best validated checkpoint, which the newest one names in its state, else the newest."""
     newest = latest(folder / CHECKPOINTS)
     if newest is None:
         raise ValueError(f"{folder}: has no whole checkpoint")

@@ -14,14 +14,17 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def storage_of(name: str, tensor: Tensor) -> object:
-    """What two names share when they are tied; an empty tensor shares nothing."""
+    """A key that two names have in common if they are tied; empty tensors have no address, so each has its own."""
     if not tensor.numel():
         return name
     return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 
 def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """A module's weights and buffers by name; of tied ones the first name only."""
+    """A module's weights and buffers by name; of tied ones the first name only.
+
+    safetensors' `save_model` does so for a module alone; here tensors may also be shards, averages or renamed ones.
+    """
     unique: dict[object, tuple[str, Tensor]] = {}
     for name, tensor in module.state_dict().items():
         unique.setdefault(storage_of(name, tensor), (name, tensor))
@@ -58,7 +61,7 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
 
 
 def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
-    """The tensors, unless one of them holds a number that float32 does not have: nothing can be computed from those.
+    """The tensors, if float32 has each of their numbers: nothing can be computed with NaN, infinity or 1e300.
 
     Raises:
         ValueError: with the name of the tensor.
@@ -107,7 +110,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     """
     try:
         path.touch()
-        usual = path.stat().st_mode  # safetensors lets the owner alone read what it writes
+        usual = path.stat().st_mode  # safetensors makes files that only their owner can read
         save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
         path.chmod(usual)
     except SafetensorError as error:  # which is neither an OSError nor a RuntimeError

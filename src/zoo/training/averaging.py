@@ -1,4 +1,4 @@
-"""Averages of weights: along the run, or over its last checkpoints; and how a model shows them for a while."""
+"""Averages of weights: along the run, or over its last checkpoints; and a model that has them for a while."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,8 @@ Weights = dict[str, Tensor]
 class MovingAverage:
     """average <- d * average + (1 - d) * weights after every update, with d = min(decay, (1 + n) / (10 + n)).
 
-    The smaller decay of the first updates keeps the initial weights from weighing on a short run.
+    The smaller decay of the first updates keeps the initial weights from dominating a short run. torch's AveragedModel
+    would hold a copy of the whole module; these weights can be sharded, saved and exchanged by their names.
 
     Source: Polyak & Juditsky 1992; the growing decay as in tensorflow's ExponentialMovingAverage(num_updates).
     """
@@ -25,7 +26,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module, updates: int) -> None:
-        """Take in the weights after the n-th update."""
+        """Move the average towards the weights after the n-th update."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         for name, parameter in model.named_parameters():
             self.weights[name].lerp_(parameter, 1 - decay)
@@ -44,7 +45,7 @@ def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights
 
 @contextmanager
 def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
-    """Let a model have other weights for a while; afterwards it has its own again, to the last bit."""
+    """Give a model other weights for a while; afterwards it has its own again, to the last bit."""
     if weights is None:
         yield
         return
@@ -57,7 +58,7 @@ def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
 
 @torch.no_grad()
 def exchange(model: nn.Module, weights: Weights) -> None:
-    """Swap the values of a model's weights with others."""
+    """Swap the values of a model's weights with others, one at a time: no second model is needed in memory."""
     for name, parameter in model.named_parameters():
         held = parameter.clone()
         parameter.copy_(weights[name])

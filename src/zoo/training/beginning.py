@@ -33,6 +33,7 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
             run = create_run(folder, replace(files, environment=environment), resume, MAY_CHANGE)
         except ValueError as error:
             refusal = error
+    # all processes must leave together: the others would wait for ever in the next collective
     (refused,) = processes.add_up([float(refusal is not None)])
     if refused:
         raise refusal or ValueError(f"{folder}: the main process refused it")
@@ -40,13 +41,13 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
 
 
 def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
-    """Refuse to train where the processes were not started for the same.
+    """Refuse to train if the processes were started with different settings, data, weights or source.
 
     Args:
         facts: what this process is about to train; maps are compared key by key.
 
     Raises:
-        ValueError: with the first facts that differ, and in which process.
+        ValueError: the first facts that differ, and in which process.
     """
     everyone = processes.gather({**facts, "code": code(), "torch": str(torch.__version__)})
     faults = [
@@ -60,7 +61,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
 
 @cache
 def code() -> str:
-    """The SHA-256 of zoo's own source, as it was when this was first asked."""
+    """The SHA-256 of zoo's own source at the first call."""
     folder = Path(__file__).parents[1]
     total = sha256()
     for path in sorted(folder.rglob("*.py")):

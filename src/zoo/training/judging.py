@@ -1,4 +1,4 @@
-"""Validation during training: what a user of the run would get now is judged, and the best so far is noted."""
+"""Validation during training: of the weights that a user of the run would get now; the state keeps the best so far."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,8 +21,8 @@ class Validation:
     """How a model is judged during training.
 
     Args:
-        measure: called in every process, with the model in evaluation mode and what is to be called between batches,
-            equally often in each of them; the main process's values are used.
+        measure: takes the model, in evaluation mode, and a function to call between batches; every process calls both
+            equally often, and the main process's values are used.
         metric: which of its values decides.
         higher_is_better: whether more of it is better.
     """
@@ -38,10 +38,10 @@ def ignore(line: Line) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks on.
+    """What happens beside the updates.
 
     Args:
-        validation: None: nobody judges, and the last checkpoint is the one to use.
+        validation: None: there is none, and the last checkpoint is the one to use.
         report: given each step's log line, with `steps` added; in the main process.
         flops_per_token: of the model, forward and backward; None: no MFU.
     """
@@ -55,13 +55,13 @@ NOBODY = Watch()
 
 
 def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, signals: Signals) -> Line:
-    """Validate what a user of the run would get now; the best so far is noted in the state.
+    """Validate the weights that a user of the run would get now; the state notes the best so far.
 
     Args:
         last: whether this is the end of the run, when the last checkpoints are averaged.
 
     Raises:
-        Interrupted: a process was sent a signal; the state is as it was.
+        Interrupted: a process received a signal; the state is unchanged.
     """
     if last and learner.settings.average is not None:
         earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
@@ -79,7 +79,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     value = values[watch.validation.metric]
     sign = 1 if watch.validation.higher_is_better else -1
     better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
-    # the main process's values decide in all of them, so that no last bit can set them apart
+    # the main process decides for all, and the others add zeros: values may differ between them in the last bit
     mine = [float(better), value] if learner.processes.is_main else [0.0, 0.0]
     (improved, decisive) = learner.processes.add_up(mine)
     state.stale = 0 if improved else state.stale + 1
@@ -90,7 +90,10 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
 
 @contextmanager
 def signs_of_life(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
-    """Let each of a model's smallest modules give a sign of life when it is called, in whatever way."""
+    """Let each of a model's smallest modules give a sign of life when it is called.
+
+    Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one.
+    """
     leaves = [module for module in model.modules() if not any(module.children())]
     hooks = [module.register_forward_pre_hook(lambda *_: alive()) for module in leaves]
     try:

@@ -1,4 +1,4 @@
-"""A model being trained, with all that changes beside its weights: the optimizer's state, averages, the loss scale."""
+"""A model in training, with all that changes beside its weights: the optimizer's state, averages, the loss scale."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -32,6 +32,7 @@ class Learner:
             if isinstance(module, Part):
                 module.checkpoint_layers(settings.checkpointing)
         use_backend(model, settings)
+        # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
@@ -73,18 +74,18 @@ class Learner:
             self.scaler.step(self.optimizer)
             if self.moving is not None:
                 self.moving.update(self.model, step + 1)
-        self.scaler.update()
+        self.scaler.update()  # also after a skipped step: float16 lowers its scale then
         self.optimizer.zero_grad(set_to_none=True)
         return rate
 
     @property
     def published(self) -> Weights | None:
-        """The averaged weights that a user of the run will get; None: the model's own."""
+        """The averaged weights that a user of the run gets; None: the model's own."""
         return self.mean if self.moving is None else self.moving.weights
 
     @contextmanager
     def showing(self) -> Iterator[nn.Module]:
-        """The model as a user of the run will get it, for validation."""
+        """The model as a user of the run gets it, for validation."""
         self.model.eval()
         try:
             with shown(self.model, self.published), gathered(self.model), torch.no_grad(), self.autocast():
@@ -116,7 +117,7 @@ class Learner:
         return kinds
 
     def put_together(self, tensor: Tensor) -> Tensor:
-        """A tensor as the main process saves it; shards leave the device one after the other."""
+        """A tensor as the main process saves it; shards are put together one tensor at a time, and leave the device."""
         full = whole(tensor)
         if full is tensor:
             return tensor
@@ -151,11 +152,11 @@ class Learner:
 
 
 def reseed_dropout(seed: int, step: int, process: int) -> None:
-    """Make a step's dropout depend on the seed, the step and the process alone."""
+    """Make dropout depend on the seed, the step and the process alone, so that a resumed run draws the same."""
     words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
     torch.manual_seed(int(words[0]))
 
 
 def hold_gradients(learner: Learner, hold: bool) -> AbstractContextManager[Any]:
-    """Keep gradients in this process: they are exchanged once a step, with the last micro-batch."""
+    """Keep gradients in this process: processes exchange them once a step, with the last micro-batch."""
     return learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext()

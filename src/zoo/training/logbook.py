@@ -1,4 +1,4 @@
-"""What a run says: a line for each step, and warnings where numbers break."""
+"""The log of a run: a line for each step, and warnings about numbers that are not finite or that jump."""
 
 import logging
 import math
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def begin(learner: Learner, watch: Watch) -> Speed:
-    """Start the trackers, and measure the machine where its use is to be logged."""
+    """Start the trackers, and measure the device's peak if the log is to show the share of it that is used."""
     processes, settings = learner.processes, learner.settings
     if settings.trackers:
         processes.accelerator.init_trackers("trackers")
@@ -48,13 +48,13 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
 
 
 def silent(numbers: Line) -> set[str]:
-    """What a line of the text log leaves out: the seconds, and the terms of a loss that has but one."""
+    """The keys that a line of the text log leaves out: the seconds, and the term of a loss that has only one."""
     terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", "validation/loss/")]
     return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 
 def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
-    """Report a step that changed nothing because it was not finite, and count how many there are in a row."""
+    """Report a step that changed nothing because a number was not finite, and count such steps in a row."""
     state.skipped = state.skipped + 1 if tally.bad else 0
     if not tally.bad:
         return
@@ -67,7 +67,7 @@ def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
 
 
 def give_up(state: State, learner: Learner, run: Run) -> None:
-    """End a run that does not get on.
+    """End a run that makes no progress.
 
     Raises:
         RuntimeError: as many steps in a row were not finite as the settings allow.

@@ -1,4 +1,4 @@
-"""What a step's log line says: losses and counts over all processes, speed, and how much of the machine was used."""
+"""The numbers of a step's log line: losses over all processes, speed, and the share of the device that was used."""
 
 import math
 import time
@@ -34,7 +34,7 @@ class Tally:
         self.tokens = 0.0
 
     def add(self, part: MicroBatch, terms: Mapping[str, Term], measured: Mapping[str, tuple[Tensor, Tensor]]) -> None:
-        """Take in a micro-batch; nothing waits for the device."""
+        """Add a micro-batch; nothing here waits for the device."""
         self.parts.append(part)
         self.weights = {name: term.weight for name, term in terms.items()}
         self.metrics = list(measured)
@@ -46,7 +46,7 @@ class Tally:
 
         Args:
             norm: of the gradients, the same in every process.
-            flags: the signals that this process was sent.
+            flags: the signals that this process received.
         """
         numbers, norm_value, n_terms = (
             torch.stack(self.rows).cpu().double().sum(0).tolist(),

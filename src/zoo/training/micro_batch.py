@@ -31,7 +31,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
     rows = share if found is None else min(found, share)
     while not fits(learner, feed, goal, rows):
         if rows == 1:
-            break  # the first step says it all
+            break  # the first step fails with a message that names the settings
         rows = -(-rows // 2)
     agreed = min(processes.gather(rows))
     if processes.is_main:
@@ -42,7 +42,8 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
 def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
     """Whether memory holds the passes of a step over so many rows, beside the optimizer's state.
 
-    The second pass of a step needs the most: the gradients of the first lie beside its activations.
+    The second pass of a step needs the most memory: the gradients of the first lie beside its activations. AdamW's two
+    moments, which exist from the first update on, are stood in for by empty tensors.
     """
     position = feed.position
     part = feed.collate(feed.take(rows), rows).to(learner.processes.device)

@@ -19,7 +19,7 @@ def trained(model: nn.Module) -> list[nn.Parameter]:
 
 
 def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
-    """Parameters that are logits of attention rather than a map."""
+    """Parameters that are added to attention's scores, so that they are logits rather than a map."""
     for module in model.modules():
         if isinstance(module, Attention) and module.sinks is not None:
             yield module.sinks
@@ -68,6 +68,7 @@ class AdamW(torch.optim.AdamW):
         if weight_decay < 0:
             raise ValueError(f"training.weight_decay: must be at least 0, got {weight_decay}")
         parameters = trained(model)
+        # by id: `in` on a list of tensors would compare their values
         logits = {id(parameter) for parameter in added_to_scores(model)}
         decayed = {id(p) for p in parameters if p.dim() >= 2 and id(p) not in logits}
         groups = [

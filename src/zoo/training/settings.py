@@ -127,7 +127,7 @@ class Training:
         return self.micro_batch if isinstance(self.micro_batch, int) else min(self.batch, 64)
 
 
-# written out, so that a higher level that names another variant drops the options of this one
+# the defaults by name, so that a higher level that names another variant drops the options of the default one
 LOWEST: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
 
 

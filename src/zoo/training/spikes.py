@@ -9,7 +9,7 @@ SIGMAS, LEAST = 6.0, 0.1
 
 @dataclass
 class Usual:
-    """What the loss was lately: mean and variance with exponentially falling weights.
+    """What the loss was lately: its mean and variance with exponentially falling weights.
 
     A spike is a loss above the mean by more than 6 standard deviations and by more than a tenth of the mean, once 50
     steps were seen. A loss that stays where it jumped to becomes the usual one.
@@ -20,10 +20,10 @@ class Usual:
     seen: int = 0
 
     def take(self, loss: float) -> float | None:
-        """Take in a step's loss; where that is a spike, how many standard deviations it is above the mean."""
+        """Add a step's loss; if it is a spike, by how many standard deviations it is above the mean."""
         above, deviation = loss - self.mean, math.sqrt(self.variance)
         spike = self.seen >= MEMORY and above > max(SIGMAS * deviation, LEAST * abs(self.mean))
-        weight = 1 / min(self.seen + 1, MEMORY)
+        weight = 1 / min(self.seen + 1, MEMORY)  # the plain mean of the first steps, then an exponential one
         self.mean += weight * above
         self.variance = (1 - weight) * (self.variance + weight * above**2)
         self.seen += 1

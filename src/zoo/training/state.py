@@ -1,4 +1,4 @@
-"""Where a run stands: what a checkpoint's state.json holds, saved and continued."""
+"""Where a run stands: the content of a checkpoint's state.json."""
 
 import logging
 import math
@@ -30,8 +30,8 @@ class State:
         scale: the loss scale of float16.
         usual: what the loss was lately.
         micro_batch: rows in one forward, as the settings say or as `auto` found; None: the whole share of a process.
-        line: of the log, for a step whose validation was interrupted, so that all of it is still to be done.
-        passing: whether a signal made this checkpoint: the run that nobody stopped does not have it.
+        line: the log line of a step whose validation was interrupted; a resumed run repeats that validation first.
+        passing: whether a signal made this checkpoint: the same run without the signal does not have it.
     """
 
     step: int = 0
@@ -47,7 +47,7 @@ class State:
 
 
 def resume(run: Run, feed: Feed) -> State:
-    """Where the run's checkpoint stands, the feed moved there; or the beginning."""
+    """The state of the run's checkpoint, with the feed moved to its place; without a checkpoint, the beginning."""
     if run.checkpoint is None:
         return State()
     state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
@@ -65,15 +65,15 @@ def is_over(state: State, settings: Training) -> bool:
 
 
 def save(learner: Learner, state: State, run: Run, passing: bool = False) -> None:
-    """Write a checkpoint, and let go of those that are neither recent nor the best.
+    """Write a checkpoint, and delete those that are neither recent nor the best.
 
     Args:
         passing: whether only a signal is the reason.
 
     Raises:
-        RuntimeError: a weight is not finite any more, or the checkpoint cannot be written; the earlier ones stand.
+        RuntimeError: a weight is no longer finite, or the checkpoint cannot be written; the earlier ones stay.
     """
-    spoiled = learner.spoiled()
+    spoiled = learner.spoiled()  # all processes ask, each looks at its own shard
     (count,) = learner.processes.add_up([float(spoiled is not None)])
     if count:
         raise RuntimeError(

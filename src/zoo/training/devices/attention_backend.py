@@ -1,4 +1,4 @@
-"""Which backend computes the attention of a model that is trained: refused before data is read, or set."""
+"""Which backend computes attention in training: checked before data is read, then set."""
 
 from collections.abc import Iterator
 
@@ -16,25 +16,25 @@ KEY = "training.attention_backend"
 
 
 def attentions(model: nn.Module) -> Iterator[Attention]:
-    """Those of a model whose backend can be chosen."""
+    """The attention layers of a model whose backend can be chosen."""
     return (attention for part in model.modules() if isinstance(part, Part) for attention in part.attentions())
 
 
 def use_backend(model: nn.Module, settings: Training) -> None:
-    """Let a model attend as the settings say, over whole rows."""
+    """Give a model's attention layers the backend of the settings."""
     backend = settings.attention_backend.build()
     for attention in attentions(model):
         attention.backend = backend
 
 
 def check_backend(model: nn.Module, settings: Training, device: torch.device) -> None:
-    """Check that a backend can train a model on a device: what its kernels do not know is never computed by others.
+    """Check that the backend can train a model on a device; another one never takes its place in silence.
 
     Raises:
-        ValueError: it cannot; the message names the choice in the way.
+        ValueError: it cannot; the message names the reason.
     """
     chosen, place = settings.attention_backend, f"{KEY}: {settings.attention_backend.name}"
-    if chosen == Training.attention_backend:
+    if chosen == Training.attention_backend:  # sdpa, torch's own, can train every model on every device
         return
     backend, found = chosen.build(), list(attentions(model))
     if backend.device not in (None, device.type):
@@ -55,7 +55,7 @@ def check_backend(model: nn.Module, settings: Training, device: torch.device) ->
 
 
 def obstacle_of(backend: Backend, model: nn.Module, found: list[Attention]) -> str | None:
-    """The first choice of a model that a backend's kernels do not know."""
+    """The first choice in a model that a backend's kernels cannot compute; None: they can compute all of them."""
     obstacles = (backend.obstacle(a.rule(training=True), a.d_key, a.d_value) for a in found)
     first = next((obstacle for obstacle in obstacles if obstacle is not None), None)
     biased = [p for p in model.modules() if isinstance(p, Position) and p.biases]

@@ -1,4 +1,4 @@
-"""Memory: large blocks that the C library keeps on the CPU, and what to do where a step needs more than there is."""
+"""Memory: glibc keeps large blocks for the next step, and an error names the setting to lower."""
 
 import ctypes
 import platform
@@ -13,15 +13,15 @@ WITH_IT = {M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: 64 << 20}
 
 
 def keep_large_blocks() -> bool:
-    """Make glibc reuse the memory of large tensors; whether it agreed. Elsewhere nothing happens.
+    """Make glibc reuse the memory of large tensors; whether it agreed. With other C libraries nothing happens.
 
-    Every large tensor is otherwise mapped anew and its pages are faulted in one by one: 40 % of a CPU training step.
-    Call it before the first tensor.
+    Otherwise glibc maps every large tensor anew, and each of its pages costs a page fault: 40 % of a training step on
+    a CPU. Call this before the first tensor is made.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    # older versions refuse this one alone; the others without it would keep memory and save no fault
+    # older versions refuse this setting alone; the other two without it would keep memory and save no page fault
     if library.mallopt(M_MMAP_THRESHOLD, LARGE) != 1:
         return False
     return all([library.mallopt(parameter, value) == 1 for parameter, value in WITH_IT.items()])
@@ -41,7 +41,7 @@ def explain_memory(micro_batch: int | None) -> Iterator[None]:
         micro_batch: rows in one forward; None: the whole share of a process.
 
     Raises:
-        RuntimeError: in the place of what torch says.
+        RuntimeError: instead of torch's error.
     """
     try:
         yield

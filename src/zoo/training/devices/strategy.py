@@ -21,10 +21,10 @@ register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the
 
 
 def choose_strategy(settings: Training, processes: int) -> str:
-    """What should run.
+    """The strategy that the settings ask for.
 
     Raises:
-        ValueError: the settings ask for what so many processes cannot do, or for what does not combine.
+        ValueError: it needs another number of processes, or does not combine with another setting.
     """
     if processes == 1 and settings.strategy != "auto":
         raise ValueError(f"training.strategy: {settings.strategy} needs several processes, but one started")
@@ -38,10 +38,10 @@ def choose_strategy(settings: Training, processes: int) -> str:
 
 
 def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
-    """The model on the device of each process, as its training steps call it.
+    """The model on the device of each process, wrapped as training steps call it.
 
     Raises:
-        RuntimeError: Accelerate made something else of it than was asked for.
+        RuntimeError: Accelerate wrapped it in another way than was asked for.
     """
     wanted = choose_strategy(settings, accelerator.num_processes)
     if wanted == FSDP:
@@ -62,7 +62,8 @@ def shard(model: nn.Module, accelerator: Accelerator) -> None:
     Source: Zhao et al. 2023, arXiv:2304.11277; torch's fully_shard.
     """
     blocks = sorted({type(module).__name__ for module in model.modules() if isinstance(module, Block)})
-    # on CPUs `prepare` takes DDP in the place of FSDP without a word; what it calls for FSDP2 on GPUs works there, too
+    # On CPUs `accelerator.prepare` silently wraps the model with DDP instead. The function that it calls for FSDP2 on
+    # GPUs works on CPUs, too.
     accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2,
         reshard_after_forward=True,
@@ -76,7 +77,7 @@ def shard(model: nn.Module, accelerator: Accelerator) -> None:
 
 
 def strategy_of(wrapped: nn.Module) -> str:
-    """What really runs, read off the model."""
+    """The strategy that a wrapped model really has."""
     kinds = [type(module) for module in wrapped.modules()]
     if any(issubclass(kind, FSDPModule) for kind in kinds):
         return FSDP
@@ -99,12 +100,12 @@ def gathered(model: nn.Module) -> Iterator[None]:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor with what the other processes hold of it; all of them must call this."""
+    """A whole tensor, put together from the shards of all processes; all of them must call this."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def spread_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, which every process has, on the device of another one and in shards where that is."""
+    """A whole tensor, which every process has, on the device of another tensor and sharded like it."""
     tensor = tensor.to(other.device, other.dtype)
     if not isinstance(other, DTensor):
         return tensor

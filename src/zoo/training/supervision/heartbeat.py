@@ -1,4 +1,4 @@
-"""Heartbeat-beats: every process tells the others that it lives, through the store in which they found each other."""
+"""Heartbeats: every process tells the others that it is alive, through the store in which they found each other."""
 
 import json
 import os
@@ -25,9 +25,9 @@ class PeerFailure:
 
     Args:
         process: which one.
-        what: what it did, with its place.
-        raised: whether it said so itself.
-        signal: which one stopped it; None: none did.
+        what: what happened to it, in words, with its machine.
+        raised: whether the process reported this itself.
+        signal: the signal that stopped it; None: it was not a signal.
     """
 
     process: int
@@ -37,15 +37,16 @@ class PeerFailure:
 
 
 def describe_self() -> dict[str, str]:
-    """Where this process is: its machine, its number there, and whose numbers those are."""
-    names = Path("/proc/self/ns/pid")
+    """Where this process is: its machine, its number there, and the namespace of that number."""
+    names = Path("/proc/self/ns/pid")  # two containers on one machine may both have a process 7
     numbers = os.readlink(names) if names.exists() else ""
     return {"host": socket.gethostname(), "pid": str(os.getpid()), "numbers": numbers}
 
 
 def process_state(pid: str) -> str | None:
-    """How a process of this machine is: R, S, D …, T stopped, Z ended; None: it is gone."""
+    """The state of a process of this machine: R, S, D …, T stopped, Z ended; None: it is gone."""
     try:
+        # the program's name comes before the state, in brackets, and may itself hold brackets and spaces
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return None
@@ -64,6 +65,7 @@ class Heartbeat:
         self.timeout, self.every = timeout, min(OFTEN, timeout / 10)
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         reach = timedelta(seconds=max(timeout, OFTEN))
+        # torchrun keeps its store when it starts the processes again, so each attempt has keys of its own
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self.store = PrefixStore(f"zoo/{attempt}", TCPStore(address, port, timeout=reach, wait_for_workers=False))
         self.store.set(f"who/{self.process}", json.dumps(describe_self()))
@@ -81,20 +83,22 @@ class Heartbeat:
         self.thread.start()
 
     def beat(self) -> None:
-        """Beat until this process leaves."""
+        """Send heartbeats until this process leaves."""
         number = 0
         while not self.over.wait(self.every):
             number += 1
             self.exchange(number)
 
     def exchange(self, number: int) -> None:
-        """Say that this process lives, and hear who else does.
+        """Tell the others that this process is alive, and read their heartbeats.
 
         Args:
-            number: the how many-th beat this is.
+            number: of this heartbeat.
         """
-        gone = self.find_gone()  # before the store is asked: who ends because of another says so there first
-        with suppress(RuntimeError):  # a store that does not answer any more is noticed by that
+        # Before the store is read: a process that ends because of another one announces that in the store first. If it
+        # is gone here, its announcement is read below, and the one that was lost first is named.
+        gone = self.find_gone()
+        with suppress(RuntimeError):  # a store that no longer answers leaves `answered` behind, and is found by that
             self.store.set(f"beat/{self.process}", str(number))
             beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
             if self.announced is None and self.store.check(["failed"]):
@@ -131,11 +135,11 @@ class Heartbeat:
         return PeerFailure(0, f"{keeper} was silent for {quiet:.0f} s{self.why(0)}")
 
     def why(self, process: int) -> str:
-        """Why a process is silent, where this one can see it."""
+        """Why a process is silent, if this one can see that."""
         return ": it is stopped" if self.is_near(process) and process_state(self.who[process]["pid"]) == "T" else ""
 
     def is_near(self, process: int) -> bool:
-        """Whether this process can look at another one: the same machine, the same numbers of processes."""
+        """Whether this process can look at another one: both are on one machine and in one namespace of processes."""
         here, there = ((who["host"], who["numbers"]) for who in (self.who[self.process], self.who[process]))
         return bool(here[1]) and here == there
 
@@ -152,7 +156,7 @@ class Heartbeat:
         self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(failure))))
 
     def attempt(self, work: Callable[[], object]) -> None:
-        """Do something with the store, but do not wait for one that does not answer."""
+        """Do something with the store, without waiting for one that does not answer."""
 
         def quietly() -> None:
             with suppress(RuntimeError):
@@ -163,7 +167,7 @@ class Heartbeat:
         thread.join(OFTEN)
 
     def kill_stopped(self, failure: PeerFailure) -> None:
-        """Kill another process of this machine that is stopped: nothing else would end it."""
+        """Kill another process of this machine that is stopped: it cannot handle any other signal."""
         pid = self.who[failure.process]["pid"]
         if self.is_near(failure.process) and process_state(pid) == "T":
             with suppress(OSError):
@@ -177,7 +181,7 @@ class Heartbeat:
         """Stop beating.
 
         Args:
-            done: whether this process has done its work, so that the others need not miss it.
+            done: whether this process has done its work, so that its silence is no failure.
         """
         self.over.set()
         self.thread.join(self.every + OFTEN)

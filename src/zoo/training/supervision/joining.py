@@ -40,7 +40,8 @@ def join(settings: Training, folder: Path) -> Iterator[Processes]:
             leave(watchdog, accelerator)
         except BaseException as error:
             saved = isinstance(error, Stopped) and error.saved
-            with noting():  # why this process ends is to be heard, also where its launcher is quicker
+            # a launcher sends SIGTERM to all once one process has ended: it must not interrupt the announcement
+            with noting():
                 leave(watchdog, accelerator, None if saved else error)
             raise
     finally:
@@ -48,7 +49,7 @@ def join(settings: Training, folder: Path) -> Iterator[Processes]:
 
 
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
-    """End what watches, and the group of processes.
+    """Stop the watchdog and the heartbeat, and leave the group of processes.
 
     Args:
         error: why this process fails; None: it has done its work.
@@ -64,12 +65,13 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
 
 
 def fail(heartbeat: Heartbeat, error: BaseException) -> None:
-    """Tell the others why this process fails, unless one of them is the reason.
+    """Tell the others why this process fails, unless another process is the reason.
 
     Raises:
-        RuntimeError: another one is the reason; torch only says that a connection was closed.
+        RuntimeError: another one is the reason.
         Stopped: another one was stopped by a signal.
     """
+    # torch raises a RuntimeError, too, when a connection is closed because another process was lost
     failure = await_failure(heartbeat) if isinstance(error, RuntimeError) else None
     if failure is None:
         stopped_by = error.signal if isinstance(error, Stopped) else None
@@ -77,7 +79,7 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     else:
         heartbeat.announce(failure)
     if failure is None or heartbeat.count > 2:
-        # the store ends with the process that keeps it, and the others must hear this first
+        # the store ends with the process that keeps it, and the others must read the announcement before
         time.sleep(2 * heartbeat.every)
     if failure is None:
         return
@@ -90,7 +92,7 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
 
 
 def await_failure(heartbeat: Heartbeat) -> PeerFailure | None:
-    """What is wrong with another process, which may take some beats to be known."""
+    """What is wrong with another process; it may take some heartbeats until that is known."""
     end = time.monotonic() + GRACE + 5 * heartbeat.every
     while time.monotonic() < end:
         failure = heartbeat.find_failure(min(heartbeat.timeout, GRACE + 3 * heartbeat.every))

@@ -18,7 +18,7 @@ from zoo.training.devices.precision import device_name, forward_dtype
 from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
 
-# waiting for the main process to tokenise is no fault, however long it takes; what hangs, the watchdog ends
+# torch would end a process that waits longer, but tokenising may take days; the watchdog ends a process that hangs
 PATIENT = timedelta(days=7)
 PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -81,13 +81,13 @@ def count_launched(environment: Mapping[str, str]) -> int:
 
 
 def meeting(environment: Mapping[str, str]) -> str:
-    """How many processes meet, and where, by what their launcher said."""
+    """How many processes meet, and where, by the variables of their launcher."""
     size, rank, address, port = (environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
     return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 
 def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:
-    """Refuse a launch that is not what it seems."""
+    """Refuse a launch in which Accelerate set up something else than was asked for."""
     count = accelerator.num_processes
     if count != launched:
         raise ValueError(

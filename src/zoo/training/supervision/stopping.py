@@ -15,16 +15,19 @@ FORWARDED = 2.0  # seconds in which a launcher may hand on a signal that the pro
 AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
 AGAIN = "at once; what was saved stands, --resume continues"
 
-told: list[int] = []  # the signal that this process was told to stop with, until it has
+told: list[int] = []  # the signal that stops this process, until it has stopped
 
 
 class Stopped(BaseException):
-    """A signal ended the work; no library may take it for an error of its own, see `raise_if_stopped`.
+    """A signal ended the work.
+
+    A BaseException, because libraries catch every Exception, for example around an optional import. A bare `except:`
+    takes it nevertheless; then `raise_if_stopped` raises it again.
 
     Args:
         number: which one.
         where: how the work stands.
-        saved: whether its state was saved.
+        saved: whether the state was saved.
     """
 
     def __init__(self, number: int, where: str = "", saved: bool = False) -> None:
@@ -49,7 +52,7 @@ class Signals:
     """The signals that this process was sent.
 
     Args:
-        launched: whether a launcher started it, which may send once more what the process was sent already.
+        launched: whether a launcher started it, which hands on a signal that the process got already.
     """
 
     def __init__(self, launched: bool = False) -> None:
@@ -57,7 +60,7 @@ class Signals:
         self.launched, self.count = launched, 0
 
     def note(self, number: int) -> bool:
-        """Take in a signal; whether it is a new one."""
+        """Count a signal, unless a launcher handed it on a second time; whether it was counted."""
         now = time.monotonic()
         new = not self.launched or now - self.received.get(number, -FORWARDED) >= FORWARDED
         self.count += new
@@ -76,7 +79,7 @@ def first_of(flags: list[float]) -> int | None:
 
 @contextmanager
 def stop_at_once() -> Iterator[None]:
-    """Let the first signal end what has nothing to save, also where the main thread is stuck; only that one can.
+    """End at the first signal work that has nothing to save, also where the main thread is stuck.
 
     Raises:
         Stopped: a signal came.
@@ -99,7 +102,7 @@ def stop_at_once() -> Iterator[None]:
 
 
 def raise_if_stopped() -> None:
-    """Stop here at the latest: a library may have swallowed `Stopped`, as a bare `except:` does.
+    """Stop here if a library swallowed `Stopped`, as a bare `except:` does.
 
     Raises:
         Stopped: a signal came before.
@@ -128,7 +131,7 @@ def never_ignored() -> Iterator[None]:
 
 @contextmanager
 def catch_signals() -> Iterator[Signals]:
-    """Note SIGINT and SIGTERM instead of dying of them; only the main thread can.
+    """Note SIGINT and SIGTERM, so that the loop can finish its step and save.
 
     Raises:
         Stopped: on a second signal, or one that came before.
@@ -159,9 +162,12 @@ def noting() -> Iterator[Signals]:
 def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event) -> Iterator[None]:
     """Call something with each signal, and end the process where its main thread is stuck and runs no handler.
 
+    Python runs handlers in the main thread, between two of its instructions: never while a library computes or waits
+    in C. But it also writes each signal's number into a socket at once, which the thread of `end_by_force` reads.
+
     Args:
         allowed: how many signals leave the process alive.
-        heard: whether the main thread has begun to end by itself.
+        heard: set when the main thread has begun to end by itself.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -186,7 +192,7 @@ def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event
 
 
 def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
-    """Read the numbers of signals as they come, until the other end is closed."""
+    """Read the numbers of signals until the socket closes, and end the process soon after one too many."""
     patience: float | None = None
     status = 0
     while True:

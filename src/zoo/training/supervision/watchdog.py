@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import WAYS, meeting
 
-FAILED, WRONG = 1, 2
+FAILED, WRONG = 1, 2  # exit statuses: the work failed, the request cannot be met
 JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait
 GRACE = 3.0  # seconds in which the main thread may notice by itself
 STDERR = 2
@@ -37,7 +37,7 @@ class Watchdog:
         self.thread.start()
 
     def alive(self) -> None:
-        """This process gets on."""
+        """Note a sign of life of this process."""
         self.last = time.monotonic()
 
     @contextmanager
@@ -56,7 +56,7 @@ class Watchdog:
             self.thread.join()
 
     def watch(self) -> None:
-        """Look again and again; the time that this process was itself stopped does not count."""
+        """Look again and again; time in which this process was itself stopped (Ctrl-Z) does not count."""
         before = time.monotonic()
         while not self.over.wait(self.every):
             now = time.monotonic()
@@ -91,7 +91,7 @@ class Watchdog:
             self.heartbeat.heard = [heard + seconds for heard in self.heartbeat.heard]
 
     def end_hanging(self, seconds: float) -> None:
-        """Say that this process hangs, show where, and end it."""
+        """Report that this process hangs, print the stacks of its threads, and end it."""
         message = f"nothing moved for {seconds:.0f} s (training.hang_timeout); where each thread stands follows"
         if self.heartbeat is not None:
             message = f"{self.heartbeat.name(self.heartbeat.process)}: {message}"
