@@ -44,6 +44,16 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     assert again.status == 2 and "already holds a run" in again.err
 
 
+def test_a_tokenizer_with_a_slow_pattern_is_refused_before_anything_is_written(zoo: Zoo, folder: Path, tmp_path: Path):
+    tree = json.loads((folder / "tokenizer.json").read_text())
+    pattern = {"Regex": "(?:.|.)" * 22 + r"\b\B"}
+    tree["pre_tokenizer"] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    (folder / "tokenizer.json").write_text(json.dumps(tree))
+    said = zoo("import", str(folder), str(tmp_path / "run"))
+    assert said.status == 2 and "tokenizer.json" in said.err and "may take forever" in said.err
+    assert "Traceback" not in said.err and not (tmp_path / "run").exists()
+
+
 def test_a_folder_is_predicted_with_directly(zoo: Zoo, folder: Path):
     said = zoo("predict", str(folder), "the red [MASK]", "--json")
     assert said.status == 0 and len(json.loads(said.out)[0]["scores"][0]) == 5

@@ -116,6 +116,13 @@ def test_damaged_vocabulary_files_are_refused(tmp_path: Path, name: str, content
         read(tmp_path, "gpt2")
 
 
+def test_a_list_of_added_tokens_that_is_damaged_is_passed_over(tmp_path: Path):
+    folder = publish(
+        tmp_path, "gpt2", added_tokens_decoder={"0": "<a>", "1": None, "2": {"content": 7, "special": True}}
+    )
+    assert "<a>" not in read(folder, "gpt2").vocabulary
+
+
 def test_a_token_id_that_no_vocabulary_has_is_refused_at_once(tmp_path: Path):
     spec = json.loads(backend("gpt2").to_str())
     spec["model"]["vocab"]["far"] = 2**32 - 2

@@ -25,7 +25,7 @@ class ConfigReader:
 
     def __init__(self, foreign: CheckpointFolder) -> None:
         self.tree, self.place = foreign.config, str(foreign.folder / CONFIG)
-        self.defaults: dict[str, Any] = {}
+        self.defaults: dict[str, Any] = {}  # of the class's keys, once the class is known
         if not self.tree:
             raise ValueError(f"{self.place}: no such file, or an empty one; a Hugging Face folder has one")
 

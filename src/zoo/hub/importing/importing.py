@@ -8,17 +8,10 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.tokenizer_files import to_json
+from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, build_settings, label_names, read_family, read_flat
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.tokenizer import OPTIONS, read_tokenizer
-from zoo.hub.importing.weights import (
-    Stored,
-    choose_class,
-    name_tensors,
-    read_tensors,
-    settle_copies,
-    settle_presence,
-)
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
@@ -92,14 +85,14 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     foreign, place = CheckpointFolder(source), str(source)
     config = ConfigReader(foreign)
     target, settings = read_family(foreign, config)
-    stored, strange = name_tensors(find_tensors(foreign), target, place)
-    target = target.narrowed(choose_class(target, foreign.class_name, stored))
+    stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
+    target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
     chosen, labels = target.classes[0], label_names(config, target.classes[0])
     settings = settings or settle(config, target, stored, len(labels), place)
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
     check_vocabulary(tokenizer, settings, place)
     generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, settings.vocab_size)
-    tensors, missing, extra = read_tensors(stored, settings, target, place)
+    tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
     files = RunFiles(
@@ -126,11 +119,11 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     )
 
 
-def settle(config: ConfigReader, target: Target, stored: Stored, labels: int, place: str) -> ModelSettings:
+def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels: int, place: str) -> ModelSettings:
     """The model's settings: what config.json says, then what the tensors show."""
     flat, elements = read_flat(config, target), [tensor.elements for tensor in stored.values()]
-    settle_copies(stored, flat, target, place)
-    settle_presence(stored, flat, target)
+    weights.settle_copies(stored, flat, target, place)
+    weights.settle_presence(stored, flat, target)
     if labels:
         choosing = [name for name in target.classes[0].heads if "labels" in heads.options(name)]
         flat |= {f"heads.{name}.labels": (labels,) for name in choosing}

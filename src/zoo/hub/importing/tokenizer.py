@@ -47,7 +47,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
 
 
 def rebuilt(backend: Backend, tokens: Tokens, place: str) -> Tokenizer:
-    """The tokenizer of a backend and its roles."""
+    """The tokenizer of a backend and its roles; by way of its file, so that what a recipe made is checked, too."""
     return Tokenizer.from_files(
         {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}, place
     )
@@ -68,7 +68,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
-        parse_json(content, place)
+        parse_json(content, place)  # whose keys stand once: what is checked is then what the library reads
         backend = read_backend(content, place)
         backend.no_padding()  # which may be to any length
         backend.no_truncation()
@@ -81,12 +81,9 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     named = options.get("tokenizer_class")
     if named is not None and named not in recipe.class_names:
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
-    try:
+    with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
         backend = recipe.build(foreign.read_all(recipe.files), options)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{foreign.folder}: a vocabulary file is not UTF-8: {error.reason}") from None
-    except Exception as error:
-        raise ValueError(f"{foreign.folder}: {error}") from None
+    # before anything writes the tokenizer out, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(options)])
     return backend
@@ -97,8 +94,10 @@ def added_tokens(options: Json) -> list[str]:
     listed = options.get("added_tokens_decoder")
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
-    ordered = [listed[i] for i in sorted(listed, key=int)]
-    return [spelled for token in ordered if (spelled := spelling(token)) is not None and token.get("special")]
+    special = [
+        token for i in sorted(listed, key=int) if isinstance(token := listed[i], Mapping) and token.get("special")
+    ]
+    return [spelled for token in special if (spelled := spelling(token)) is not None]
 
 
 def spelling(token: Any) -> str | None:
@@ -109,7 +108,8 @@ def spelling(token: Any) -> str | None:
 
 def name_tokens(foreign: CheckpointFolder, options: Json, config: Json, backend: Backend, target: Target) -> Tokens:
     """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids."""
-    ids = {f"{name.removesuffix('_id')}": config.get(name) for name in config if name.endswith("_token_id")}
+    ids = {name.removesuffix("_id"): i for name, i in config.items() if name.endswith("_token_id")}
+    # an id that is no unsigned number of 32 bits is an OverflowError in the library
     by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
     default = target.recipe.tokens if target.recipe is not None else {}
     found: Tokens = {}

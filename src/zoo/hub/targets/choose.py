@@ -27,7 +27,10 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
         ValueError: an unknown target, or a choice of the model is in the way; the message says which.
     """
     if name == SHELL:
-        return own_target(settings)
+        try:
+            return target_of(settings)
+        except ValueError as error:
+            raise ValueError(f"export: this model is not '{SHELL}': {error}") from None
     in_the_way = obstacles(settings)
     if name is not None:
         refuse_unknown(name, (*targets, SHELL), "target", "export")
@@ -41,18 +44,6 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
         reasons += [f"{', '.join(target for target in targets if target not in near)}: made of other parts"]
         raise ValueError(f"export: no class of transformers is this model. {'; '.join(reasons)}. {way_out(settings)}")
     return targets[fits(settings)[0]]
-
-
-def own_target(settings: ModelSettings) -> Target:
-    """Zoo's own target for one model.
-
-    Raises:
-        ValueError: it has no class for the model.
-    """
-    try:
-        return target_of(settings)
-    except ValueError as error:
-        raise ValueError(f"export: this model is not '{SHELL}': {error}") from None
 
 
 def way_out(settings: ModelSettings) -> str:

@@ -21,18 +21,13 @@ ROWS, COLUMNS = split_halves(0), split_halves(1)
 LOGITS_BIAS = same("heads.language.bias", "final_logits_bias", ROW, when=("heads.language.bias", True))
 
 
-def stream_norm(ours: str, theirs: str) -> tuple[Rename, Rename]:
-    """A norm of the stream."""
-    return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
-
-
 def reads_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
     """A linear map out of the stream, or out of the memory, which is the encoder's stream."""
     return affine(ours, theirs, weight=[COLUMNS])
 
 
 def writes_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
-    """A linear map into the stream."""
+    """A linear map into the stream, or a norm of it."""
     return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
 
 
@@ -51,10 +46,10 @@ def layers(side: str) -> tuple[Rename, ...]:
     ours, theirs = f"{side}.stack.blocks.{{i}}", f"model.{side}.layers.{{i}}"
     return (
         *attention(f"{ours}.mixer.attention", f"{theirs}.self_attn"),
-        *stream_norm(f"{ours}.norms.mixer", f"{theirs}.self_attn_layer_norm"),
+        *writes_stream(f"{ours}.norms.mixer", f"{theirs}.self_attn_layer_norm"),
         *reads_stream(f"{ours}.feed_forward.up", f"{theirs}.fc1"),
         *writes_stream(f"{ours}.feed_forward.down", f"{theirs}.fc2"),
-        *stream_norm(f"{ours}.norms.feed_forward", f"{theirs}.final_layer_norm"),
+        *writes_stream(f"{ours}.norms.feed_forward", f"{theirs}.final_layer_norm"),
     )
 
 
@@ -62,7 +57,7 @@ LAYERS = (
     *layers("encoder"),
     *layers("decoder"),
     *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
-    *stream_norm("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
+    *writes_stream("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
 )
 SIZES = (
     key("d_model", *both("d_model"), default=1024),
@@ -101,7 +96,8 @@ def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
 def sines(flat: FlatSettings) -> Tensor:
     """The sinusoids of every position, all sines before all cosines."""
     longest = max(flat[path][0] for path in both("max_length"))
-    return COLUMNS.there(sinusoids(longest, flat["encoder.d_model"][0]))
+    table: Tensor = COLUMNS.there(sinusoids(longest, flat["encoder.d_model"][0]))
+    return table
 
 
 TABLES = {f"model.{side}.embed_positions.weight": sines for side in ("encoder", "decoder")}

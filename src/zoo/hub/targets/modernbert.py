@@ -10,9 +10,9 @@ from zoo.hub.targets.declare.classes import masked_lm, text_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
-from zoo.hub.targets.declare.renaming import affine, same
+from zoo.hub.targets.declare.renaming import Change, affine, same
 from zoo.hub.targets.declare.requirements import activation, as_in, even_heads, exactly, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.target import Change, Config, Copy, Key, Requirement, Target, first, key
+from zoo.hub.targets.declare.target import Config, Copy, Key, Requirement, Target, first, key
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"

@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import UNSCALED, both, exactly
 from zoo.hub.targets.declare.target import key
-from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stacks, stream_norm
+from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stacks, writes_stream
 from zoo.hub.targets.marian import target as marian
 
 target = dataclasses.replace(
@@ -30,8 +30,8 @@ target = dataclasses.replace(
     renames=(
         same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS),
         *LAYERS,
-        *stream_norm("encoder.stack.norm", "model.encoder.layer_norm"),
-        *stream_norm("decoder.stack.norm", "model.decoder.layer_norm"),
+        *writes_stream("encoder.stack.norm", "model.encoder.layer_norm"),
+        *writes_stream("decoder.stack.norm", "model.decoder.layer_norm"),
     ),
     classes=(
         translator(

@@ -10,29 +10,21 @@ from typing import Any
 from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.sources.headers import find_tensors
-from zoo.hub.targets.declare.classes import (
-    SCORES,
-    causal_lm,
-    masked_lm,
-    next_sentence,
-    pretraining,
-    text_classifier,
-    translator,
-)
-from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.target import ROLES, NativeClass, Target
-from zoo.hub.targets.declare.words import articles, listed
+from zoo.hub.targets.declare import classes
+from zoo.hub.targets.declare.classes import SCORES
+from zoo.hub.targets.declare.renaming import same
+from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, carried_heads, class_of
+from zoo.hub.targets.declare.words import articles
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import PartChoice
-from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings, parse_settings
 
 MODEL_TYPE = "zoo"
 MODULE = "zoo.hub.modeling.shell"  # transformers knows the classes once it is imported
 PROCESSOR = "ZooImageProcessor"
 SETTINGS = "settings"  # the key of config.json
-TRANSLATION = translator("ZooForConditionalGeneration")
+TRANSLATION = classes.translator("ZooForConditionalGeneration")
 CAPTIONING = dataclasses.replace(
     TRANSLATION, name="ZooForImageTextToText", auto="AutoModelForImageTextToText", pipeline="image-to-text"
 )
@@ -47,15 +39,15 @@ CLASSIFIER = "ZooForSequenceClassification"
 TAGGER, TAGGER_AUTO = "ZooForTokenClassification", "AutoModelForTokenClassification"
 CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
     (("decoder",), ()): (
-        causal_lm("ZooForCausalLM"),
-        text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
+        classes.causal_lm("ZooForCausalLM"),
+        classes.text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
     ),
     (("encoder", "decoder"), ()): (TRANSLATION,),
     (("encoder",), ()): (
-        pretraining("ZooForPreTraining"),
-        masked_lm("ZooForMaskedLM"),
-        next_sentence("ZooForNextSentencePrediction"),
-        text_classifier(CLASSIFIER),
+        classes.pretraining("ZooForPreTraining"),
+        classes.masked_lm("ZooForMaskedLM"),
+        classes.next_sentence("ZooForNextSentencePrediction"),
+        classes.text_classifier(CLASSIFIER),
     ),
     (("decoder",), ("encoder",)): (CAPTIONING,),
     ((), ("encoder",)): (PICTURES,),
@@ -70,10 +62,10 @@ def target_of(settings: ModelSettings) -> Target:
         ValueError: no class has its first head.
     """
     readers, sizes = readers_of(settings)
-    chosen = class_of(settings)
+    chosen = own_class(settings)
     kept = dataclasses.replace(settings, heads=tuple(head for head in settings.heads if head.name in chosen.heads))
     model, both = on_meta(kept), len(kept.parts) > 1
-    body, head = renames(model)
+    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]  # tied tensors once
     roles = {**ROLES, "decoder_start_token_id": "start"} if both else ROLES
     return Target(
         name=MODEL_TYPE,
@@ -86,8 +78,8 @@ def target_of(settings: ModelSettings) -> Target:
         keys=(),
         constants={SETTINGS: plain_settings(kept), "is_encoder_decoder": both},
         roles=roles if readers else {},
-        renames=body,
-        classes=(dataclasses.replace(chosen, renames=head),),
+        renames=tuple(same(name, name) for name in names),
+        classes=(chosen,),
         lenient=(SETTINGS,),  # a file may say them shorter
         longest=f"{readers[0]}.max_length" if readers else "",
         imports=MODULE,
@@ -108,7 +100,7 @@ def readers_of(settings: ModelSettings) -> tuple[tuple[str, ...], dict[str, int]
     return tuple(side for side in settings.parts if side not in sizes), sizes
 
 
-def class_of(settings: ModelSettings) -> NativeClass:
+def own_class(settings: ModelSettings) -> NativeClass:
     """The first class that carries the model's first head and has no head that the model lacks.
 
     A head that no class here names, such as one of another package, is scored as transformers' classifiers score
@@ -118,26 +110,16 @@ def class_of(settings: ModelSettings) -> NativeClass:
         ValueError: no class has its first head.
     """
     readers, sizes = readers_of(settings)
-    classes, names = CLASSES.get((readers, tuple(sizes)), ()), [head.name for head in settings.heads]
-    for known in classes:
-        if names[0] in known.heads and set(known.heads) <= set(names):
-            return known
-    classifier = next((known for known in classes if "classification" in known.heads), None)
-    if classifier is not None and not any(names[0] in known.heads for table in CLASSES.values() for known in table):
-        own = dataclasses.replace(classifier, heads={names[0]: SCORES}, pipeline=None)
-        return own if heads[names[0]].scores_documents else dataclasses.replace(own, name=TAGGER, auto=TAGGER_AUTO)
-    allowed = listed(list(dict.fromkeys(head for known in classes for head in known.heads)), " or ")
-    raise ValueError(f"the first head is {names[0]}; with {articles(settings.parts)}, {FAMILY} classes have {allowed}")
-
-
-def renames(model: Model) -> tuple[tuple[Rename, ...], tuple[Rename, ...]]:
-    """Every tensor under its own name, tied ones once: those of the parts, and those of the heads and the pooler."""
-    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
-    of_heads = [name for name in names if name.startswith(("heads.", "pooler."))]
-    return (
-        tuple(same(name, name) for name in names if name not in of_heads),
-        tuple(same(name, name) for name in of_heads),
-    )
+    known, name = CLASSES.get((readers, tuple(sizes)), ()), settings.heads[0].name
+    chosen = class_of(known, settings)
+    if chosen is not None:
+        return chosen
+    classifier = next((one for one in known if "classification" in one.heads), None)
+    if classifier is None or any(name in one.heads for table in CLASSES.values() for one in table):
+        carried = f"{FAMILY} classes have {carried_heads(known)}"
+        raise ValueError(f"the first head is {name}; with {articles(settings.parts)}, {carried}")
+    own = dataclasses.replace(classifier, heads={name: SCORES}, pipeline=None)
+    return own if heads[name].scores_documents else dataclasses.replace(own, name=TAGGER, auto=TAGGER_AUTO)
 
 
 def plain_settings(settings: ModelSettings) -> Json:
@@ -185,7 +167,7 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
 
 def heads_of(settings: ModelSettings, class_name: str) -> tuple[str, ...]:
     """The heads that a folder with these settings names for a class; empty: it is a folder of another class."""
-    chosen = class_of(settings)
+    chosen = own_class(settings)
     return tuple(chosen.heads) if chosen.name == class_name else ()
 
 

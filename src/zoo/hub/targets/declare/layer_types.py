@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
-from zoo.hub.targets.declare.target import Change, Config, Key, key
+from zoo.hub.targets.declare.renaming import Change
+from zoo.hub.targets.declare.target import Config, Key, key
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}
 OURS = {theirs: ours for ours, theirs in THEIRS.items()}

@@ -1,4 +1,8 @@
-"""Tokenizers of published vocabulary files, built as the class of their family builds them."""
+"""Tokenizers of published vocabulary files, built as the class of their family builds them.
+
+`transformers.convert_slow_tokenizer` would do so from a tokenizer of theirs only, whose loading follows file names in a
+stranger's tokenizer_config.json and needs sentencepiece; and importing a checkpoint needs no transformers.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

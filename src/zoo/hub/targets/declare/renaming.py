@@ -14,11 +14,15 @@ Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Transform:
-    """What is done to a tensor on its way to their format, and its inverse."""
+class Change:
+    """What is done to a tensor or a setting on its way to their files, and its inverse.
 
-    there: Callable[[Tensor], Tensor]
-    back: Callable[[Tensor], Tensor]
+    Args:
+        back: None: a setting that is not read back, since other keys say it too.
+    """
+
+    there: Callable[[Any], Any]
+    back: Callable[[Any], Any] | None
 
 
 def halves(n: int) -> Tensor:
@@ -26,16 +30,16 @@ def halves(n: int) -> Tensor:
     return torch.cat([torch.arange(0, n, 2), torch.arange(1, n, 2)])
 
 
-def split_halves(axis: int) -> Transform:
+def split_halves(axis: int) -> Change:
     """Put the even places of an axis before the odd ones."""
-    return Transform(
+    return Change(
         lambda t: t.index_select(axis, halves(t.shape[axis])),
         lambda t: t.index_select(axis, halves(t.shape[axis]).argsort()),
     )
 
 
-TRANSPOSED = Transform(lambda t: t.T, lambda t: t.T)  # their Conv1D is a linear map with its matrix transposed
-ROW = Transform(lambda t: t[None], lambda t: t[0])  # a vector kept as a matrix of one row
+TRANSPOSED = Change(lambda t: t.T, lambda t: t.T)  # their Conv1D is a linear map with its matrix transposed
+ROW = Change(lambda t: t[None], lambda t: t[0])  # a vector kept as a matrix of one row
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Rename:
 
     ours: tuple[str, ...]
     theirs: str
-    through: tuple[Transform, ...] = ()
+    through: tuple[Change, ...] = ()
     when: tuple[str, Any] | None = None
     start: int = 0
 
@@ -62,19 +66,20 @@ class Rename:
         """Their tensor, from ours; it shares no memory with them."""
         parts = [tensors[name] for name in self.ours]
         tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # a single number cannot be concatenated
-        for transform in self.through:
-            tensor = transform.there(tensor)
+        for change in self.through:
+            tensor = change.there(tensor)
         return tensor.contiguous()
 
     def back(self, tensor: Tensor) -> Tensors:
         """Our tensors, from theirs."""
-        for transform in reversed(self.through):
-            tensor = transform.back(tensor)
+        for change in reversed(self.through):
+            assert change.back is not None, f"{self.theirs} cannot be read back"
+            tensor = change.back(tensor)
         parts = tensor.chunk(len(self.ours)) if len(self.ours) > 1 else (tensor,)
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 
-def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
+def same(ours: str, theirs: str, *through: Change, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
     """One tensor of each side."""
     return Rename((ours,), theirs, through, when, start)
 
@@ -82,8 +87,8 @@ def same(ours: str, theirs: str, *through: Transform, when: tuple[str, Any] | No
 def affine(
     ours: str | Sequence[str],
     theirs: str,
-    weight: Sequence[Transform] = (),
-    bias: Sequence[Transform] = (),
+    weight: Sequence[Change] = (),
+    bias: Sequence[Change] = (),
     start: int = 0,
     biased: str | None = None,
 ) -> tuple[Rename, Rename]:

@@ -12,7 +12,7 @@ from zoo.config import parse_set
 from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.recipes import Recipe
-from zoo.hub.targets.declare.renaming import Rename
+from zoo.hub.targets.declare.renaming import Change, Rename
 from zoo.hub.targets.declare.words import articles, listed
 from zoo.models.settings import ModelSettings, load_settings
 from zoo.registry import REQUIRED
@@ -49,14 +49,6 @@ class Requirement:
             return None
         meaning = f" ({self.meaning})" if self.meaning else ""
         return f"{self.path} is {listed(wrong)}; {family} has {listed(allowed, ' or ')}{meaning}"
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a value is written in their config.json, and how it is read back; None: other keys say it too."""
-
-    there: Callable[[Any], Any]
-    back: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True)
@@ -201,6 +193,17 @@ class NativeClass:
         return self.labels.get(head, "labels")
 
 
+def class_of(classes: Sequence[NativeClass], settings: ModelSettings) -> NativeClass | None:
+    """The first class that carries the model's first head and has no head that the model lacks."""
+    heads = [head.name for head in settings.heads]
+    return next((known for known in classes if heads[0] in known.heads and set(known.heads) <= set(heads)), None)
+
+
+def carried_heads(classes: Sequence[NativeClass]) -> str:
+    """The heads of several classes, in the words of a message."""
+    return listed([head for known in classes for head in known.heads], " or ")
+
+
 @dataclass(frozen=True)
 class Target:
     """A family of transformers classes: everything that export, and importing, must know of it.
@@ -263,9 +266,8 @@ class Target:
         return load_settings(model, [*map(parse_set, sets), *more])
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
-        """The first class that carries the model's first head and has no head that the model lacks."""
-        heads = [head.name for head in settings.heads]
-        return next((c for c in self.classes if heads[0] in c.heads and set(c.heads) <= set(heads)), None)
+        """The class that carries the model."""
+        return class_of(self.classes, settings)
 
     def narrowed(self, chosen: NativeClass) -> "Target":
         """The family with one class alone, whose own demands, keys, renames and copies follow the family's."""
@@ -287,8 +289,7 @@ class Target:
                 return f"{side}.kind is {part.kind}; {self.family} has transformer"
         chosen = self.native_class(settings)
         if chosen is None:
-            known = dict.fromkeys(head for c in self.classes for head in c.heads)
-            return f"the first head is {settings.heads[0].name}; {self.family} has {listed(list(known), ' or ')}"
+            return f"the first head is {settings.heads[0].name}; {self.family} has {carried_heads(self.classes)}"
         flat, whole = flatten(settings), self.narrowed(chosen)
         demands: tuple[Requirement | Key, ...] = (*whole.requirements, *whole.keys)
         return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
