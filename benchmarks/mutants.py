@@ -3,9 +3,9 @@
     python benchmarks/mutants.py [ROOM…] [--sample 30] [--seed 0]
 
 A room is a folder of `src/zoo`. Each change is made in a copy of the last commit; the tests that see the room run until
-one fails: first the files named like the changed module, then the quickest, up to half a minute (LIMIT) of tests, as measured
-without a change. The folder build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call continues
-it, and a larger sample holds the smaller one. The changes that no test noticed are in survivors.txt.
+one fails: first the files named like the changed module, then the quickest, up to half a minute (LIMIT) of tests as
+measured without a change. The folder build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call
+continues it, and a larger sample holds the smaller one. The changes that no test noticed are in survivors.txt.
 
 Why not mutmut 3, which is quicker: it changes nothing outside functions, and most of hub/targets is declarations.
 """
@@ -41,11 +41,11 @@ FOREIGN = ("torch", "numpy", "pytest", "hypothesis", "jaxtyping", "beartype", "d
 SEEN_BY = {  # a room -> the folders of the tests that see it
     "blocks": ["blocks", "contracts", "models"],
     "models": ["models", "contracts", "inference"],
-    "objectives": ["objectives", "contracts", "training"],
+    "objectives": ["objectives", "contracts", "inference", "training"],
     "batches": ["batches", "training"],
     "training": ["training"],
-    "inference": ["inference", "cli"],
-    "hub/targets": ["hub/targets", "hub/modeling"],
+    "inference": ["inference", "metrics"],
+    "hub/targets": ["hub/targets"],
 }
 LIMIT = 30.0  # seconds of tests, as measured without a change
 PATIENCE = 5  # a run may take so many times as long, since other programs share the machine
@@ -117,8 +117,8 @@ def tests_of(module: Path, taken: dict[str, float]) -> list[str]:
     word = module.stem.split("_")[0]
     total, chosen = 0.0, []
     for file in sorted(taken, key=lambda file: (word not in Path(file).stem, taken[file])):
-        total += taken[file]
-        if total <= LIMIT or not chosen:
+        if total + taken[file] <= LIMIT or not chosen:
+            total += taken[file]
             chosen.append(file)
     return chosen
 
@@ -137,10 +137,9 @@ def is_fair(change: MutationSpec) -> bool:
         spans = [((x.lineno, x.col_offset), (x.end_lineno, x.end_col_offset)) for x in parts if x is not None]
         if any(start <= change.start_pos < end for start, end in spans):
             return False
-    line = text.splitlines()[change.start_pos[0] - 1]
-    return (
-        not re.search(r"(^|[(,:])\s*$", line[: change.start_pos[1]]) or line[change.start_pos[1]] != "*"
-    )  # not `*rest`
+    line, column = text.splitlines()[change.start_pos[0] - 1], change.start_pos[1]
+    is_rest = line[column] == "*" and re.search(r"(^|[(,:])\s*$", line[:column])  # of `f(*rest)`, no product
+    return not is_rest
 
 
 def try_room(room: str, sample: int, seed: int, kept: Path) -> tuple[str, str]:
@@ -163,9 +162,8 @@ def try_room(room: str, sample: int, seed: int, kept: Path) -> tuple[str, str]:
                 limit = PATIENCE * sum(taken[test] for test in tests) + 120
                 with use_mutation(change.module_path, get_operator(change.operator_name)(), change.occurrence) as texts:
                     outcome = TestOutcome.SURVIVED if are_passed(tests, kept, limit) else TestOutcome.KILLED
-                lines = difflib.unified_diff(
-                    *(text.splitlines() for text in texts), str(change.module_path), n=1, lineterm=""
-                )
+                before, after = (text.splitlines() for text in texts)
+                lines = difflib.unified_diff(before, after, str(change.module_path), n=1, lineterm="")
                 done[job] = WorkResult(WorkerOutcome.NORMAL, test_outcome=outcome, diff="\n".join(lines))
                 database.set_result(job, done[job])
     left = [done[job].diff for _, job in drawn if not done[job].is_killed]
@@ -183,11 +181,11 @@ def main() -> None:
         parser.error(f"unknown room '{wrong[0]}'; allowed: {', '.join(SEEN_BY)}")
     commit = subprocess.check_output(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True).strip()
     kept = ROOT / "build" / "mutants" / commit
-    if not (kept / "copy").exists():
-        (kept / "copy.new").mkdir(parents=True)
-        archive = subprocess.check_output(["git", "-C", ROOT, "archive", commit])
-        subprocess.run(["tar", "x", "-C", kept / "copy.new"], input=archive, check=True)
-        (kept / "copy.new").rename(kept / "copy")
+    (kept / "copy").mkdir(parents=True, exist_ok=True)
+    archive = subprocess.check_output(["git", "-C", ROOT, "archive", commit])
+    subprocess.run(
+        ["tar", "x", "-C", kept / "copy"], input=archive, check=True
+    )  # anew: a call that was killed left a change
     os.chdir(kept / "copy")
     os.environ |= {"PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True  # what is compiled from a changed file must not outlive it
