@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # processes or commands of their own too
 QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
 	tests/contracts/test_parameter_names.py \
-	$(filter-out tests/test_wheel.py tests/test_mutants.py tests/test_outside_variants.py tests/test_docs.py,$(wildcard tests/test_*.py))
+	$(filter-out tests/test_wheel.py tests/test_outside_variants.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
 .PHONY: help test quick long mutants bits lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
@@ -25,7 +25,7 @@ help:
 	@echo "make test        check the style and the types, run the tests"
 	@echo "make quick       the tests that need under a minute: for the hour's work"
 	@echo "make long        random trials: kills, signals, damaged files"
-	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; make mutants SAMPLE=60)"
+	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants and of targets anew, from the registries"
@@ -52,7 +52,8 @@ long: $(READY)
 	$(BIN)/python -m pytest -m long
 
 mutants: $(READY)
-	$(BIN)/python benchmarks/mutants.py --workers $(WORKERS) $(if $(SAMPLE),--sample $(SAMPLE)) $(ROOMS)
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python benchmarks/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(ROOMS)
 
 bits: $(READY)
 	$(BIN)/python tests/training/same_bits_families.py compare
