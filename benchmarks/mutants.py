@@ -1,11 +1,11 @@
 """Change one small thing of the code after another with cosmic-ray, and see whether the tests notice.
 
-    python benchmarks/mutants.py [ROOM…] [--sample 30] [--seed 0]
+    python benchmarks/mutants.py [ROOM…] [--sample 30] [--seed 0] [--seconds 30]
 
 A room is a folder of `src/zoo`. Each change is made in a copy of the last commit; the tests that see the room run until
-one fails: first the files named like the changed module, then the quickest, up to half a minute (LIMIT) of tests as
-measured without a change. The folder build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call
-continues it, and a larger sample holds the smaller one. The changes that no test noticed are in survivors.txt.
+one fails: first the files named like the changed module, then the quickest, as many as take `--seconds` without a
+change. build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call continues it, a larger
+sample holds the smaller one, and more seconds try the survivors again. survivors.txt shows what no test noticed.
 
 Why not mutmut 3, which is quicker: it changes nothing outside functions, and most of hub/targets is declarations.
 """
@@ -47,7 +47,6 @@ SEEN_BY = {  # a room -> the folders of the tests that see it
     "inference": ["inference", "metrics"],
     "hub/targets": ["hub/targets"],
 }
-LIMIT = 30.0  # seconds of tests, as measured without a change
 PATIENCE = 5  # a run may take so many times as long, since other programs share the machine
 # One change for each operator. The tool knows ten, most of which end in a TypeError that any test notices. `|` is left
 # alone, as nearly all of ours stand in annotations.
@@ -99,7 +98,7 @@ def are_passed(words: list[str], kept: Path, limit: float) -> bool:
     return child.exitcode == 0
 
 
-def seconds(folder: str, kept: Path) -> dict[str, float]:
+def measured(folder: str, kept: Path) -> dict[str, float]:
     """Each test file of a folder, and how long it takes without a change."""
     report = kept / f"{folder.replace('/', '_')}.xml"
     if not report.exists():
@@ -112,12 +111,12 @@ def seconds(folder: str, kept: Path) -> dict[str, float]:
     return dict(taken)
 
 
-def tests_of(module: Path, taken: dict[str, float]) -> list[str]:
+def tests_of(module: Path, taken: dict[str, float], limit: float) -> list[str]:
     """The files of tests that run for a change of a module, in their order."""
     word = module.stem.split("_")[0]
     total, chosen = 0.0, []
     for file in sorted(taken, key=lambda file: (word not in Path(file).stem, taken[file])):
-        if total + taken[file] <= LIMIT or not chosen:
+        if total + taken[file] <= limit or not chosen:
             total += taken[file]
             chosen.append(file)
     return chosen
@@ -142,10 +141,10 @@ def is_fair(change: MutationSpec) -> bool:
     return not is_rest
 
 
-def try_room(room: str, sample: int, seed: int, kept: Path) -> tuple[str, str]:
+def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> tuple[str, str]:
     """Try changes of a room that were not tried before: the room's summary, and the changes that survived."""
     session = kept / f"{room.replace('/', '_')}.sqlite"
-    taken = {file: time for folder in SEEN_BY[room] for file, time in seconds(folder, kept).items()}
+    taken = {file: time for folder in SEEN_BY[room] for file, time in measured(folder, kept).items()}
     is_new = not session.exists()
     with use_db(str(session), WorkDB.Mode.create) as database:
         if is_new:
@@ -157,14 +156,14 @@ def try_room(room: str, sample: int, seed: int, kept: Path) -> tuple[str, str]:
         drawn = [x for x in changes[: 2 * sample] if is_fair(x[0])][:sample]
         done = dict(database.results)
         for change, job in drawn:
-            if job not in done:
-                tests = tests_of(change.module_path, taken)
+            if job not in done or not done[job].is_killed and float(done[job].output) < seconds:
+                tests = tests_of(change.module_path, taken, seconds)
                 limit = PATIENCE * sum(taken[test] for test in tests) + 120
                 with use_mutation(change.module_path, get_operator(change.operator_name)(), change.occurrence) as texts:
                     outcome = TestOutcome.SURVIVED if are_passed(tests, kept, limit) else TestOutcome.KILLED
                 before, after = (text.splitlines() for text in texts)
                 lines = difflib.unified_diff(before, after, str(change.module_path), n=1, lineterm="")
-                done[job] = WorkResult(WorkerOutcome.NORMAL, test_outcome=outcome, diff="\n".join(lines))
+                done[job] = WorkResult(WorkerOutcome.NORMAL, str(seconds), outcome, "\n".join(lines))
                 database.set_result(job, done[job])
     left = [done[job].diff for _, job in drawn if not done[job].is_killed]
     share = 1 - len(left) / len(drawn)
@@ -176,6 +175,7 @@ def main() -> None:
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(SEEN_BY)}; default: all")
     parser.add_argument("--sample", type=int, default=30, help="so many changes of each room")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample")
+    parser.add_argument("--seconds", type=float, default=30, help="of tests for each change, as measured without one")
     given = parser.parse_args()
     if wrong := [room for room in given.rooms if room not in SEEN_BY]:
         parser.error(f"unknown room '{wrong[0]}'; allowed: {', '.join(SEEN_BY)}")
@@ -192,7 +192,7 @@ def main() -> None:
     sys.path.insert(0, "src")
     for name in FOREIGN:  # once, before the forks
         importlib.import_module(name)
-    tried = [try_room(room, given.sample, given.seed, kept) for room in given.rooms or SEEN_BY]
+    tried = [try_room(room, given.sample, given.seed, given.seconds, kept) for room in given.rooms or SEEN_BY]
     (kept / "survivors.txt").write_text("\n\n".join(left for _, left in tried))
     print("\n".join(summary for summary, _ in tried))
     print(f"The changes that no test noticed: {kept / 'survivors.txt'}")
