@@ -41,7 +41,7 @@ FOREIGN = ("torch", "numpy", "pytest", "hypothesis", "jaxtyping", "beartype", "d
 SEEN_BY = {  # a room -> the folders of the tests that see it
     "blocks": ["blocks", "contracts", "models"],
     "models": ["models", "contracts", "inference"],
-    "objectives": ["objectives", "contracts", "inference", "training"],
+    "objectives": ["objectives", "batches", "contracts", "inference", "training"],
     "batches": ["batches", "training"],
     "training": ["training"],
     "inference": ["inference", "metrics"],

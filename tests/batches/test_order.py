@@ -66,6 +66,11 @@ def test_another_seed_gives_another_order():
     assert named(Feed(examples(seed=0)).take(9)) != named(Feed(examples(seed=1)).take(9))
 
 
+def test_the_documents_of_a_window_are_others_in_each_epoch():
+    first, second = ({d for _, d, _ in named(examples().rows(epoch, 0))} for epoch in (0, 1))
+    assert len(first) == len(second) == module.WINDOW and first != second
+
+
 @pytest.mark.parametrize("objective", ["masked_lm", {"masked_lm": {}, "next_sentence": {}}])
 def test_the_stream_goes_on_identically_from_any_position(objective: object):
     whole = Feed(examples(objective))

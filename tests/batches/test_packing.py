@@ -35,6 +35,10 @@ def test_the_longest_that_fits_comes_next():
     assert fill(np.array([[3], [5], [2], [4]]), [7], 1) == [[1, 2], [3, 0]]
 
 
+def test_of_two_sizes_the_item_comes_next_that_takes_the_largest_share_of_a_row():
+    assert fill(np.array([[5, 2], [3, 8]]), [10, 20], 2) == [[1, 0]]  # 3/10 + 8/20 is more than 5/10 + 2/20
+
+
 def test_packing_depends_on_lengths_alone():
     lengths = draw(3.0, 0.6, 100, 60, 0)
     assert pack(plans_of(lengths), RowShape(64), LANGUAGE) == pack(plans_of(lengths), RowShape(64), LANGUAGE)
