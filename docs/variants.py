@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.blocks.backends.backend import backends
-from zoo.cli.slots import EVERY
+from zoo.cli import slots
 from zoo.data.builtin.builtin import builtins
 from zoo.data.formats.format import formats
 from zoo.data.tokenizers.recipes.recipe import tokenizers
@@ -29,7 +29,7 @@ Every place that has a choice, with the variants that zoo comes with. `make vari
 registry. You choose a variant by its name (`norm: rmsnorm`) or with options (`norm: {name: rmsnorm, eps: 1e-6}`).
 """
 SLOTS: tuple[Slot[Any], ...] = (
-    *EVERY, encoders, decoders, forms, metrics, predictors, optimizers, schedules, formats, tokenizers, builtins,
+    *slots.SLOTS, encoders, decoders, forms, metrics, predictors, optimizers, schedules, formats, tokenizers, builtins,
 )  # fmt: skip
 Cell = Callable[[str], str]
 

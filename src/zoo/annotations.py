@@ -36,7 +36,7 @@ def takes_list(annotation: Any) -> bool:
     """Whether a list is a value of this annotation itself."""
     if get_origin(annotation) in (Annotated, *UNIONS):
         return any(takes_list(a) for a in get_args(annotation))
-    return annotation in (Any, list, tuple) or get_origin(annotation) in (list, tuple)
+    return (get_origin(annotation) or annotation) in (Any, list, tuple)
 
 
 def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
@@ -63,8 +63,8 @@ def describe(annotation: Any) -> str:
         return " or ".join(map(repr, arguments))
     if origin is tuple and arguments[-1] is not Ellipsis:
         return f"a list of {len(arguments)} values"
-    if annotation in (list, tuple) or origin in (list, tuple):
+    if (origin or annotation) in (list, tuple):
         return "a list"
-    if annotation in MAPS or origin in MAPS or is_dataclass(annotation):
+    if (origin or annotation) in MAPS or is_dataclass(annotation):
         return "a map"
     return str(getattr(annotation, "__name__", annotation))

@@ -212,10 +212,9 @@ def check(value: Any, annotation: Any, place: str) -> Any:
         return check_union(value, annotation, place)
     if origin in (tuple, list) and isinstance(value, list | tuple):
         return origin(check(v, a, f"{place}[{i}]") for i, (v, a) in enumerate(pair_up(value, annotation, place)))
-    if origin in MAPS and isinstance(value, Mapping):
-        return {check(k, arguments[0], place): check(v, arguments[1], f"{place}.{k}") for k, v in value.items()}
-    if annotation in MAPS and isinstance(value, Mapping):
-        return dict(value)
+    if (origin or annotation) in MAPS and isinstance(value, Mapping):
+        of_keys, of_values = arguments or (Any, Any)
+        return {check(k, of_keys, place): check(v, of_values, f"{place}.{k}") for k, v in value.items()}
     if origin is typing.Literal:
         return check_literal(value, arguments, place)
     if annotation is float and type(value) in (int, float):

@@ -75,7 +75,7 @@ def test_an_input_that_cannot_be_answered_does_not_keep_the_others_from_it():
     bert, texts = loaded("bert-nano", BOTH), ["a [MASK] dog", "no mask", "[MASK] " * 300, "the red [MASK]", "cats"] * 9
     found = list(answer_each(bert, texts, None, SETTINGS))
     assert [isinstance(answer, Prediction) for answer in found] == [True, False, False, True, False] * 9
-    assert [answer.number for answer in found if isinstance(answer, Unanswered)][:3] == [2, 3, 5]
+    assert [answer.line for answer in found if isinstance(answer, Unanswered)][:3] == [2, 3, 5]
     assert "the text is" in found[2].error and "tokens too long" in found[2].error
     alone = predict(bert, ["the red [MASK]"], None, SETTINGS)[0]
     assert found[3].output == alone.output

@@ -18,8 +18,7 @@ from zoo.models.initialize import initializers
 from zoo.objectives.objective import objectives
 from zoo.registry import Slot
 
-EVERY: tuple[Slot[Any], ...] = (
+SLOTS: tuple[Slot[Any], ...] = (
     norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, stages, heads,
     initializers, backends, objectives,
 )  # fmt: skip
-SLOTS = {slot.name: slot for slot in EVERY}

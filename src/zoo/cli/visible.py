@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
@@ -24,14 +24,12 @@ def say(text: object) -> None:
     typer.echo(visible(str(text)))
 
 
-def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Iterable[str] = ()) -> None:
+def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
     """A table of results on standard output."""
-    header = [visible(name) for name in header]
-    table = Table(
-        title=title and visible(title), title_justify="left", box=None, pad_edge=False, show_header=bool(header)
-    )
-    for name in header:
-        table.add_column(name, style="bold" if name == header[0] else None, no_wrap=name == header[0])
+    shown = title and visible(title)
+    table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
+    for number, name in enumerate(header):
+        table.add_column(name, style=None if number else "bold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
     results.print(table)

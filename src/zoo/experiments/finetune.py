@@ -38,9 +38,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         logger.info("task.tokenizer is not used: finetune keeps the checkpoint's tokenizer")
     check_sizes(saved, parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights)
 
-    def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer | None:
-        if not settled.stream.has_text:
-            return None
+    def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         if BACKEND_FILE not in saved.tokenizer:
             raise ValueError(NO_TOKENIZER)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
@@ -72,10 +70,11 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name in taken:
             theirs, mine = tensors[name], own[name]
-            rows = min(len(theirs), len(mine)) if theirs.dim() else 0
             if theirs.shape != mine.shape and (theirs.shape[1:] != mine.shape[1:] or len(theirs) > len(mine)):
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
-            (mine[:rows] if theirs.dim() else mine).copy_(theirs)
+            # added tokens have rows of their own behind the checkpoint's
+            (mine[: len(theirs)] if theirs.dim() else mine).copy_(theirs)
+    # a tied weight has two names and one storage: filled under either name, it is not missing
     storages = {own[name].data_ptr() for name in taken}
     missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
     fresh = sorted({part_of(name) for name in missing})

@@ -37,14 +37,11 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     experiment = resolve_pretraining(request)
     if experiment.task.columns:
         experiment.mixture.form(experiment.task.columns, experiment.stream)
-    has_text = experiment.stream.has_text
-    if has_text:
+    if experiment.stream.has_text:
         check_tokenizer(experiment.task)
     vectors = vectors_to_start_from(experiment.model, request)
 
-    def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer | None:
-        if not has_text:
-            return None
+    def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         stored = {name: request.folder / name for name in TOKENIZER}
         if request.resume and all(path.is_file() for path in stored.values()):
             return Tokenizer.from_files({name: path.read_bytes() for name, path in stored.items()}, str(request.folder))

@@ -54,13 +54,13 @@ class Start:
     """How a run's model begins.
 
     Args:
-        tokenizer: makes or takes it; None: the model has no text.
+        tokenizer: makes or takes it, for a model that has text.
         vocabulary: the rule that fits the model to a tokenizer of so many tokens.
         fill: the first weights.
         base: what the run keeps of the checkpoint that it goes on from.
     """
 
-    tokenizer: Callable[[Experiment, Mapping[str, SplitRows]], Tokenizer | None]
+    tokenizer: Callable[[Experiment, Mapping[str, SplitRows]], Tokenizer]
     vocabulary: Callable[[Experiment, int], Experiment]
     fill: Callable[[Model, Tokenizer | None], None]
     base: BaseRecord | None = None
@@ -82,19 +82,16 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         experiment = name_data(experiment, rows["train"])
-        tokenizer = agree_on(processes, lambda: start.tokenizer(experiment, rows))
-        if tokenizer is not None:
+        tokenizer = None
+        if experiment.stream.has_text:
+            # made in the main process alone, and exchanged as bytes: every process has the same one
+            files = processes.agree(lambda: start.tokenizer(experiment, rows).files())
+            tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = Data.read(experiment, rows, tokenizer, processes, watcher.tokenising)
         if experiment.training.steps is None:
             experiment = fix_steps(experiment, data.train.rows_of_epoch())
         return begin(request, experiment, start, data, processes, watcher)
-
-
-def agree_on(processes: Processes, make: Callable[[], Tokenizer | None]) -> Tokenizer | None:
-    """A tokenizer made by the main process, the same in every one: they exchange bytes, not objects."""
-    files = processes.agree(lambda: None if (made := make()) is None else made.files())
-    return None if files is None else Tokenizer.from_files(files)
 
 
 @dataclass(frozen=True)

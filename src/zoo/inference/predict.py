@@ -11,10 +11,10 @@ from zoo.models.generation.settings import GenerateSettings
 
 
 class Unanswered(NamedTuple):
-    """An input without an answer: its number, from 1, and why."""
+    """An input without an answer: its number among the inputs, from 1, and why."""
 
     input: Any
-    number: int
+    line: int
     error: str
 
 
@@ -38,7 +38,7 @@ def predict(
     found = []
     for answer in answer_each(loaded, texts, pairs, settings, writes):
         if isinstance(answer, Unanswered):
-            raise ValueError(f"input {answer.number}: {answer.error}" if len(texts) > 1 else answer.error)
+            raise ValueError(f"input {answer.line}: {answer.error}" if len(texts) > 1 else answer.error)
         found.append(answer)
     return found
 

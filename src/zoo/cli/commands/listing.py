@@ -49,7 +49,7 @@ def about(path: Path) -> str:
 
 def show_blocks(as_json: bool) -> None:
     """Every slot with its variants and their options."""
-    found = {slot.name: {name: options(slot, name) for name in slot.names()} for slot in load(BLOCKS).values()}
+    found = {slot.name: {name: options(slot, name) for name in slot.names()} for slot in load(BLOCKS)}
     if as_json:
         return say_json(found)
     for slot, variants in found.items():

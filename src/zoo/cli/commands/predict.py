@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,7 +37,7 @@ def predict(
     found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes)
     if as_json:
         found = list(found)
-        say_json([entry(answer) for answer in found])
+        say_json([answer._asdict() for answer in found])
     else:
         found = [say_answer(answer) for answer in found]
     if any(isinstance(answer, Unanswered) for answer in found):
@@ -71,18 +71,11 @@ def read_line(line: bytes, number: int) -> str:
     return text
 
 
-def entry(answer: Prediction | Unanswered) -> dict[str, Any]:
-    """An answer as JSON has it; where there is none, the line and the reason."""
-    if isinstance(answer, Unanswered):
-        return {"input": answer.input, "line": answer.number, "error": answer.error}
-    return answer._asdict()
-
-
 def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     """Print an answer as soon as it is there."""
     if isinstance(answer, Unanswered):
         say("")  # the answers stay in step with the lines
-        complain(f"error: line {answer.number}: {answer.error}")
+        complain(f"error: line {answer.line}: {answer.error}")
         return answer
     say(answer.output)
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
