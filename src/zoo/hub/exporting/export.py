@@ -14,15 +14,14 @@ from zoo.hub.exporting.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
 from zoo.hub.exporting.weights import WEIGHTS, native_tensors
+from zoo.hub.sources.folder import CONFIG
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.runs.files import ASIDE, remove_stray, sync, write_file
 from zoo.runs.tensors import write_tensors
 
-CONFIG = "config.json"  # without it a folder is no model, for zoo and for transformers
 PARTIAL = f"{ASIDE}export"
-SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ def export_model(
             write_all(aside, card_files(trained, target, native, check, left_out))
             write_all(aside, {HASHES: hash_files(aside, edited=CARD)})
             files = tuple(sorted(path.name for path in aside.iterdir()))
-            move_up(aside, files)
     except (RuntimeError, OSError) as error:
         raise RuntimeError(f"export to {target.name}: {error}. Nothing was written to {folder}") from error
     return ExportReport(folder, target.name, native.name, native.auto, files, check, tuple(left_out))
@@ -96,16 +94,15 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder}: is a file; an export needs a new or empty folder")
-    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
-    there = sorted(name for name in names if not name.startswith(ASIDE))  # a killed export leaves those
+    found = folder.iterdir() if folder.is_dir() else ()
+    there = sorted(path.name for path in found if not path.name.startswith(ASIDE))  # a killed export leaves those
     if there:
-        more = ", …" if len(there) > SHOWN else ""
-        raise ValueError(f"{folder}: is not empty ({', '.join(there[:SHOWN])}{more}); choose a new or empty folder")
+        raise ValueError(f"{folder}: is not empty ({', '.join(there):.100}); choose a new or empty folder")
 
 
 @contextmanager
 def partial_folder(folder: Path) -> Iterator[Path]:
-    """A folder for half-written files, inside a new or empty folder, which is as it was if anything fails.
+    """A folder for half-written files; they move up into `folder`, or `folder` is as it was if anything fails.
 
     Inside, not beside it: the folder may be a mount, which cannot be renamed over, or the shell's own.
 
@@ -119,24 +116,17 @@ def partial_folder(folder: Path) -> Iterator[Path]:
         partial.mkdir()
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+    moved: list[Path] = []
     try:
         yield partial
-    except BaseException:
-        shutil.rmtree(folder if made else partial, ignore_errors=True)
-        raise
-    partial.rmdir()
-
-
-def move_up(partial: Path, names: tuple[str, ...]) -> None:
-    """Move all files into the folder around them, last the one without which nobody takes it for a model."""
-    folder = partial.parent
-    try:
-        for name in sorted(names, key=lambda name: name == CONFIG):
-            (partial / name).rename(folder / name)
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == CONFIG):  # last what makes it a model
+            moved.append(path.rename(folder / path.name))
+        partial.rmdir()
         sync(folder)
-    except OSError:
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
+    except BaseException:
+        for path in moved:
+            path.unlink(missing_ok=True)
+        shutil.rmtree(folder if made else partial, ignore_errors=True)
         raise
 
 

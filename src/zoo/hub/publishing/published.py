@@ -4,20 +4,20 @@ import logging
 from pathlib import Path
 
 from zoo.hub.checkpoint import load_checkpoint, resolve
+from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.hashes import HASHES
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
+from zoo.hub.sources.folder import CONFIG
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 
-CARD, CURVES, CONFIG = "README.md", "curves.png", "config.json"
 SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
 KNOWN = (CARD, CURVES, HASHES, *SETTINGS, "tokenizer.json")
 VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = 1 << 26  # bytes: more than this only weights may have
-SHOWN = 5
 logger = logging.getLogger(__name__)
 
 
@@ -41,17 +41,12 @@ def files_of_folder(folder: Path) -> list[Path]:
     ours = [path for path in found if path.name in (*KNOWN, *VOCABULARIES) or path.name.endswith(WEIGHTS)]
     for path in ours:
         refuse_file(path)
-    for path in (path for path in ours if path.name in SETTINGS):
-        asked = [key for key in CODE if key in read_json(path)]
+        asked = [key for key in CODE if key in read_json(path)] if path.name in SETTINGS else []
         if asked:
             raise ValueError(f"{path}: {asked[0]} asks readers to run code of others; a push shows none")
     load_checkpoint(folder)  # refuses what is damaged, and what nobody could load
-    rest = [path.name for path in found if path not in ours]
-    if rest:
-        more = f" and {len(rest) - SHOWN} more" if len(rest) > SHOWN else ""
-        logger.warning(
-            "%s: not pushed, since they are no files of a model: %s%s", folder, ", ".join(rest[:SHOWN]), more
-        )
+    if rest := [path.name for path in found if path not in ours]:
+        logger.warning("%s: not pushed, since they are no files of a model: %.300s", folder, ", ".join(rest))
     return ours
 
 

@@ -1,20 +1,18 @@
 """Publish a checkpoint on the Hugging Face hub: exported, checked, and there all at once."""
 
-import logging
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import HfApi, get_token, is_offline_mode
+from huggingface_hub import HfApi, ModelInfo, get_token, is_offline_mode
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.publishing.published import published_files
-from zoo.hub.publishing.repository import IGNORES, Listing, Repository
+from zoo.hub.publishing.repository import Repository, names_of, shows
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
 
-SHOWN = 5
-logger = logging.getLogger(__name__)
+IGNORES = ".gitignore"
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,9 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Ret
         repository = Repository(name, HfApi(), patience.timeout)
         try:
             return patience.persist(lambda: bring(repository, files, private))
-        except HubFailure as trouble:
+        except HubFailure as failure:
             again = f"zoo push {checkpoint} {name}{' --private' * private}"
-            raise RuntimeError(f"{trouble}. It shows nothing half-written; to complete it: {again}") from trouble
+            raise RuntimeError(f"{failure}. It shows nothing half-written; to complete it: {again}") from failure
 
 
 def check_name(name: str) -> None:
@@ -82,50 +80,39 @@ def check_access(name: str) -> None:
 
 
 def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
-    """One attempt: look, upload what is missing, commit, look again. Doing it again after a failure is safe."""
-    before = look_or_create(repository, private)
-    changed = [path for path in files if not before.has(path)]
-    rest = [name for name in before.files.keys() - {path.name for path in files} if not name.startswith(".git")]
-    others = repository.of_others(sorted(rest), before.head)
+    """One attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
+    before = repository.look() or repository.create(private)
+    if private and not before.private:
+        raise ValueError(f"{repository.name}: is public already; --private makes new ones private, and changes none")
+    changed = [path for path in files if not shows(before, path)]
+    rest = [name for name in names_of(before) - {path.name for path in files} if not name.startswith(".git")]
+    others = repository.of_others(sorted(rest), before.sha)
     gone = sorted(set(rest) - set(others))
     if changed or gone:
         refuse_files_of_others(repository, before, changed)
-        repository.commit(before.head, repository.upload(changed), gone)
+        repository.commit(before.sha, repository.upload(changed), gone)
         check_shown(repository, files, gone)
-    return PushReport(repository.url, tuple(path.name for path in changed), tuple(gone), tuple(others))
+    url = f"{repository.api.endpoint}/{repository.name}"
+    return PushReport(url, tuple(path.name for path in changed), tuple(gone), tuple(others))
 
 
-def look_or_create(repository: Repository, private: bool) -> Listing:
-    """What the repository shows, which is new where there was none."""
-    before = repository.look()
-    if before is None:
-        repository.create(private)
-        before = repository.look()
-    if before is None:
-        raise HubFailure(f"{repository.name} exists, but this token cannot see it", passing=False, wait=0)
-    if private and not before.private:
-        raise ValueError(f"{repository.name}: is public already; --private makes new ones private, and changes none")
-    return before
-
-
-def refuse_files_of_others(repository: Repository, before: Listing, changed: list[Path]) -> None:
-    """Refuse to write over what zoo did not write, and to commit where files may be left out."""
-    if IGNORES in before.files:
+def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: list[Path]) -> None:
+    """Refuse to overwrite what zoo did not write, and to commit where files may be left out."""
+    if IGNORES in names_of(before):
         raise ValueError(f"{repository.name}: has a {IGNORES}, which may keep files of a model out; delete it there")
-    there = [path.name for path in changed if path.name in before.files]
-    others = repository.of_others(there, before.head)
+    there = [path.name for path in changed if path.name in names_of(before)]
+    others = repository.of_others(there, before.sha)
     if others:
-        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         raise ValueError(
-            f"{repository.name}: {', '.join(others[:SHOWN])}{more} there was written by somebody else and is not "
-            "overwritten; push to another name, delete it there, or push a folder that holds the same file"
+            f"{repository.name}: {', '.join(others):.200} there was written by somebody else and is not overwritten; "
+            "push to another name, delete it there, or push a folder that holds the same file"
         )
 
 
 def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> None:
-    """Raise where the repository does not show what was committed."""
+    """Raise if the repository does not show what was committed: the hub may answer that all is well, and ignore it."""
     after = repository.look()
-    missing = [path.name for path in files if after is None or not after.has(path)]
-    missing += [name for name in gone if after is not None and name in after.files]
+    missing = [path.name for path in files if after is None or not shows(after, path)]
+    missing += [name for name in gone if after is not None and name in names_of(after)]
     if missing:
         raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True, wait=0)

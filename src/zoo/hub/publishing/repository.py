@@ -3,43 +3,32 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi, ModelInfo
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils.sha import git_hash
 
-from zoo.hub.sources.failures import explaining, log
+from zoo.hub.sources.failures import HubFailure, explaining, log
 from zoo.runs.files import digest
 
 TITLE = "zoo push"  # the title of our commits: how the files that zoo wrote are told from those of others
-IGNORES = ".gitignore"
 Operation = CommitOperationAdd | CommitOperationCopy | CommitOperationDelete
 
 
-@dataclass(frozen=True)
-class Listing:
-    """What a repository holds at one moment.
+def names_of(found: ModelInfo) -> set[str]:
+    """The files that a repository shows."""
+    return {file.rfilename for file in found.siblings or ()}
 
-    Args:
-        head: its last commit; None: there is none.
-        files: by path.
-    """
 
-    head: str | None
-    files: dict[str, RepoSibling]
-    private: bool
-
-    def has(self, path: Path) -> bool:
-        """Whether it holds this file with this content."""
-        there = self.files.get(path.name)
-        if there is None or there.size != path.stat().st_size:
-            return False
-        if there.lfs is not None:
-            return there.lfs.sha256 == digest(path)  # read in pieces: weights may be larger than memory
-        return there.blob_id == git_hash(path.read_bytes())  # what is not in LFS is small
+def shows(found: ModelInfo, path: Path) -> bool:
+    """Whether a repository shows this file with this content."""
+    there = next((file for file in found.siblings or () if file.rfilename == path.name), None)
+    if there is None or there.size != path.stat().st_size:
+        return False
+    if there.lfs is not None:
+        return there.lfs.sha256 == digest(path)  # read in pieces: weights may be larger than memory
+    return there.blob_id == git_hash(path.read_bytes())  # what is not in LFS is small
 
 
 class Repository:
@@ -53,29 +42,25 @@ class Repository:
     def __init__(self, name: str, api: HfApi, timeout: float) -> None:
         self.name, self.api, self.timeout = name, api, timeout
 
-    @property
-    def url(self) -> str:
-        return f"{self.api.endpoint}/{self.name}"
-
-    def look(self) -> Listing | None:
-        """What it holds now; None where there is no such repository."""
+    def look(self) -> ModelInfo | None:
+        """What it holds now; None if there is no such repository."""
         with explaining(f"looking at {self.name}"):
             try:
-                info = self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
+                return self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
             except HfHubHTTPError as error:
+                # not RepositoryNotFoundError: the client raises that for a bad token (401) too
                 if error.response.status_code == 404:
                     return None
                 raise
-        return Listing(info.sha, {file.rfilename: file for file in info.siblings or ()}, bool(info.private))
 
-    def create(self, private: bool) -> None:
-        """Make it, unless it has come into being meanwhile."""
+    def create(self, private: bool) -> ModelInfo:
+        """Make it, unless somebody else has made it meanwhile; what it holds then."""
         with explaining(f"creating {self.name}"):
-            try:
-                self.api.create_repo(self.name, private=private or None)
-            except HfHubHTTPError as error:
-                if error.response.status_code != 409:
-                    raise
+            self.api.create_repo(self.name, private=private or None, exist_ok=True)
+        found = self.look()
+        if found is None:
+            raise HubFailure(f"{self.name} exists, but this token cannot see it", passing=False, wait=0)
+        return found
 
     def of_others(self, names: Sequence[str], head: str | None) -> list[str]:
         """Which of its files were last written by something else than `zoo push`."""
@@ -86,6 +71,7 @@ class Repository:
         titles = {file.path: file.last_commit.title if file.last_commit else "" for file in found}
         return [name for name in names if not titles.get(name, "").startswith(TITLE)]
 
+    # `upload_folder` does these two in one call, and says of no failure whether the client has repeated the request.
     def upload(self, paths: Sequence[Path]) -> list[CommitOperationAdd]:
         """Bring large files there; nothing shows them until they are committed."""
         additions = [CommitOperationAdd(path.name, path) for path in paths]
