@@ -17,9 +17,9 @@ from zoo.runs.tensors import read_tensors
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
 # Options such as -I would hide packages that were found by PYTHONPATH or lie in the user's own folder, so the child
-# takes this process's path as it is. Without zoo it must do; None there makes every import of it fail.
+# takes this process's path as it is.
 START = "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)) or sys.path; {zoo}; {run}"
-WITHOUT_ZOO = "sys.modules['zoo'] = None"
+WITHOUT_ZOO = "sys.modules['zoo'] = None"  # then every import of it fails
 RUN = "runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 LINES = 5  # of a failed child's error output that are passed on
 

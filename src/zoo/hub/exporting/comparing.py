@@ -17,18 +17,10 @@ from zoo.hub.exporting.samples import SampleRow, lay_out
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.heads.head import Head
 from zoo.models.model import Model, Output
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
-IGNORED = -100
-
-
-def scores_documents(model: Model, head: str) -> bool:
-    """Whether a head scores documents instead of tokens."""
-    module = model.heads[head]
-    assert isinstance(module, Head)
-    return module.scores_documents
+IGNORED = -100  # the label of a place that no loss counts
 
 
 @torch.no_grad()

@@ -46,7 +46,7 @@ def generation_file(trained: TrainedModel, target: Target) -> Json:
         sampling["top_k"] = settings.top_k or 0  # theirs is 50 where it is not written
         sampling["top_p"] = 1.0 if settings.top_p is None else settings.top_p
     beams: Json = {"num_beams": settings.beams}
-    if settings.beams > 1:
+    if settings.beams > 1:  # transformers warns of these keys where there are no beams
         beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
     most = min(settings.max_new_tokens, most_new_tokens(flatten(trained.settings)))
     return {**token_ids(trained, target), **sampling, **beams, "max_new_tokens": most}

@@ -19,9 +19,9 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from transformers.models.auto.image_processing_auto import (
-    AutoImageProcessor,
-)  # some versions hide it without torchvision
+
+# some versions hide it from `transformers` itself without torchvision
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 Request = dict[str, Any]
 IGNORED = -100  # labels of places that do not count
@@ -131,10 +131,8 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
 def labels(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
     """Labels by argument: one a place, or one a row."""
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
-    return {
-        name: batch(found, IGNORED)[0] if isinstance(found[0], list) else torch.tensor(found)
-        for name, found in given.items()
-    }
+    places = {name for name, found in given.items() if isinstance(found[0], list)}
+    return {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
 
 
 def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:

@@ -32,6 +32,7 @@ ODD = (
 )
 LINES = 1000
 LENGTHS = (11, 25, 30, 17, 3)  # of rows of ids, where there is no tokenizer that makes some of texts
+# Pillow's modes, widths and heights: tall, wide and square, smaller and larger than models read, grey, see-through
 SIDES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
 LONGEST = 64  # tokens of a row: every kind of tensor acts, and large models stay affordable
 

@@ -37,7 +37,7 @@ def tokenizer_files(tokenizer: Tokenizer, segments: bool, native: NativeClass, l
 
 def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
     """The tokenizer, writing special tokens where the objective's examples have them."""
-    backend = Backend.from_str(tokenizer.backend.to_str())
+    backend = Backend.from_str(tokenizer.backend.to_str())  # a copy: the model goes on with a tokenizer without one
     pair = native.pair or (*native.text, None)
     roles = [role for role in roles_of((*native.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
@@ -75,5 +75,5 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
 
 
 def to_json(tree: Any) -> bytes:
-    """JSON as people read it."""
+    """JSON as transformers' own files have it: other scripts stay readable, where a run's files are plain ASCII."""
     return (json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -17,13 +17,13 @@ from zoo.hub.exporting.comparing import (
     compare_pictures,
     compare_texts,
     score,
-    scores_documents,
 )
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.head import heads
 
 NEW_TOKENS = 12
 BEAMS = 3
@@ -56,19 +56,23 @@ class Check:
         written = f"{self.generated} texts generated greedily and with beams" * bool(self.generated)
         return " and ".join(filter(None, (pixels, ids, written)))
 
+    @property
+    def largest(self) -> str:
+        """The largest difference of two logits, in words."""
+        return in_words(self.differences)
+
     def lines(self) -> list[str]:
         """The check as a terminal shows it."""
-        differences, losses = (
-            ", ".join(f"{value:.1e} in {dtype}" for dtype, value in found.items())
-            for found in (self.differences, self.losses)
-        )
+        found = f"largest difference of logits {self.largest}, of the loss {in_words(self.losses)}"
         same = [f"{self.same} are the same"] * bool(self.same)
         sides = "either side" if self.left else "the right"
         same += [f"rows were padded on {sides}"] * bool(self.generated or not self.pictures)
-        return [
-            f"reloaded by transformers: largest difference of logits {differences}, of the loss {losses}",
-            "; ".join(same),
-        ]
+        return [f"reloaded by transformers: {found}", "; ".join(same)]
+
+
+def in_words(differences: dict[str, float]) -> str:
+    """Differences by dtype."""
+    return ", ".join(f"{value:.1e} in {dtype}" for dtype, value in differences.items())
 
 
 def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeClass, reload: Reload) -> Check:
@@ -79,7 +83,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     """
     model = copy.deepcopy(trained.model).cpu().float().eval()
     room = min((part.max_length for part in trained.readers.values()), default=1)
-    rows = labelled(sample_rows(trained, native, room), trained, native)
+    rows = labelled(sample_rows(trained, native, room), native)
     texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
     prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(rows[:PROMPTS])]
@@ -117,7 +121,7 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "segments": trained.segments,
         "outputs": dict(native.heads),
         # a pooled head reads the first place of a row, which is padding where rows are padded on the left
-        "left": [head for head in native.heads if not (scores_documents(trained.model, head) and pooled)],
+        "left": [head for head in native.heads if not (heads[head].scores_documents and pooled)],
         "relative": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
@@ -129,17 +133,14 @@ def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
     return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
-def labelled(rows: list[SampleRow], trained: TrainedModel, native: NativeClass) -> list[SampleRow]:
+def labelled(rows: list[SampleRow], native: NativeClass) -> list[SampleRow]:
     """The rows with labels, to compare losses: 0 and 1, which every head knows, so that neighbours differ."""
-    documents = {head: scores_documents(trained.model, head) for head in native.heads}
+
+    def label(head: str, number: int, row: SampleRow) -> int | list[int]:
+        return number % 2 if heads[head].scores_documents else [token % 2 for token in row.tokens]
+
     return [
-        replace(
-            row,
-            labels={
-                native.label_of(head): number % 2 if documents[head] else [token % 2 for token in row.tokens]
-                for head in native.heads
-            },
-        )
+        replace(row, labels={native.label_of(head): label(head, number, row) for head in native.heads})
         for number, row in enumerate(rows)
     ]
 

@@ -20,6 +20,7 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(trained.model).items()}
     finite(ours, "export")
     renames, flat = (*target.renames, *native.renames), flatten(trained.settings)
+    # the comparison with transformers would find it too, and say which logit differs instead of which tensor is missing
     forgotten = [name for name in unnamed(ours, renames, flat) if name.split(".")[0] in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {', '.join(forgotten[:SHOWN])}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}

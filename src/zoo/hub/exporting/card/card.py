@@ -93,15 +93,9 @@ def training(trained: TrainedModel, picture: bool) -> list[str]:
 
 def lineage(history: TrainingHistory) -> list[str]:
     """The checkpoint that was fine-tuned, and its own bases, with the hashes that lead back to the first data."""
-    rows = [
-        (
-            "its base" if place else name_of(history.request.start),
-            f"{base.step:,}",
-            base.weights_sha256,
-            "; ".join(map(": ".join, base.data.items())),
-        )
-        for place, base in enumerate(history.bases)
-    ]
+    names = name_of(history.request.start), *["its base"] * len(history.bases)
+    hashes = [(base.weights_sha256, "; ".join(map(": ".join, base.data.items()))) for base in history.bases]
+    rows = [(name, f"{base.step:,}", *of) for name, base, of in zip(names, history.bases, hashes, strict=False)]
     return table(("fine-tuned from", "step", "SHA-256 of its weights", "SHA-256 of its data"), rows) if rows else []
 
 
@@ -147,12 +141,11 @@ def limitations(trained: TrainedModel) -> list[str]:
 
 def checked(check: Check, which: str) -> list[str]:
     """The figures of the check, made by `which` transformers."""
-    largest = ", ".join(f"{value:.1e} in {dtype}" for dtype, value in check.differences.items())
     return section(
         "Check",
         [
             f"Before this folder was finished, {which}`transformers` loaded it, and was compared with our model:",
-            f"the largest difference of logits over {check.rows} rows is {largest};",
+            f"the largest difference of logits over {check.rows} rows is {check.largest};",
             f"{check.same} are the same." if check.same else "it has no tokenizer, so rows were of random ids.",
             "",
         ],

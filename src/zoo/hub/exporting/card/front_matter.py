@@ -26,7 +26,7 @@ def front_matter(native: NativeClass, task: Task, history: TrainingHistory, name
         "model_name": name if results else None,  # the hub's client wants both or neither
         "eval_results": results,
     }
-    known = {key: value for key, value in known.items() if value}
+    known = {key: value for key, value in known.items() if value}  # a missing key says that nothing is known
     data = ModelCardData(library_name="transformers", pipeline_tag=native.pipeline, tags=["zoo"], **known)
     return ["---", data.to_yaml(), "---", ""]
 
