@@ -10,6 +10,8 @@ START := $(shell date +%s)
 WORKERS ?= 2
 
 export HF_HUB_OFFLINE = 1
+# bytecode is kept: without it each process of the tests would compile all of zoo and of the tests anew
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # what an hour's work is tried with: the rooms below training, and the house rules; the contracts take minutes, those with

@@ -45,7 +45,7 @@ TIMINGS = ("tokens_per_second", "mfu", "seconds")
 WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 TEXT = "source: {files: {train: text.txt}, documents: blank_line, validation: 0.2}"
 ROWS = "source: {files: {train: rows.tsv}, validation: 0.2}"
-STARTS = {"encoder-decoder": "transformer-nano", "GPT": "gpt2-nano", "BERT": "bert-nano", "classifier": "BERT"}
+STARTS = {"GPT": "gpt2-nano", "BERT": "bert-nano", "encoder-decoder": "transformer-nano", "classifier": "BERT"}
 TASKS = {
     "encoder-decoder": f"""objective: translation\n{ROWS}
 columns: {{source: text, target: other}}\ntokenizer: {{name: bpe, vocab_size: 120}}""",

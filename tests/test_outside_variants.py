@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -59,48 +60,76 @@ def write_wheel(folder: Path, name: str, module: str, text: str) -> Path:
     return wheel
 
 
-def install(site: Path, wheel: Path) -> None:
-    quiet = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run([sys.executable, "-m", "pip", "install", *quiet, "--target", str(site), str(wheel)], check=True)
+BROKEN = "import nothing_of_this_name\n"
+ASK = """
+import contextlib, io, json, sys
+from zoo.__main__ import main
+
+said = []
+for words in json.loads(sys.argv[1]):
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as left:
+            status = left.code
+    said.append([status, out.getvalue(), err.getvalue()])
+print(json.dumps(said))
+"""
+NORM_SET = "norm={name: peaknorm, eps: 0.01}"
+COMMANDS = {
+    "list": ["list", "blocks", "--json"],
+    "show": ["show", "gpt2-nano", "--set", "norm=peaknrm"],
+    "pretrain": ["pretrain", "gpt2-nano", "lm.yaml", "-o", "run", "--set", NORM_SET],
+}
+
+
+class Said(NamedTuple):
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a package with a norm is installed."""
-    folder = tmp_path_factory.mktemp("outside")
-    install(folder / "site", write_wheel(folder, "zoo_peaks", "zoo_peaks", NORM))
-    return folder / "site"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which two packages are installed, one with a norm and one that is broken, and data for a run."""
+    made = tmp_path_factory.mktemp("outside")
+    wheels = [write_wheel(made, name, name, text) for name, text in (("zoo_peaks", NORM), ("zoo_broken", BROKEN))]
+    quiet = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(made / "site"), *map(str, wheels)]
+    subprocess.run(command, check=True)
+    (made / "lm.yaml").write_text(TASK)
+    (made / "text.txt").write_text("".join(f"the cat sat on mat {n} and the dog slept\n" for n in range(60)))
+    return made
 
 
-def zoo(site: Path, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(site)])}
-    command = [sys.executable, "-m", "zoo", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
+@pytest.fixture(scope="module")
+def said(folder: Path) -> dict[str, Said]:
+    """What each command said, called one after the other in a process that has the packages."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(folder / "site")])}
+    command = [sys.executable, "-c", ASK, json.dumps(list(COMMANDS.values()))]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder, check=True)
+    return {name: Said(*answer) for name, answer in zip(COMMANDS, json.loads(done.stdout), strict=True)}
 
 
-def test_lists_name_a_variant_from_outside_and_its_options(site: Path, tmp_path: Path):
-    done = zoo(site, "list", "blocks", "--json", folder=tmp_path)
-    assert json.loads(done.stdout)["norm"]["peaknorm"] == {"eps": 0.001}
+def test_lists_name_a_variant_from_outside_and_its_options(said: dict[str, Said]):
+    assert json.loads(said["list"].out)["norm"]["peaknorm"] == {"eps": 0.001}
 
 
-def test_errors_know_a_variant_from_outside(site: Path, tmp_path: Path):
-    done = zoo(site, "show", "gpt2-nano", "--set", "norm=peaknrm", folder=tmp_path)
-    assert done.returncode == 2
-    assert "did you mean 'peaknorm'?" in done.stderr and done.stderr.strip().endswith(", peaknorm")
+def test_errors_know_a_variant_from_outside(said: dict[str, Said]):
+    assert said["show"].status == 2
+    assert "did you mean 'peaknorm'?" in said["show"].err and said["show"].err.strip().endswith(", peaknorm")
 
 
-def test_a_run_trains_a_variant_from_outside_and_names_its_package(site: Path, tmp_path: Path):
-    (tmp_path / "lm.yaml").write_text(TASK)
-    (tmp_path / "text.txt").write_text("".join(f"the cat sat on mat {n} and the dog slept\n" for n in range(60)))
-    norm = "norm={name: peaknorm, eps: 0.01}"
-    done = zoo(site, "pretrain", "gpt2-nano", "lm.yaml", "-o", "run", "--set", norm, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run/environment.json").read_text())["versions"]["zoo_peaks"] == "1.2"
-    assert "peaknorm" in (tmp_path / "run/config.yaml").read_text()
+def test_a_run_trains_a_variant_from_outside_and_names_its_package(said: dict[str, Said], folder: Path):
+    assert said["pretrain"].status == 0, said["pretrain"].err
+    assert json.loads((folder / "run/environment.json").read_text())["versions"]["zoo_peaks"] == "1.2"
+    assert "peaknorm" in (folder / "run/config.yaml").read_text()
 
 
-def test_a_package_that_cannot_be_imported_is_named_and_stops_nothing(tmp_path: Path):
-    install(tmp_path / "site", write_wheel(tmp_path, "zoo_broken", "zoo_broken", "import nothing_of_this_name\n"))
-    done = zoo(tmp_path / "site", "list", "blocks", "--json", folder=tmp_path)
-    assert done.returncode == 0 and "layernorm" in json.loads(done.stdout)["norm"]
-    assert "package zoo_broken: zoo_broken cannot be imported, so its variants are missing" in done.stderr
+def test_a_package_that_cannot_be_imported_is_named_and_stops_nothing(said: dict[str, Said]):
+    assert said["list"].status == 0 and "layernorm" in json.loads(said["list"].out)["norm"]
+    complaint = "package zoo_broken: zoo_broken cannot be imported, so its variants are missing"
+    assert [complaint in one.err for one in said.values()].count(True) == 1

@@ -6,6 +6,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 from zoo.annotations import MAPS, UNIONS, PerLayer, describe, pair_up, takes_list
@@ -74,19 +75,8 @@ class Slot(Generic[T]):
         return self.variants[name]
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
-        """The options of a variant, by name, in the order of its signature.
-
-        A constructor that hands `**shared` on to the class above has that one's options too.
-        """
-        found: dict[str, inspect.Parameter] = {}
-        for constructor in (vars(cls)["__init__"] for cls in self[name].__mro__ if "__init__" in vars(cls)):
-            hints = typing.get_type_hints(constructor, include_extras=True)
-            parameters = inspect.signature(constructor).parameters.values()
-            own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
-            found |= {p.name: p.replace(annotation=hints[p.name]) for p in own}  # hints: annotations may be texts
-            if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
-                break
-        return found
+        """The options of a variant, by name, in the order of its signature."""
+        return dict(options_of(self[name]))
 
     def parse(self, value: Any, place: str | None = None, default: str | None = None) -> "Choice[T]":
         """Read a choice as it is written in a file: a name, or a map with `name` and options.
@@ -122,6 +112,23 @@ class Slot(Generic[T]):
     def build(self, value: Any, *supplied: Any) -> T:
         """Build the chosen variant from what the model supplies."""
         return self.parse(value).build(*supplied)
+
+
+@cache  # reading signatures would be a third of the time in which settings are compared with every target
+def options_of(variant: type) -> dict[str, inspect.Parameter]:
+    """The keyword-only parameters of a constructor, by name, in the order of its signature.
+
+    A constructor that hands `**shared` on to the class above has that one's options too.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for constructor in (vars(cls)["__init__"] for cls in variant.__mro__ if "__init__" in vars(cls)):
+        hints = typing.get_type_hints(constructor, include_extras=True)
+        parameters = inspect.signature(constructor).parameters.values()
+        own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
+        found |= {p.name: p.replace(annotation=hints[p.name]) for p in own}  # hints: annotations may be texts
+        if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
+            break
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import call
 
 from patience import HANGS
 from zoo.runs.saved import open_run
@@ -18,14 +18,14 @@ SETS = ("training.steps=12", "training.save_every=0", "training.evaluate_every=0
 
 LONG = "training.steps=20"
 STOPPED = """
-import os, sys
+import os, signal
 from zoo.cli.main import main
 from zoo.training import loop
-number, log = int(sys.argv.pop(1)), loop.log
+log = loop.log
 def stop(line, *rest):
     log(line, *rest)
     if line["step"] == 5:
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
 loop.log = stop
 main()
 """
@@ -33,7 +33,7 @@ main()
 
 def words(data: Path, folder: Path, *sets: str) -> list[str]:
     pairs = [word for text in (*SETS, *sets) for word in ("--set", text)]
-    return ["-m", "zoo", "pretrain", "gpt2-nano", str(data / "lm.yaml"), "-o", str(folder), "--data", str(data), *pairs]
+    return ["pretrain", "gpt2-nano", str(data / "lm.yaml"), "-o", str(folder), "--data", str(data), *pairs]
 
 
 def begin(arguments: list[str], **environment: str) -> "subprocess.Popen[str]":
@@ -46,30 +46,23 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def stop(data: Path, folder: Path, number: signal.Signals) -> "subprocess.Popen[str]":
-    """A run that is sent a signal after its fifth step, and finishes the sixth; ended."""
-    process = begin(["-c", STOPPED, str(int(number)), *words(data, folder, LONG)[2:]])
+def stop(data: Path, folder: Path) -> int:
+    """A run that is sent SIGTERM after its fifth step, and finishes the sixth; its status."""
+    process = begin(["-c", STOPPED, *words(data, folder, LONG)])
     _, said = process.communicate(timeout=HANGS)
     assert said.count("after step 6; the state is saved, --resume continues") == 1 and "Traceback" not in said
     assert len(losses(folder)) == 6
-    return process
+    return process.returncode
 
 
 def test_a_run_stopped_by_sigterm_resumes_to_the_same_bits(data: Path, tmp_path: Path):
-    assert stop(data, tmp_path / "run", signal.SIGTERM).returncode == 143
-    whole = begin(words(data, tmp_path / "whole", LONG))
-    resumed = begin([*words(data, tmp_path / "run", LONG), "--resume"])
-    for process in (whole, resumed):
-        _, said = process.communicate(timeout=HANGS)
-        assert process.returncode == 0, said
+    """One process and SIGTERM; tests/training/test_signals.py sends SIGINT, test_joining.py to two processes."""
+    assert stop(data, tmp_path / "run") == 143
+    assert call(*words(data, tmp_path / "whole", LONG)) == 0
+    assert call(*words(data, tmp_path / "run", LONG), "--resume") == 0
     one, other = (open_run(tmp_path / name / "checkpoints" / "20").weights for name in ("whole", "run"))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-
-
-def test_a_run_stopped_by_sigint_saves_its_state(data: Path, tmp_path: Path):
-    assert stop(data, tmp_path / "run", signal.SIGINT).returncode == 130
-    assert open_run(tmp_path / "run").step == len(losses(tmp_path / "run"))
 
 
 def free_port() -> int:
@@ -81,19 +74,20 @@ def free_port() -> int:
 def test_two_processes_give_the_losses_of_one(data: Path, tmp_path: Path):
     launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
     launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(free_port())]
-    two = begin([*launch, *words(data, tmp_path / "two", "dropout=0")], ACCELERATE_USE_CPU="true")
-    one = begin(words(data, tmp_path / "one", "dropout=0"))
-    for process in (one, two):
-        out, said = process.communicate(timeout=HANGS)
-        assert process.returncode == 0, said
-        assert out.count("(12 steps)") == 1 and said.count("trained on the task's text") == 1
+    two = begin([*launch, "-m", "zoo", *words(data, tmp_path / "two", "dropout=0")], ACCELERATE_USE_CPU="true")
+    assert call(*words(data, tmp_path / "one", "dropout=0")) == 0
+    out, said = two.communicate(timeout=HANGS)
+    assert two.returncode == 0, said
+    assert out.count("(12 steps)") == 1 and said.count("trained on the task's text") == 1
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
 
 
 def test_a_mistake_in_two_processes_is_said_once(data: Path, tmp_path: Path):
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-    launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(free_port())]
-    process = begin([*launch, *words(data, tmp_path / "run", "training.stesp=3")], ACCELERATE_USE_CPU="true")
-    _, said = process.communicate(timeout=HANGS)
-    assert process.returncode != 0 and said.count("unknown setting 'stesp' (did you mean 'steps'?)") == 1
+    """As a launcher starts them: a launcher itself, three times the work, adds only that they are ended together."""
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    wrong = ["-m", "zoo", *words(data, tmp_path / "run", "training.stesp=3")]
+    both = [begin(wrong, **shared, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
+    said = "".join(process.communicate(timeout=HANGS)[1] for process in both)
+    assert [process.returncode for process in both] == [2, 2]
+    assert said.count("unknown setting 'stesp' (did you mean 'steps'?)") == 1
     assert not (tmp_path / "run").exists()

@@ -37,7 +37,7 @@ OTHER: dict[str, list[Any]] = {  # values that neither the type nor the default 
     "d_state": [7],
     "kernel": [1, 4],
 }
-SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1}
+SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1, "decoder.n_layers": 1}
 
 TOKENS = torch.randint(0, 30, (2, 10), generator=torch.Generator().manual_seed(0))
 SOURCE = torch.randint(0, 30, (2, 8), generator=torch.Generator().manual_seed(1))

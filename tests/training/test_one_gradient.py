@@ -1,10 +1,8 @@
 """Claims about the gradient: one, however a step's rows are split into micro-batches and over processes."""
 
-import os
-import socket
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from every_objective import BATCH, Case, Step, cases, take_step
 from tiny import alone
 from torch import Tensor
 
-from patience import HANGS
+from once import once
 from zoo.objectives.objective import Term, objectives
 from zoo.training import loop
 
@@ -23,28 +21,31 @@ ZERO = 1e-12  # a gradient this much smaller than the largest is 0 but for round
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Step]:
-    """By case, the step of all rows in one micro-batch."""
-    folder = tmp_path_factory.mktemp("whole")
-    return {str(case): take_step(case, folder / str(case), BATCH, alone()) for case in CASES}
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Step]:
+    """The step of all rows of a case in one micro-batch, taken when it is first asked for."""
+    folder, taken = tmp_path_factory.mktemp("whole"), dict[str, Step]()
+
+    def take(case: Case) -> Step:
+        if str(case) not in taken:
+            taken[str(case)] = take_step(case, folder / str(case), BATCH, alone())
+        return taken[str(case)]
+
+    return take
 
 
 @pytest.fixture(scope="module")
-def halves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Step]:
-    """By case, the step of two processes with two micro-batches of 8 rows each."""
-    folder = tmp_path_factory.mktemp("halves")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program = Path(__file__).with_name("every_objective.py")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    subprocess.run([*launcher, str(program), str(folder), "8"], check=True, env=environment, timeout=HANGS)
-    for number in range(len(CASES)):
-        one, other = (Step.read(folder / f"{number}-{process}") for process in range(2))
-        assert all(torch.equal(one.gradients[name], other.gradients[name]) for name in one.gradients)
-    return {str(case): Step.read(folder / f"{number}-0") for number, case in enumerate(CASES)}
+def halves(tmp_path_factory: pytest.TempPathFactory, server: Any) -> Callable[[Case], Step]:
+    """The step of a case by two processes with two micro-batches of 8 rows each."""
+
+    def take(folder: Path) -> None:
+        ranks = server.start(folder, 2, every_objective=8)
+        assert ranks.wait() == [0, 0], ranks.said()
+        for number in range(len(CASES)):
+            one, other = (Step.read(folder / f"{number}-{process}") for process in range(2))
+            assert all(torch.equal(one.gradients[name], other.gradients[name]) for name in one.gradients)
+
+    folder = once(tmp_path_factory, "halves", take)
+    return lambda case: Step.read(folder / f"{CASES.index(case)}-0")
 
 
 def largest(tensor: Tensor) -> float:
@@ -68,8 +69,12 @@ def difference(case: Case, one: Step, other: Step, exact: Step) -> float:
     return max(found)
 
 
-def in_float64(case: Case) -> str:
-    return str(Case(case.objective, case.model, torch.float64))
+def in_float64(case: Case) -> Case:
+    return Case(case.objective, case.model, torch.float64)
+
+
+def check(case: Case, split: Step, whole: Callable[[Case], Step]) -> None:
+    assert difference(case, whole(case), split, whole(in_float64(case))) < TOLERANCE[case.dtype]
 
 
 def test_every_registered_objective_is_here():
@@ -77,17 +82,16 @@ def test_every_registered_objective_is_here():
 
 
 @EACH
-@pytest.mark.parametrize("micro_batch", [8, 4])
-def test_micro_batches_change_neither_gradient_nor_loss(
-    case: Case, micro_batch: int, whole: dict[str, Step], tmp_path: Path
-):
-    split = take_step(case, tmp_path, micro_batch, alone())
-    assert difference(case, whole[str(case)], split, whole[in_float64(case)]) < TOLERANCE[case.dtype]
+def test_micro_batches_change_neither_gradient_nor_loss(case: Case, whole: Callable[[Case], Step], tmp_path: Path):
+    """Eight micro-batches of 4 rows; of 8 rows they are in the test below."""
+    check(case, take_step(case, tmp_path, 4, alone()), whole)
 
 
 @EACH
-def test_two_processes_change_neither_gradient_nor_loss(case: Case, whole: dict[str, Step], halves: dict[str, Step]):
-    assert difference(case, whole[str(case)], halves[str(case)], whole[in_float64(case)]) < TOLERANCE[case.dtype]
+def test_two_processes_change_neither_gradient_nor_loss(
+    case: Case, whole: Callable[[Case], Step], halves: Callable[[Case], Step]
+):
+    check(case, halves(case), whole)
 
 
 def mean_of_means(terms: dict[str, Term], counts: dict[str, float]) -> Tensor:
@@ -97,8 +101,9 @@ def mean_of_means(terms: dict[str, Term], counts: dict[str, float]) -> Tensor:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.dtype == torch.float64], ids=str)
 def test_a_mean_of_the_micro_batches_means_would_be_another_gradient(
-    case: Case, whole: dict[str, Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, whole: Callable[[Case], Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    exact = whole(case)  # before anything is changed
     monkeypatch.setattr(loop, "weigh", mean_of_means)
     split = take_step(case, tmp_path, 4, alone())
-    assert difference(case, whole[str(case)], split, whole[str(case)]) > 1e-3
+    assert difference(case, exact, split, exact) > 1e-3

@@ -1,6 +1,7 @@
 """Backend `flex`: torch's flex attention, a kernel made for the rule at hand."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,8 +15,7 @@ from zoo.blocks.position import Position
 from zoo.blocks.view import View, Visibility
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
-compiled_attention: Any = torch.compile(flex_attention, fullgraph=True)
-compiled_mask: Any = torch.compile(create_block_mask)
+compiled: Any = cache(torch.compile)  # when first used: even an idle torch.compile imports the compiler, for 3 seconds
 
 
 @backends.register("flex")
@@ -34,7 +34,7 @@ class Flex(Backend):
         blocks = seen.once(("blocks", rule.window), lambda: blocks_of(seen, rule.window))
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
-        attention = compiled_attention if queries.is_cuda else flex_attention
+        attention = compiled(flex_attention, fullgraph=True) if queries.is_cuda else flex_attention
         heads, also = attention(
             *(F.pad(t, (0, max(0, LEAST_WIDTH - t.shape[-1]))) for t in (queries, keys, values)),
             score_mod=added(view),
@@ -64,7 +64,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
     # a tensor, since torch would compile a kernel for each pair of numbers
     limits = torch.tensor([-ahead, back], device=mine.device)
-    create = compiled_mask if mine.is_cuda else create_block_mask
+    create = compiled(create_block_mask) if mine.is_cuda else create_block_mask
     made: BlockMask = create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])
