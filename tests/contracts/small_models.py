@@ -1,5 +1,8 @@
 """One small encoder-decoder for every registered variant and every option, and rows of packed documents to feed it."""
 
+import copy
+import json
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
 import torch
@@ -99,12 +102,20 @@ def label(value: Any) -> str | None:
 
 def build(slot: str, choice: dict[str, Any], dtype: torch.dtype = torch.float32) -> Model:
     """An encoder-decoder with the choice on both sides, or with these parts; its parameters are all different."""
+    return copy.deepcopy(first_built(slot, json.dumps(choice))).to(dtype).eval()
+
+
+@cache  # a copy costs a sixth of a model built from its files
+def first_built(slot: str, written: str) -> Model:
+    choice = json.loads(written)
     changes = choice if slot == "parts" else {f"encoder.{slot}": choice, f"decoder.{slot}": choice}
+    if any(isinstance(value, list) for value in choice.values()):  # which the layers take in turn
+        changes["decoder.n_layers"] = 2
     model = create_model("transformer-nano", **{**SIZES, **changes})
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
-    return model.to(dtype).eval()
+    return model
 
 
 def say(model: Model, tokens: Tensor = TOKENS, source: Tensor = SOURCE, weights: bool = False) -> Tensor:

@@ -1,13 +1,16 @@
 """Make every file call of a save fail, one after the other, in a process that has started no threads before it forks.
 
-    python tests/runs/fault_sweep.py resumed|anew|again kill|EIO|ENOSPC|short FOLDER
+    python tests/runs/fault_sweep.py FOLDER
 
-Exit status 0: a whole checkpoint was left each time; 77: child processes cannot be traced here.
+Prints, as JSON, what went wrong for each way to begin and each fault: nothing where a whole checkpoint was left each
+time. Exit status 77: child processes cannot be traced here.
 """
 
+import json
 import shutil
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +26,8 @@ from zoo.runs.run import Run, RunFiles, create_run
 from zoo.runs.saved import open_run
 
 UNTRACED = 77
+CASES = [("resumed", fault) for fault in ("kill", "EIO", "ENOSPC", "short")] + [("anew", "kill"), ("anew", "short")]
+CASES += [("again", "kill"), ("again", "EIO")]
 FILES = RunFiles({"d_model": 8}, {"objective": "causal_lm"}, {"steps": 5}, {"tokenizer.json": b"{}"}, {"threads": 1})
 
 
@@ -109,15 +114,23 @@ def sweep(prepare: Callable[[Path], Callable[[], None]], fault: str, folder: Pat
     raise AssertionError("there is no end of numbers")
 
 
-def main(name: str, fault: str, folder: str) -> None:
+def judge(name: str, fault: str, folder: Path) -> str:
+    """What went wrong when every call failed once; '' where nothing did."""
+    prepare, goal = {"resumed": (resumed, 3), "anew": (anew, 3), "again": (again, 2)}[name]
+    try:
+        found = sweep(prepare, fault, folder, goal)
+    except Exception:
+        return traceback.format_exc()
+    renames = found["rename"] + found["renameat"]
+    enough = found["write"] >= 5 and (fault == "short" or found["fsync"] >= 6 and renames >= 2)
+    return "" if enough else f"these are not all the calls of a save: {dict(found)}"
+
+
+def main(folder: Path) -> None:
     if not allowed():
         sys.exit(UNTRACED)
-    prepare, goal = {"resumed": (resumed, 3), "anew": (anew, 3), "again": (again, 2)}[name]
-    found = sweep(prepare, fault, Path(folder), goal)
-    renames = found["rename"] + found["renameat"]
-    assert found["write"] >= 5 and (fault == "short" or found["fsync"] >= 6 and renames >= 2), found
-    print(found.total(), dict(found))
+    print(json.dumps({f"{name} {fault}": judge(name, fault, folder / name / fault) for name, fault in CASES}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]))
