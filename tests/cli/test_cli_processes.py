@@ -84,7 +84,12 @@ def test_two_processes_give_the_losses_of_one(data: Path, tmp_path: Path):
 
 def test_a_mistake_in_two_processes_is_said_once(data: Path, tmp_path: Path):
     """As a launcher starts them: a launcher itself, three times the work, adds only that they are ended together."""
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    shared = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "ACCELERATE_USE_CPU": "true",
+    }
     wrong = ["-m", "zoo", *words(data, tmp_path / "run", "training.stesp=3")]
     both = [begin(wrong, **shared, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
     said = "".join(process.communicate(timeout=HANGS)[1] for process in both)

@@ -3,6 +3,7 @@
 import copy
 import json
 from functools import cache
+from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin
 
 import torch
@@ -16,7 +17,7 @@ from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.models.model import Model
-from zoo.registry import REQUIRED, Option, Slot
+from zoo.registry import REQUIRED, Slot
 
 SLOTS: dict[str, Slot[Any]] = {
     "norm": norms,
@@ -48,7 +49,7 @@ DOCUMENTS = torch.tensor([[1, 1, 1, 2, 2, 2, 2, 3, 3, 0], [0, 1, 1, 1, 1, 2, 2, 
 SOURCE_DOCUMENTS = torch.tensor([[1, 1, 2, 2, 2, 3, 0, 0], [1, 1, 1, 2, 2, 2, 2, 2]])
 
 
-def others(option: Option) -> list[Any]:
+def others(option: Parameter) -> list[Any]:
     """Values of an option besides its default: those above, else what its type and default tell; it may be nothing."""
     if option.name in OTHER:
         return OTHER[option.name]

@@ -1,5 +1,6 @@
 """What every registered variant keeps, in an encoder, in a decoder and between them."""
 
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from small_models import (
 from torch import Tensor
 
 from zoo.blocks.norm import NormOption, norms
-from zoo.registry import Option
 
 REAL = DOCUMENTS > 0
 EACH = pytest.mark.parametrize(("slot", "choice"), NAMES, ids=label)
@@ -40,10 +40,13 @@ def test_every_option_of_every_variant_has_another_value_here():
 
 
 def test_other_values_follow_from_an_options_type_and_default():
-    assert others(Option("depth", int, 3)) == [4] and others(Option("share", float, 0.5)) == [0.25]
-    assert others(Option("share", float, 0.0)) == [0.3] and others(Option("gated", bool, True)) == [False]
-    assert others(Option("inner", NormOption, "layernorm")) == norms.names()
-    assert others(Option("width", int | None, None)) == []  # a person must tell
+    def option(annotation: Any, default: Any) -> Parameter:
+        return Parameter("some", Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+    assert others(option(int, 3)) == [4] and others(option(float, 0.5)) == [0.25]
+    assert others(option(float, 0.0)) == [0.3] and others(option(bool, True)) == [False]
+    assert others(option(NormOption, "layernorm")) == norms.names()
+    assert others(option(int | None, None)) == []  # a person must tell
 
 
 @EACH_OPTION

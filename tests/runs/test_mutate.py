@@ -17,4 +17,6 @@ def test_hundreds_of_damaged_files_of_every_kind_are_dealt_with(tmp_path: Path, 
     command = [sys.executable, str(PROGRAM), "--mutants", str(mutants), "--seed", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
-    assert done.returncode == 0 and f"\n0 of {16 * mutants} were not dealt with" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and f"\n0 of {16 * mutants} were not dealt with" in done.stdout, (
+        done.stdout + done.stderr
+    )
