@@ -1,6 +1,7 @@
 """What a stranger installs: the wheel alone, without the source tree, and what an editor sees of it."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -59,9 +60,10 @@ def test_the_installed_wheel_lists_trains_and_predicts_without_the_source_tree(i
     assert "gpt2-nano" in run("-m", "zoo", "list", folder=tmp_path, path=installed)
     (tmp_path / "text.txt").write_text("\n".join(f"the {i} dogs see {i * i} cats" for i in range(60)))
     (tmp_path / "lm.yaml").write_text(TASK)
-    run("-m", "zoo", "pretrain", "gpt2-nano", "lm.yaml", "-o", "run", folder=tmp_path, path=installed)
-    asked = ["run", "the dogs", "--set", "generate.max_new_tokens=3", "--json"]
-    assert '"input": "the dogs"' in run("-m", "zoo", "predict", *asked, folder=tmp_path, path=installed)
+    both = "import json, sys; from zoo.cli.main import main; [main(words) for words in json.loads(sys.argv[1])]"
+    asked = ["predict", "run", "the dogs", "--set", "generate.max_new_tokens=3", "--json"]
+    words = json.dumps([["pretrain", "gpt2-nano", "lm.yaml", "-o", "run"], asked])
+    assert '"input": "the dogs"' in run("-c", both, words, folder=tmp_path, path=installed)
 
 
 def test_the_stub_names_what_the_package_offers_and_where_it_lies():

@@ -76,7 +76,8 @@ class Slot(Generic[T]):
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
         """The options of a variant, by name, in the order of its signature."""
-        return dict(options_of(self[name]))
+        variant: Any = self[name]  # mypy takes no type[T] for something that can be hashed
+        return dict(options_of(variant))
 
     def parse(self, value: Any, place: str | None = None, default: str | None = None) -> "Choice[T]":
         """Read a choice as it is written in a file: a name, or a map with `name` and options.
