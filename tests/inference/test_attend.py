@@ -151,7 +151,7 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
             "transformer-nano",
             "translation",
             ("red " * 99,),
-            "the text has 100 tokens with its end: the model reads at most",
+            "the text has 100 tokens, special tokens included: the model reads at most",
         ),
         ("transformer-nano", "translation", ("a", "red " * 99), "the target has 100 tokens"),
         ("captioner-rnn-nano", "captioning", (None,), "--image: this model reads a picture; name its file"),

@@ -125,6 +125,16 @@ def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(l
     assert plain["translation/perplexity"] == pytest.approx(math.exp(plain["loss"]))
 
 
+@pytest.mark.parametrize("hook", ["forward", "step"])
+def test_a_librarys_value_error_is_no_wrong_request(loaded: Loaded, tmp_path: Path, hook: str):
+    def failing(*_: object, **__: object) -> None:
+        raise ValueError("expected 3 axes")
+
+    setattr(loaded.model.stream, hook, failing)
+    with pytest.raises(RuntimeError, match="expected 3 axes"):
+        evaluation(loaded, tmp_path).run(loaded, loaded.task.metrics)
+
+
 def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):
     whole, small = (evaluation(loaded, tmp_path, batch=n).run(loaded, loaded.task.metrics) for n in (32, 1))
     assert whole == pytest.approx(small, abs=1e-5)
@@ -138,7 +148,7 @@ def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_pat
         together.add(half.losses(loaded, ()))
     total.add(evaluation(loaded, tmp_path, batch=1).losses(loaded, ()))
     assert together.examples == total.examples
-    assert together.loss == pytest.approx(total.loss) and together.count == total.count
+    assert together.numbers == pytest.approx(total.numbers) and together.numbers
 
 
 def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_path: Path):

@@ -38,6 +38,26 @@ def test_a_checkpoint_of_two_objectives_fills_masks_and_judges_pairs():
     assert judged.input == ["the red cat", "sleeps"] and judged.output in ("is next", "is not next")
 
 
+def failing(*_: Any, **__: Any) -> None:
+    raise ValueError("expected 3 axes")
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "text"),
+    [
+        ("bert-nano", "masked_lm", "the [MASK]"),
+        ("bert-nano", "classification", "the"),
+        ("gpt2-nano", "causal_lm", "the"),
+        ("transformer-nano", "translation", "the"),
+    ],
+)
+def test_a_librarys_value_error_is_no_wrong_request(name: str, objective: str, text: str):
+    model = loaded(name, objective)
+    model.model.stream.forward = model.model.stream.step = failing  # type: ignore[method-assign, union-attr]
+    with pytest.raises(RuntimeError, match="expected 3 axes"):
+        predict(model, [text], None, SETTINGS)
+
+
 def test_a_text_that_fits_no_objective_is_told_what_each_needs():
     words = r"nothing to fill in 'the cat': write \[MASK\] where a word is missing; or --pair: next_sentence compares"
     with pytest.raises(ValueError, match=words):

@@ -21,7 +21,7 @@ from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
-from zoo.inference.loaded import Loaded, stream_of
+from zoo.inference.loaded import Loaded, stream_of, working
 from zoo.inference.measure import row_shape
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
@@ -158,10 +158,8 @@ def begin(
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     with begin_run(processes, request.folder, files, request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
-        try:
+        with working():  # the request is settled and written: what fails from here on is the work
             return train(model, Feed(data.train), given.mixture, given.training, run, processes, watch)
-        except ValueError as error:  # the request is settled and written: what fails from here on is the work
-            raise RuntimeError(str(error)) from error
 
 
 def fingerprint(model: nn.Module) -> list[float]:

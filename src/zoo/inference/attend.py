@@ -15,7 +15,7 @@ from zoo.data.sources.pictures import decode, read_file
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import predictors
 from zoo.inference.readable import readable
-from zoo.inference.typed import as_inputs, picture_inputs, source_inputs, typed_examples
+from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs, typed_examples
 from zoo.inference.writing import write
 from zoo.models.generation.settings import GenerateSettings
 
@@ -74,7 +74,6 @@ class Seen(NamedTuple):
     texts: dict[str, str]
 
 
-@torch.no_grad()
 def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended:
     """The attention weights of a checkpoint.
 
@@ -90,10 +89,10 @@ def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended
             raise ValueError("--image: this model reads texts, not pictures; leave it out")
         seen = see_text(loaded, asked, settings)
     else:
-        asked = name_picture(asked)
-        picture = decode(read_file(Path(asked.image or "").expanduser(), "--image"), asked.image or "", SHOWN)
-        seen = see_picture(loaded, asked, settings)
-    weights = loaded.model(**seen.inputs, weights=True).weights
+        image, target = name_picture(asked)
+        picture = decode(read_file(Path(image).expanduser(), "--image"), image, SHOWN)
+        seen = see_picture(loaded, image, target, settings)
+    weights = loaded.run(**seen.inputs, weights=True).weights
     assert weights is not None
     streams = {
         "encoder.self": (seen.source, seen.source) if loaded.stream.source else (seen.read, seen.read),
@@ -134,9 +133,9 @@ def see_text(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:
     if asked.text is None:
         raise ValueError("TEXT: there is none, and this model reads a text; give one")
     if loaded.stream.source:
-        source, documents = source_inputs(loaded, loaded.tokenizer.encode([asked.text]))
-        places = Places(readable(loaded.tokenizer, source[0].tolist()))
-        return see_target(loaded, (source, documents), places, {"source": asked.text}, asked.target, settings)
+        source = source_inputs(loaded, loaded.tokenizer.encode([asked.text]))
+        places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
+        return see_target(loaded, source, places, {"source": asked.text}, asked.target, settings)
     if asked.target is not None and not any(predictors[name].pairs for name in loaded.mixture.members):
         names = " and ".join(loaded.mixture.members)
         raise ValueError(f"--target: this checkpoint was trained for {names}, which reads one text; leave it out")
@@ -161,35 +160,34 @@ def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tens
     return as_inputs(loaded, typed_examples(loaded, encode(text), None if second is None else encode(second)))
 
 
-def name_picture(asked: Asked) -> Asked:
-    """TEXT is the picture's file where --image is not given, else it is what the model writes.
+def name_picture(asked: Asked) -> tuple[str, str | None]:
+    """The picture's file, which TEXT names where --image is not given, and what the model writes.
 
     Raises:
         ValueError: no picture, or two targets.
     """
-    if asked.image is None and asked.text is None:
-        raise ValueError("--image: this model reads a picture; name its file")
     if asked.image is None:
-        return Asked(None, asked.target, asked.text)
+        if asked.text is None:
+            raise ValueError("--image: this model reads a picture; name its file")
+        return asked.text, asked.target
     if asked.text is not None and asked.target is not None:
         raise ValueError("--target: beside --image, TEXT is the target; give one of them")
-    return Asked(None, asked.text if asked.target is None else asked.target, asked.image)
+    return asked.image, asked.text if asked.target is None else asked.target
 
 
-def see_picture(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:
+def see_picture(loaded: Loaded, image: str, target: str | None, settings: GenerateSettings) -> Seen:
     """A picture, and what the model writes about it where it writes.
 
     Raises:
         ValueError: no such picture, or a target for a model that writes none.
     """
-    assert asked.image is not None
-    grid, texts = Places(()), {"picture": Path(asked.image).name}
-    pictures, documents = picture_inputs(loaded, [asked.image])
+    grid, texts = Places(()), {"picture": Path(image).name}
+    source = picture_inputs(loaded, [image])
     if loaded.stream.source:
-        return see_target(loaded, (pictures, documents), grid, texts, asked.target, settings)
-    if asked.target is not None:
+        return see_target(loaded, source, grid, texts, target, settings)
+    if target is not None:
         raise ValueError("--target: this model writes nothing about a picture; leave it out")
-    return Seen({"tokens": pictures}, grid, grid, grid, texts)
+    return Seen({"tokens": source[0]}, grid, grid, grid, texts)
 
 
 def see_target(
@@ -209,21 +207,8 @@ def see_target(
         given = tokenizer.encode([target])[0].tolist()
         refuse_longer(len(given) + 1, decoder.max_length, "the target")
     read, written = [tokenizer.roles.id("start"), *given], [*given, tokenizer.roles.id("end")]
-    inputs = {
-        "tokens": torch.tensor([read], device=loaded.model.device),
-        "source": source[0],
-        "source_documents": source[1],
-    }
+    tokens = torch.tensor([read], device=loaded.model.device)
+    inputs = {"tokens": tokens, "source": source[0], "source_documents": source[1]}
     said = {"written by the model": tokenizer.decode(given)} if target is None else {"target": target}
     labels = Places(readable(tokenizer, read)), Places(readable(tokenizer, written))
     return Seen(inputs, *labels, places, {**texts, **said})
-
-
-def refuse_longer(count: int, most: int, what: str) -> None:
-    """Check that tokens fit.
-
-    Raises:
-        ValueError: they do not.
-    """
-    if count > most:
-        raise ValueError(f"{what} has {count} tokens, special tokens included: the model reads at most {most}")

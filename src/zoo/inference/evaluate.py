@@ -21,35 +21,30 @@ from zoo.models.generation.settings import GenerateSettings
 Gather = Callable[[Any], list[Any]]
 
 
-def go_on() -> None:
-    """Nothing happens between two batches."""
-
-
 @dataclass
 class Sums:
     """What one process found, to be added to what the others did.
 
     Args:
-        loss, likelihood, count, right, asked: by objective (or measure).
-        classes: by objective, (document, predicted, true) of each example.
+        numbers: by what they are (loss, likelihood, count, right, asked) and by objective or measure.
+        classes: by objective, (predicted, true) of each scored document.
     """
 
-    loss: dict[str, float] = field(default_factory=dict)
-    likelihood: dict[str, float] = field(default_factory=dict)
-    count: dict[str, int] = field(default_factory=dict)
-    right: dict[str, float] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=dict)
+    numbers: dict[tuple[str, str], float] = field(default_factory=dict)
     classes: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     examples: int = 0
 
     def add(self, other: "Sums") -> None:
-        for name in ("loss", "likelihood", "count", "right", "asked"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            for key, value in theirs.items():
-                mine[key] = mine[key] + value if key in mine else value
-        for key, pairs in other.classes.items():
-            self.classes.setdefault(key, []).extend(pairs)
+        for key, value in other.numbers.items():
+            self.numbers[key] = self.numbers.get(key, 0) + value
+        for name, pairs in other.classes.items():
+            self.classes.setdefault(name, []).extend(pairs)
         self.examples += other.examples
+
+    def shares(self, what: str, of: str) -> dict[str, float]:
+        """Sums by name, each divided by another one of that name; those of nothing are left out."""
+        mine = ((name, value) for (kind, name), value in self.numbers.items() if kind == what)
+        return {name: value / self.numbers[of, name] for name, value in mine if self.numbers[of, name]}
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class Evaluation:
     process: int = 0
     processes: int = 1
     gather: Gather = lambda mine: [mine]
-    between: Callable[[], None] = go_on
+    between: Callable[[], None] = lambda: None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
         """`examples`, `loss`, `loss/<term>` and each metric, by name.
@@ -86,11 +81,11 @@ class Evaluation:
         for sums in self.gather(self.losses(loaded, by_class)):
             total.add(sums)
         found: dict[str, float] = {"examples": total.examples}
-        terms = {name: total.loss[name] / total.count[name] for name in total.loss if total.count[name]}
+        terms = total.shares("loss", "count")
         weights = {name: member.weight for name, member in loaded.mixture.members.items()}
         found["loss"] = sum(weights[name] * value for name, value in terms.items())
         found |= {f"loss/{name}": value for name, value in terms.items()}
-        found |= {name: total.right[name] / total.asked[name] for name in total.right if total.asked[name]}
+        found |= total.shares("right", "asked")
         texts = self.texts(loaded) if any(metrics[m.metric].needs == "texts" for m in chosen) else None
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
@@ -108,23 +103,17 @@ class Evaluation:
         return sums
 
     def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
-        mixture = loaded.mixture
-        said = loaded.model(**part.inputs, **mixture.asks)
-        heads, terms = said.heads, mixture.terms(said.heads, part.targets, said.weights)
-        measured = mixture.measure(heads, part.targets)
-        return Sums(
-            loss={name: term.sum.item() for name, term in terms.items()},
-            likelihood={name: value.item() for name, value in mixture.likelihoods(heads, part.targets).items()},
-            count={name: int(term.count) for name, term in terms.items()},
-            right={name: float(right) for name, (right, _) in measured.items()},
-            asked={name: int(asked) for name, (_, asked) in measured.items()},
-            classes={
-                name: answers(heads[member.head], part.targets[name])
-                for name, member in mixture.members.items()
-                if name in by_class
-            },
-            examples=len(part.examples),
-        )
+        mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
+        sums = Sums(examples=len(part.examples))
+        for name, term in mixture.terms(said.heads, part.targets, said.weights).items():
+            sums.numbers |= {("loss", name): term.sum.item(), ("count", name): int(term.count)}
+        for name, value in mixture.likelihoods(said.heads, part.targets).items():
+            sums.numbers["likelihood", name] = value.item()
+        for name, (right, asked) in mixture.measure(said.heads, part.targets).items():
+            sums.numbers |= {("right", name): float(right), ("asked", name): int(asked)}
+        for name in by_class:
+            sums.classes[name] = answers(said.heads[mixture.members[name].head], part.targets[name])
+        return sums
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
@@ -144,18 +133,13 @@ class Evaluation:
         """What the model writes for some documents; nothing for none."""
         if not documents:
             return []
-        source, laid = self.sources(documents)
-        device = loaded.model.device
-        found = write(loaded, source.to(device), laid.to(device), self.generate, documents)
-        return [loaded.tokenizer.decode(generated.tokens) for generated in found]
-
-    def sources(self, documents: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """What the encoder reads of some documents, in rows as long as the longest, and the rows' documents."""
-        examples = self.examples
+        examples, device = self.examples, loaded.model.device
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
-        source, laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
-        return torch.from_numpy(source), torch.from_numpy(laid)
+        laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
+        source, numbers = (torch.from_numpy(array).to(device) for array in laid)
+        found = write(loaded, source, numbers, self.generate, documents)
+        return [loaded.tokenizer.decode(generated.tokens) for generated in found]
 
     def bytes_scored(self, loaded: Loaded) -> int:
         """UTF-8 bytes of the texts that are predicted; of a truncated one those of the part that the model reads."""
@@ -180,8 +164,8 @@ class Evaluation:
                 raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
             answered = {"predictions": [p for p, _ in pairs], "references": [t for _, t in pairs]}
             return compute(chosen.metric, **answered, classes=len(self.split.labels))
-        loss, count = [total.likelihood[chosen.objective]], [total.count[chosen.objective]]
-        inputs = {"loss": loss, "count": count, "bytes": [self.bytes_scored(loaded)]}
+        loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
+        inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})
 
 
@@ -193,5 +177,6 @@ def answers(logits: Tensor, targets: Tensor) -> list[tuple[int, int]]:
 
 def chunks(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
     """Lists of `size` rows; the last may be shorter."""
+    # itertools.batched, which Python 3.11 lacks
     while chunk := list(islice(rows, size)):
         yield chunk

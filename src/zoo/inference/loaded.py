@@ -1,8 +1,11 @@
 """A trained run, ready to be used: its model, its tokenizer, and what it was trained to do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from zoo.data.ids import NO_ROLES, Roles
@@ -10,7 +13,7 @@ from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
 from zoo.examples.form import ModelTraits
 from zoo.models.cost import Bounds, on_meta, parameters
-from zoo.models.model import Model
+from zoo.models.model import Model, Output
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
@@ -64,6 +67,30 @@ class Loaded:
     def stream(self) -> ModelTraits:
         return stream_of(self.model)
 
+    @torch.no_grad()
+    def run(self, **inputs: Any) -> Output:
+        """What the model makes of its inputs.
+
+        Raises:
+            RuntimeError: it fails.
+        """
+        with working():
+            said: Output = self.model(**inputs)
+        return said
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """What has been asked was checked before: a library's ValueError in here is a failure of the work, as in training.
+
+    Raises:
+        RuntimeError: in the place of a ValueError, which stands for a wrong request (exit status 2).
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
 
 def stream_of(model: Model) -> ModelTraits:
     """What examples must know of a model."""
@@ -101,7 +128,7 @@ def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, 
     Raises:
         ValueError: its sizes are not those of the weights.
     """
-    Bounds.of(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
+    Bounds(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
     model = on_meta(settings)
     refuse(wrong_shapes(model.state_dict(), weights))
     needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
 from zoo.inference.typed import CHUNK
 from zoo.models.generation.settings import GenerateSettings
 
@@ -109,7 +109,8 @@ def answer(loaded: Loaded, questions: Sequence[Question], settings: GenerateSett
         return [Unanswered(question.text, question.number, predictor) for question in questions]
     pairs = [question.pair for question in questions if question.pair is not None] or None
     try:
-        return list(predictor.predict(loaded, texts, pairs, settings, [question.number - 1 for question in questions]))
+        numbers = [question.number - 1 for question in questions]
+        return list(predictor.predict(loaded, Questions(texts, pairs, numbers, settings)))
     except ValueError as error:
         if len(questions) == 1:
             return [Unanswered(texts[0], questions[0].number, str(error))]

@@ -17,6 +17,16 @@ from zoo.inference.loaded import Loaded
 CHUNK = 32  # texts in one pass of the model
 
 
+def refuse_longer(count: int, most: int, what: str) -> None:
+    """Check that tokens fit.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if count > most:
+        raise ValueError(f"{what} has {count} tokens, special tokens included: the model reads at most {most}")
+
+
 def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | None) -> list[Example]:
     """Each text, or pair of texts, in the template of the model's training, uncut.
 
@@ -63,9 +73,7 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tenso
     assert encoder is not None
     ended = [np.append(ids, loaded.tokenizer.roles.id("end")) for ids in sources]
     longest = max(map(len, ended))
-    if longest > encoder.max_length:
-        limit = f"the model reads at most {encoder.max_length}"
-        raise ValueError(f"the text has {longest} tokens with its end: {limit}")
+    refuse_longer(longest, encoder.max_length, "the text")
     tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
     return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)
 

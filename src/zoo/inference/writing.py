@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, working
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
@@ -18,6 +18,6 @@ def write(
     numbers: Sequence[int] | None = None,
 ) -> list[Generated]:
     """What the model writes for each row of sources, texts or pictures; `numbers`: of the texts, as in `generate`."""
-    roles = loaded.tokenizer.roles
-    begins = [[roles.id("start")]] * len(source)
-    return generate(loaded.model, begins, settings, roles.end, source, documents, numbers)
+    begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
+    with working():
+        return generate(loaded.model, begins, settings, loaded.tokenizer.roles.end, source, documents, numbers)

@@ -1,12 +1,9 @@
 """Writes a text about a picture."""
 
-from collections.abc import Sequence
-
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import picture_inputs
 from zoo.inference.writing import write
-from zoo.models.generation.settings import GenerateSettings
 
 
 @predictors.register("captioning")
@@ -15,8 +12,7 @@ class PictureCaption(Predictor):
 
     writes = True
 
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
-        written = write(loaded, *picture_inputs(loaded, texts), settings, numbers)
-        return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        found = write(loaded, *picture_inputs(loaded, asked.texts), asked.settings, asked.numbers)
+        pairs = zip(asked.texts, found, strict=True)
+        return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]

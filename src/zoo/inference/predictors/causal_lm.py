@@ -1,11 +1,8 @@
 """Continues a text."""
 
-from collections.abc import Sequence
-
-from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
-from zoo.models.generation.generate import generate
-from zoo.models.generation.settings import GenerateSettings
+from zoo.inference.loaded import Loaded, working
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.models.generation.generate import generate, writer
 
 
 @predictors.register("causal_lm")
@@ -14,10 +11,10 @@ class TextContinuation(Predictor):
 
     writes = True
 
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
-        prompts = [loaded.tokenizer.begin(text) for text in texts]
-        written = generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end, numbers=numbers)
-        decoded = [loaded.tokenizer.decode([*p, *g.tokens]) for p, g in zip(prompts, written, strict=True)]
-        return [Prediction(t, d, g.score) for t, d, g in zip(texts, decoded, written, strict=True)]
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        prompts, end = [loaded.tokenizer.begin(text) for text in asked.texts], loaded.tokenizer.roles.end
+        writer(loaded.model, prompts)
+        with working():
+            found = generate(loaded.model, prompts, asked.settings, end, numbers=asked.numbers)
+        triples = zip(asked.texts, prompts, found, strict=True)
+        return [Prediction(text, loaded.tokenizer.decode([*p, *new.tokens]), new.score) for text, p, new in triples]

@@ -1,13 +1,8 @@
 """Names the class of a text, a pair or a picture."""
 
-from collections.abc import Sequence
-
-import torch
-
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
 from zoo.inference.typed import as_inputs, picture_inputs, typed_examples
-from zoo.models.generation.settings import GenerateSettings
 
 
 @predictors.register("classification")
@@ -25,20 +20,14 @@ class LikeliestClass(Predictor):
             return f"--pair: this checkpoint classifies single {what}; leave it out"
         return None
 
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        texts, pairs = asked.texts, asked.pairs
         if loaded.stream.image_size is None:
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
             seen = as_inputs(loaded, typed_examples(loaded, loaded.tokenizer.encode(texts), encoded))
         else:
             seen = {"tokens": picture_inputs(loaded, texts)[0]}
-        logits = loaded.model(**seen).heads["classification"]
+        logits = loaded.run(**seen).heads["classification"]
         names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
         inputs = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
-        shares = logits.float().softmax(-1).tolist()
-        return [
-            Prediction(given, names[share.index(max(share))], dict(zip(names, share, strict=True)))
-            for given, share in zip(inputs, shares, strict=True)
-        ]
+        return likeliest(inputs, names, logits)

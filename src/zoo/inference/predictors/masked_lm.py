@@ -1,13 +1,8 @@
 """Fills masked places."""
 
-from collections.abc import Sequence
-
-import torch
-
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, typed_examples
-from zoo.models.generation.settings import GenerateSettings
 
 TOP = 5  # tokens that are shown for a masked place
 
@@ -22,19 +17,16 @@ class MaskFilling(Predictor):
             return None
         return f"there is nothing to fill in {text!r}: write {loaded.tokenizer.spell(mask)} where a word is missing"
 
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
-        encoded = [loaded.tokenizer.encode_with_roles(text) for text in texts]
+        encoded = [loaded.tokenizer.encode_with_roles(text) for text in asked.texts]
         inputs = as_inputs(loaded, typed_examples(loaded, encoded, None))
         places = inputs["tokens"].eq(mask).flatten().nonzero().squeeze(1)
-        logits = loaded.model(**inputs, places={"masked_lm": places}).heads["masked_lm"]
+        logits = loaded.run(**inputs, places={"masked_lm": places}).heads["masked_lm"]
         best = logits.float().softmax(-1).topk(min(TOP, logits.shape[-1]))
         rows = (places // inputs["tokens"].shape[1]).tolist()
         found = []
-        for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+        for row, (text, ids) in enumerate(zip(asked.texts, encoded, strict=True)):
             mine = [i for i, r in enumerate(rows) if r == row]
             filled = ids.copy()
             filled[ids == mask] = best.indices[mine, 0].cpu().numpy()

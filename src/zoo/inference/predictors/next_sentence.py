@@ -1,13 +1,8 @@
 """Tells whether one text follows another."""
 
-from collections.abc import Sequence
-
-import torch
-
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
 from zoo.inference.typed import as_inputs, typed_examples
-from zoo.models.generation.settings import GenerateSettings
 
 NAMES = ("is next", "is not next")  # of labels 0 and 1
 
@@ -21,15 +16,9 @@ class NextOrNot(Predictor):
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         return "--pair: next_sentence compares two texts: give the second one" if pair is None else None
 
-    @torch.no_grad()
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
-        assert pairs is not None
-        examples = typed_examples(loaded, loaded.tokenizer.encode(texts), loaded.tokenizer.encode(pairs))
-        logits = loaded.model(**as_inputs(loaded, examples)).heads["next_sentence"]
-        shares = [dict(zip(NAMES, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
-        return [
-            Prediction([text, pair], max(share, key=lambda name: share[name]), share)
-            for text, pair, share in zip(texts, pairs, shares, strict=True)
-        ]
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        assert asked.pairs is not None
+        texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
+        inputs = as_inputs(loaded, typed_examples(loaded, texts, pairs))
+        both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
+        return likeliest(both, NAMES, loaded.run(**inputs).heads["next_sentence"])

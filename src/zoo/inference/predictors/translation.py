@@ -1,12 +1,9 @@
 """Writes the target of a source."""
 
-from collections.abc import Sequence
-
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import source_inputs
 from zoo.inference.writing import write
-from zoo.models.generation.settings import GenerateSettings
 
 
 @predictors.register("translation")
@@ -15,8 +12,7 @@ class TextTranslation(Predictor):
 
     writes = True
 
-    def predict(
-        self, loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, numbers: Sequence[int]
-    ) -> list[Prediction]:
-        written = write(loaded, *source_inputs(loaded, loaded.tokenizer.encode(texts)), settings, numbers)
-        return [Prediction(t, loaded.tokenizer.decode(g.tokens), g.score) for t, g in zip(texts, written, strict=True)]
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        source = source_inputs(loaded, loaded.tokenizer.encode(asked.texts))
+        pairs = zip(asked.texts, write(loaded, *source, asked.settings, asked.numbers), strict=True)
+        return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]
