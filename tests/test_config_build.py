@@ -37,10 +37,8 @@ class Stack:
     n_layers: int
     norm: Annotated[Choice[Norm], norms] = Choice(norms, "layernorm")
     final: Annotated[Choice[Norm], norms] | None = None
-    mixed: Annotated[Choice[Norm], norms] | PerLayer = dataclasses.field(
-        default=Choice(norms, "layernorm"), metadata={"per_layer": True}
-    )
-    window: int | None = dataclasses.field(default=None, metadata={"per_layer": True})
+    mixed: Annotated[Choice[Norm], norms] | PerLayer = Choice(norms, "layernorm")
+    window: int | PerLayer | None = None
     widths: tuple[int, ...] = (8,)
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

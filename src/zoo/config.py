@@ -237,7 +237,7 @@ def build(cls: type[C], tree: Any, place: str) -> C:
     """Build a frozen dataclass from a map, strictly.
 
     A field annotated `Annotated[…, slot]` takes a choice of that slot, one whose type is a dataclass a map of its own,
-    and one with `metadata={"per_layer": True}` a value or a list that is cycled over the layers.
+    and one of a union with PerLayer a value or a list that is cycled over the layers.
 
     Raises:
         ValueError: an unknown key, a missing key, a wrong type; the message names the place.
@@ -264,7 +264,7 @@ def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, pla
     """One field's value, checked against its annotation."""
     slot = slot_of(annotation)
     default = field.default.name if isinstance(field.default, Choice) else None
-    per_layer = field.metadata.get("per_layer", False)
+    per_layer = PerLayer in members(annotation)
     if slot is not None and isinstance(value, Mapping):
         return slot.parse(value, place, default)
     if slot is not None and per_layer and isinstance(value, list):

@@ -34,6 +34,18 @@ def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> 
         raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
 
 
+def refuse_below(least: int, **values: Any) -> None:
+    """Check sizes, by name: whole numbers, or those of each layer; None is no value.
+
+    Raises:
+        ValueError: one of them is below `least`.
+    """
+    for name, value in values.items():
+        for one in value.values if isinstance(value, PerLayer) else (value,):
+            if one is not None and one < least:
+                raise ValueError(f"{name} must be at least {least}, got {plain(value)}")
+
+
 class Slot(Generic[T]):
     """A named place in a model and the variants that may fill it.
 

@@ -46,5 +46,5 @@ def test_each_document_is_convolved_as_torch_does_it_alone(causal: bool, depthwi
 
 @pytest.mark.parametrize(("options", "name"), [((0, 1), "kernel"), ((3, 0), "dilation")])
 def test_a_convolution_that_reads_nothing_is_refused(options: tuple[int, int], name: str):
-    with pytest.raises(ValueError, match=rf"mixer 'convolution': {name} \(0\) must be at least 1"):
+    with pytest.raises(ValueError, match=rf"{name} must be at least 1, got 0"):
         Neighbours(*options, True)

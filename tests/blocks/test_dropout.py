@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from zoo.blocks.dropout import Dropout, dropout
@@ -37,3 +38,9 @@ def test_what_is_dropped_gets_no_gradient():
 def test_nothing_is_dropped_in_evaluation():
     x = torch.randn(3, 5)
     assert torch.equal(Dropout(0.5).eval()(x), x)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_share_that_leaves_nothing_is_refused(share: float):
+    with pytest.raises(ValueError, match=f"dropout must be at least 0 and below 1, got {share}"):
+        Dropout(share)

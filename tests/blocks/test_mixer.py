@@ -4,34 +4,30 @@ import torch
 
 from zoo.blocks.attention import GroupedAttention
 from zoo.blocks.documents import Documents
-from zoo.blocks.mixer import AttentionMixer
+from zoo.blocks.mixer import AttentionMixer, take_rows
 from zoo.blocks.position import Rotary
 from zoo.blocks.view import View, Visibility
 
 
 def test_attention_remembers_keys_and_values_of_its_own_heads_only():
     mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 4, n_kv_heads=2))
-    state, x = mixer.start_state(3), torch.randn(3, 2, 8)
-    mixer.step(x, View.of(Documents.of(None, x), causal=True), state)
-    assert state.memory.keys.shape == state.memory.values.shape == (3, 2, 2, 2)
+    x = torch.randn(3, 2, 8)
+    _, state = mixer.step(x, View.of(Documents.of(None, x), causal=True), None)
+    assert state.keys.shape == state.values.shape == (3, 2, 2, 2)
 
 
 def test_reordered_rows_go_on_where_their_parents_were():
     torch.manual_seed(0)
     rotary = Rotary(8, 2, 4, 16, True)
     mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1)).double()
-    x, rows, state = torch.randn(3, 4, 8).double(), torch.tensor([2, 2, 0]), mixer.start_state(3)
+    x, rows = torch.randn(3, 4, 8).double(), torch.tensor([2, 2, 0])
     whole, at = Documents.of(None, x), torch.arange(4).expand(3, 4)
     first, fourth = (Documents(whole.numbers[:, s], positions=at[:, s]) for s in (slice(3), slice(3, 4)))
-    mixer.step(x[:, :3], View(Visibility(first, first, causal=True), rotary), state)
-    mixer.reorder(state, rows)
-    last = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), state)
+    _, state = mixer.step(x[:, :3], View(Visibility(first, first, causal=True), rotary), None)
+    last, _ = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), take_rows(state, rows))
     expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(Visibility(whole, whole, causal=True), rotary))
     torch.testing.assert_close(last, expected[:, 3:], rtol=1e-12, atol=1e-12)
 
 
 def test_a_state_that_has_seen_nothing_can_be_reordered():
-    mixer = AttentionMixer(8, True, lambda: GroupedAttention(8, 2, n_kv_heads=1))
-    state = mixer.start_state(2)
-    mixer.reorder(state, torch.tensor([0, 0, 1]))
-    assert state.memory is None
+    assert take_rows(None, torch.tensor([0, 0, 1])) is None

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.documents import Documents
-from zoo.blocks.mixer import mixers
+from zoo.blocks.mixer import mixers, take_rows
 from zoo.blocks.recurrence import cells
 from zoo.blocks.view import View
 
@@ -67,9 +67,10 @@ def test_a_state_is_held_where_there_is_no_document(choice: dict[str, Any]):
     torch.manual_seed(0)
     mixer = mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double()
     x, there = randn(2, 9, 6), torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0, 1], [1] * 9])
-    state, said = mixer.start_state(2), []
+    state, said = None, []
     for new in (slice(0, 1), slice(1, 5), slice(5, 9)):
-        said.append(mixer.step(x[:, new], View.of(Documents(there[:, new])), state))
+        mixed, state = mixer.step(x[:, new], View.of(Documents(there[:, new])), state)
+        said.append(mixed)
     for row in range(2):
         text = x[row : row + 1, there[row] > 0]
         expected = mixer(text, View.of(Documents.of(None, text), causal=True))[0]
@@ -79,22 +80,16 @@ def test_a_state_is_held_where_there_is_no_document(choice: dict[str, Any]):
 @pytest.mark.parametrize("choice", [{"name": "recurrent", "cell": "lstm"}, {"name": "convolution", "kernel": 3}])
 def test_reordered_rows_go_on_where_their_parents_were(choice: dict[str, Any]):
     torch.manual_seed(0)
-    mixer, rows, state = (
-        mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double(),
-        torch.tensor([2, 2, 0]),
-        [],
-    )
+    mixer = mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double()
+    rows = torch.tensor([2, 2, 0])
     x, ones = randn(3, 5, 6), torch.ones(3, 5, dtype=torch.long)
-    state = mixer.start_state(3)
-    mixer.reorder(state, torch.arange(3))
-    mixer.step(x[:, :4], View.of(Documents(ones[:, :4])), state)
-    mixer.reorder(state, rows)
-    last = mixer.step(x[rows, 4:], View.of(Documents(ones[:, 4:])), state)
+    _, state = mixer.step(x[:, :4], View.of(Documents(ones[:, :4])), None)
+    last, _ = mixer.step(x[rows, 4:], View.of(Documents(ones[:, 4:])), take_rows(state, rows))
     torch.testing.assert_close(last, mixer(x, View.of(Documents(ones)))[rows, 4:], **EXACT)
 
 
 def test_a_state_without_width_is_refused():
-    with pytest.raises(ValueError, match=r"mixer 'recurrent': d_state \(0\) must be at least 1"):
+    with pytest.raises(ValueError, match=r"d_state must be at least 1, got 0"):
         mixers.build({"name": "recurrent", "d_state": 0}, 6, True, lambda: FullAttention(6, 1))
 
 

@@ -30,6 +30,10 @@ def drawn(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
+def compared(score: Score, queries: Tensor, keys: Tensor) -> Tensor:
+    return score.compare(score.turn_queries(queries), score.turn_keys(keys))
+
+
 def one_by_one(score: Score, name: str, queries: Tensor, keys: Tensor) -> Tensor:
     rows = [[FORMULAS[name](score, q, k) for k in keys] for q in queries]
     return torch.stack([torch.stack(row) for row in rows])
@@ -39,13 +43,13 @@ def one_by_one(score: Score, name: str, queries: Tensor, keys: Tensor) -> Tensor
 def test_a_score_is_its_formula(name: str):
     score, queries, keys = build(name, 5, 5), drawn(2, 3, 5, seed=8), drawn(2, 7, 5, seed=9)
     expected = torch.stack([one_by_one(score, name, q, k) for q, k in zip(queries, keys, strict=True)])
-    torch.testing.assert_close(score(queries, keys), expected, **EXACT)
+    torch.testing.assert_close(compared(score, queries, keys), expected, **EXACT)
 
 
 @pytest.mark.parametrize(("name", "options"), [("bilinear", {}), ("additive", {}), ("additive", {"d_hidden": 4})])
 def test_learned_scores_compare_queries_and_keys_of_other_widths(name: str, options: dict[str, int]):
     score, queries, keys = build(name, 3, 5, **options), drawn(2, 3, seed=8), drawn(7, 5, seed=9)
-    torch.testing.assert_close(score(queries, keys), one_by_one(score, name, queries, keys), **EXACT)
+    torch.testing.assert_close(compared(score, queries, keys), one_by_one(score, name, queries, keys), **EXACT)
 
 
 @pytest.mark.parametrize("name", ["dot", "scaled_dot"])
@@ -56,5 +60,5 @@ def test_an_inner_product_of_other_widths_is_refused(name: str):
 
 
 def test_a_hidden_layer_without_units_is_refused():
-    with pytest.raises(ValueError, match=r"score 'additive': d_hidden \(0\) must be at least 1"):
+    with pytest.raises(ValueError, match=r"d_hidden must be at least 1, got 0"):
         scores.build({"name": "additive", "d_hidden": 0}, 3, 5)

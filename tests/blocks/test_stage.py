@@ -175,12 +175,12 @@ def test_a_residual_block_that_keeps_its_shape_adds_its_input():
 WRONG = [
     ({"name": "residual", "width": 12}, r"groups \(8\) must be at least 1 and divide the channels .* \(12\)"),
     ({"name": "attention", "groups": 3}, r"groups \(3\) must be at least 1 and divide the channels .* \(8\)"),
-    ({"name": "convolution", "width": 0}, r"stage 'convolution': width \(0\) must be at least 1"),
-    ({"name": "convolution", "width": 4, "kernel": 2}, r"stage 'convolution': kernel \(2\) must be odd"),
-    ({"name": "residual", "width": 8, "kernel": 4}, r"stage 'residual': kernel \(4\) must be odd"),
+    ({"name": "convolution", "width": 0}, r"width must be at least 1, got 0"),
+    ({"name": "convolution", "width": 4, "kernel": 2}, r"kernel must be odd, got 2"),
+    ({"name": "residual", "width": 8, "kernel": 4}, r"kernel must be odd, got 4"),
     ({"name": "residual", "width": 8, "padding": "replicat"}, r"padding.*'replicat'.*did you mean 'replicate'"),
-    ({"name": "residual", "width": 8, "n_blocks": 0}, r"stage 'residual': n_blocks \(0\) must be at least 1"),
-    ({"name": "attention", "n_heads": 0}, r"stage 'attention': n_heads \(0\) must be at least 1"),
+    ({"name": "residual", "width": 8, "n_blocks": 0}, r"n_blocks must be at least 1, got 0"),
+    ({"name": "attention", "n_heads": 0}, r"n_heads must be at least 1, got 0"),
     ({"name": "residual"}, "stage 'residual' needs the option 'width'"),
     ({"name": "residul"}, r"unknown stage 'residul' \(did you mean 'residual'\?\)"),
 ]

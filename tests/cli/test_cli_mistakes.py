@@ -24,7 +24,7 @@ SETS = {  # of `pretrain bert-nano classify.yaml` -> what the message says
     "training=fast": "--set training: expected a map, got 'fast'",
     "training.trackers=[tensorbord]": "unknown tracker 'tensorbord' (did you mean 'tensorboard'?)",
     "generate.beam=4": "unknown key 'beam' (did you mean 'beams'?)",
-    "generate.beams=0": "generate.beams: expected a number at least 1, got 0",
+    "generate.beams=0": "generate: beams must be at least 1, got 0",
     "task.lenght=4": "unknown key 'lenght' (did you mean 'length'?)",
     "task.objective=clasification": "unknown objective 'clasification' (did you mean 'classification'?)",
     "task.metrics=[acuracy]": "unknown metric 'acuracy' (did you mean 'accuracy'?)",
@@ -146,7 +146,7 @@ PREDICTIONS = {
     "lm the --pair cat": "trained for causal_lm, which reads one text; leave it out",
     "lm the --set generate.beam=2": "unknown key 'beam' (did you mean 'beams'?)",
     "lm the --set dropout=0": "--set dropout: zoo predict does not read it; allowed: generate.…",
-    "lm the --set generate.top_k=0": "generate.top_k: expected a number at least 1, got 0",
+    "lm the --set generate.top_k=0": "generate: top_k must be at least 1, got 0",
 }
 
 

@@ -100,7 +100,7 @@ def test_recomputing_the_stages_changes_no_gradient(name: str):
     for on in (False, True):
         model = build(name, dropout=0.0).train()
         assert model.encoder is not None
-        model.encoder.checkpoint_layers(on)
+        model.encoder.checkpointing = on
         model(**inputs(name)).logits.square().sum().backward()
         gradients.append([p.grad for p in model.parameters()])
     for kept, recomputed in zip(*gradients, strict=True):

@@ -84,7 +84,7 @@ def test_classification_has_a_bias_for_encoders_only(pooled: bool):
 
 
 def test_classification_refuses_a_single_label():
-    with pytest.raises(ValueError, match="classification needs at least 2 labels, got 1"):
+    with pytest.raises(ValueError, match="labels must be at least 2, got 1"):
         ClassificationHead(5, 7, True, labels=1)
 
 

@@ -175,7 +175,6 @@ WRONG = [
     ("gpt2-nano", "n_layers=2.5", r"gpt2-nano.decoder.n_layers: expected a whole number, got 2.5"),
     ("gpt2-nano", "n_layers=0", r"gpt2-nano.decoder: n_layers must be at least 1, got 0"),
     ("gpt2-nano", "n_heads=[4, 0]", r"gpt2-nano.decoder: n_heads must be at least 1, got \[4, 0\]"),
-    ("gpt2-nano", "dropout=1", r"gpt2-nano.decoder: dropout must be at least 0 and below 1, got 1.0"),
     (
         "gpt2-nano",
         "attention=grouped",

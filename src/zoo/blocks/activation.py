@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from zoo.registry import Choice, Slot
 
+# classes of our own, since torch's have options (inplace, approximate) that would become options of a model's file
 activations: Slot[nn.Module] = Slot("activation")
 ActivationOption = Annotated[str | Choice[nn.Module], activations]
 

@@ -4,7 +4,7 @@ from abc import ABC
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.blocks.backends.backend import Backend, Rule
@@ -14,7 +14,7 @@ from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.blocks.score import ScoreOption, scores
 from zoo.blocks.view import View
-from zoo.registry import Slot
+from zoo.registry import Slot, refuse_below
 
 SDPA, EAGER = Sdpa(), Eager()
 
@@ -24,14 +24,6 @@ class KeysValues(NamedTuple):
 
     keys: Float[Tensor, "batch kv_heads memory width"]
     values: Float[Tensor, "batch kv_heads memory d_value"]
-
-    def then(self, new: "KeysValues") -> "KeysValues":
-        """With those of later places."""
-        return KeysValues(*(torch.cat(pair, dim=2) for pair in zip(self, new, strict=True)))
-
-    def take(self, rows: Int[Tensor, " chosen"] | slice) -> "KeysValues":
-        """These rows of the batch."""
-        return KeysValues(self.keys[rows], self.values[rows])
 
 
 class HeadShape(NamedTuple):
@@ -56,17 +48,6 @@ def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None
         raise ValueError(f"{problem}; n_heads that fit: {fitting}")
     if n_kv_heads < 1 or n_heads % n_kv_heads:
         raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
-
-
-def refuse_below(least: int, **values: int | None) -> None:
-    """Check that options are as large as they must be; None is no value.
-
-    Raises:
-        ValueError: one is not.
-    """
-    for name, value in values.items():
-        if value is not None and value < least:
-            raise ValueError(f"{name} ({value}) must be at least {least}")
 
 
 def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | None) -> tuple[int, int]:
@@ -107,8 +88,7 @@ class Attention(nn.Module, ABC):
         score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__()
-        if window is not None and window < 1:
-            raise ValueError(f"window ({window}) must be at least 1: a place sees itself")
+        refuse_below(1, window=window)  # a place sees itself
         refuse_below(0, sinks=int(sinks))
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
@@ -143,27 +123,21 @@ class Attention(nn.Module, ABC):
         return KeysValues(self.score.turn_keys(keys), values)
 
     def forward(
-        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
+        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View, whole: bool = True
     ) -> Float[Tensor, "batch queries width"]:
-        """Read a memory with the queries of whole rows."""
-        return self.attend(x, memory, view, self.backend)
+        """Read a memory.
 
-    def step(
-        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
-    ) -> Float[Tensor, "batch queries width"]:
-        """The same with the queries of new places alone: the kernels of other backends want whole rows."""
-        return self.attend(x, memory, view, SDPA)
-
-    def attend(self, x: Tensor, memory: KeysValues, view: View, backend: Backend) -> Tensor:
+        Args:
+            whole: whether the queries are those of whole rows; of new places alone sdpa computes, since the kernels of
+                other backends want whole rows.
+        """
         queries = self.query_norm(self.query(x).unflatten(-1, (self.n_heads, self.d_query)).transpose(1, 2))
         if view.position is not None:
             queries = view.position.rotate(queries, view.documents.positions)
         queries = self.score.turn_queries(queries)
-        if view.recorder is not None:  # no kernel hands out its weights
-            backend = EAGER
+        backend = EAGER if view.recorder is not None else self.backend if whole else SDPA  # no kernel shows its weights
         heads = backend.attend(queries, *memory, view, self.rule(self.training))
-        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
-        return out
+        return self.output(heads.transpose(1, 2).flatten(2))
 
 
 attentions: Slot[Attention] = Slot("attention")

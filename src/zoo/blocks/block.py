@@ -6,9 +6,9 @@ Supplied: a maker of norms, mixer, cross (attention to a memory), feed_forward, 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, KeysValues
@@ -29,12 +29,11 @@ class SourceView:
     view: View
 
 
-@dataclass
-class BlockState:
+class BlockState(NamedTuple):
     """What a block remembers between steps: its mixer's state and the memory's keys and values."""
 
     mixer: Any
-    memory: KeysValues | None = None
+    memory: KeysValues | None
 
 
 class Block(nn.Module, ABC):
@@ -90,25 +89,25 @@ class Block(nn.Module, ABC):
         sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
         return self.combine(x, sublayers)
 
-    def start_state(self, batch: int, source: SourceView | None) -> BlockState:
-        """What is known before the first place; the memory is read once."""
-        memory = None if self.cross is None or source is None else self.cross.read(source.states)
-        return BlockState(self.mixer.start_state(batch), memory)
+    def start_state(self, states: Float[Tensor, "batch memory d_memory"] | None) -> BlockState:
+        """What is known before the first place; the states of a memory are read once."""
+        return BlockState(None, None if self.cross is None or states is None else self.cross.read(states))
 
-    def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> Stream:
-        """New places only; the state is carried on."""
-        sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.mixer.step(h, view, state.mixer)}
-        if self.cross is not None and state.memory is not None and source_view is not None:
-            cross, memory = self.cross, state.memory
-            sublayers["cross"] = lambda h: cross.step(h, memory, source_view)
+    def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> tuple[Stream, BlockState]:
+        """New places only, and the state after them."""
+        mixer_state, memory = state
+
+        def mix(h: Tensor) -> Tensor:
+            nonlocal mixer_state
+            mixed, mixer_state = self.mixer.step(h, view, mixer_state)
+            return mixed
+
+        sublayers: dict[str, Sublayer] = {"mixer": mix}
+        if self.cross is not None and memory is not None and source_view is not None:
+            cross, known, seen = self.cross, memory, source_view
+            sublayers["cross"] = lambda h: cross(h, known, seen, whole=False)
         sublayers["feed_forward"] = self.feed_forward
-        return self.combine(x, sublayers)
-
-    def reorder(self, state: BlockState, rows: Int[Tensor, " chosen"]) -> None:
-        """Continue with these rows of the batch (beams)."""
-        self.mixer.reorder(state.mixer, rows)
-        if state.memory is not None:
-            state.memory = state.memory.take(rows)
+        return self.combine(x, sublayers), BlockState(mixer_state, memory)
 
 
 blocks: Slot[Block] = Slot("block")
@@ -122,8 +121,7 @@ class PostNorm(Block):
     """
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
-        normalized: Tensor = norm(x + sublayer(x))
-        return normalized
+        return norm(x + sublayer(x))
 
 
 @blocks.register("pre_norm")

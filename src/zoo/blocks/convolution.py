@@ -5,6 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.registry import refuse_below
+
 
 class Neighbours(nn.Module):
     """The neighbours of every place, at fixed distances; those of other documents, or of none, are zeros.
@@ -13,20 +15,17 @@ class Neighbours(nn.Module):
         kernel: how many places are read, the place itself among them.
         dilation: distance between them (places).
         causal: whether they are the place and those before it; else the place is in their middle.
+
+    Attributes:
+        reach: how far back a place reads (places).
     """
 
     def __init__(self, kernel: int, dilation: int, causal: bool) -> None:
         super().__init__()
-        for name, value in (("kernel", kernel), ("dilation", dilation)):
-            if value < 1:
-                raise ValueError(f"mixer 'convolution': {name} ({value}) must be at least 1")
+        refuse_below(1, kernel=kernel, dilation=dilation)
         last = 0 if causal else (kernel - 1) // 2
         self.distances = [dilation * (last - k) for k in range(kernel)][::-1]
-
-    @property
-    def reach(self) -> int:
-        """How far back a place reads."""
-        return -min(self.distances)
+        self.reach = -self.distances[0]
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]

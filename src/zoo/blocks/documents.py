@@ -21,8 +21,7 @@ class Computed:
         """What the first layer that asks computes, and the others find."""
         if key not in self.found:
             self.found[key] = compute()
-        found: T = self.found[key]
-        return found
+        return self.found[key]
 
 
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
@@ -114,7 +113,10 @@ class Documents(Computed):
         return self.once("positions", lambda: positions_of(self.numbers))
 
     def unpacked(self) -> Unpacked | None:
-        """Each document in a row of its own; None where it stands so already."""
+        """Each document in a row of its own; None where it stands so already.
+
+        So a model without documents runs on the meta device, too, where lengths cannot be read and costs are counted.
+        """
         return None if self.whole else self.once("unpacked", lambda: Unpacked(self.numbers))
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":

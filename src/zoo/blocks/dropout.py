@@ -33,8 +33,8 @@ class Dropout(nn.Module):
 
     def __init__(self, share: float) -> None:
         super().__init__()
-        if not 0 <= share <= 1:
-            raise ValueError(f"dropout ({share}) must be between 0 and 1")
+        if not 0 <= share < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {share}")
         self.share = share
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

@@ -40,8 +40,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         inner = self.activation(self.up(x))
-        out: Tensor = self.down(self.dropout(inner))
-        return out
+        return self.down(self.dropout(inner))
 
 
 @feed_forwards.register("gated")
@@ -74,5 +73,4 @@ class GatedMLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         inner = self.activation(self.gate(x)) * self.up(x)
-        out: Tensor = self.down(self.dropout(inner))
-        return out
+        return self.down(self.dropout(inner))

@@ -2,26 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from zoo.blocks.attention import Attention, KeysValues
 from zoo.blocks.convolution import Neighbours
 from zoo.blocks.recurrence import CellOption, cells, hold
 from zoo.blocks.residual import IntoStream
 from zoo.blocks.view import View
-from zoo.registry import Slot
+from zoo.registry import Slot, refuse_below
+
+New = Float[Tensor, "batch new d_model"]
 
 
 class Mixer(nn.Module, ABC):
     """Mixes the places of a row inside their documents.
 
-    `forward` sees whole rows. `step` sees new places only and keeps what it needs of the earlier ones in a state, which
-    it changes; a place of document 0 leaves the state as it was.
+    `forward` sees whole rows. `step` sees new places only and keeps what it needs of the earlier ones in a state:
+    tensors whose first axis is the batch, in tuples, so that `take_rows` can reorder any. A place of document 0 leaves
+    the state as it was.
 
     Class attributes:
         attends: whether it reads a position that acts on queries, keys or scores.
@@ -34,26 +37,21 @@ class Mixer(nn.Module, ABC):
         """Mix whole rows."""
 
     @abstractmethod
-    def start_state(self, batch: int) -> Any:
-        """What is known before the first place."""
+    def step(self, x: New, view: View, state: Any) -> tuple[New, Any]:
+        """Mix new places with those in the state, and the state after them.
 
-    @abstractmethod
-    def step(self, x: Float[Tensor, "batch new d_model"], view: View, state: Any) -> Float[Tensor, "batch new d_model"]:
-        """Mix new places with those in the state; `view` has the new places as queries, all places so far as keys."""
-
-    @abstractmethod
-    def reorder(self, state: Any, rows: Int[Tensor, " chosen"]) -> None:
-        """Continue with these rows of the batch (beams)."""
+        Args:
+            view: has the new places as queries, all places so far as keys.
+            state: of the step before; None: these are the first places.
+        """
 
 
 mixers: Slot[Mixer] = Slot("mixer")
 
 
-@dataclass
-class AttentionState:
-    """Keys and values of all places so far."""
-
-    memory: KeysValues | None = None
+def take_rows(state: Any, rows: Int[Tensor, " chosen"] | slice) -> Any:
+    """These rows of every tensor in a state, whatever it consists of: beams continue with them."""
+    return tree_map_only(Tensor, lambda x: x[rows], state)
 
 
 @mixers.register("attention")
@@ -70,29 +68,13 @@ class AttentionMixer(Mixer):
         self.attention = attention()
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
-        mixed: Tensor = self.attention(x, self.attention.read(x, view), view)
-        return mixed
+        return self.attention(x, self.attention.read(x, view), view)
 
-    def start_state(self, batch: int) -> AttentionState:
-        return AttentionState()
-
-    def step(
-        self, x: Float[Tensor, "batch new d_model"], view: View, state: AttentionState
-    ) -> Float[Tensor, "batch new d_model"]:
-        new = self.attention.read(x, view)
-        state.memory = new if state.memory is None else state.memory.then(new)
-        mixed: Tensor = self.attention.step(x, state.memory, view)
-        return mixed
-
-    def reorder(self, state: AttentionState, rows: Int[Tensor, " chosen"]) -> None:
-        state.memory = None if state.memory is None else state.memory.take(rows)
-
-
-@dataclass
-class RecurrentMixerState:
-    """The cell's state."""
-
-    vectors: Float[Tensor, "vectors batch d_state"] | None = None
+    def step(self, x: New, view: View, state: KeysValues | None) -> tuple[New, KeysValues]:
+        memory = self.attention.read(x, view)
+        if state is not None:
+            memory = KeysValues(*(torch.cat(both, dim=2) for both in zip(state, memory, strict=True)))
+        return self.attention(x, memory, view, whole=False), memory
 
 
 @mixers.register("recurrent")
@@ -118,42 +100,23 @@ class RecurrentMixer(Mixer):
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
-        if d_state is not None and d_state < 1:
-            raise ValueError(f"mixer 'recurrent': d_state ({d_state}) must be at least 1")
+        refuse_below(1, d_state=d_state)
         both, d_state = bidirectional and not causal, d_state or d_model
         self.cell = cells.build(cell, d_model, d_state, both)
         self.output = IntoStream(2 * d_state if both else d_state, d_model)
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
-        mixed: Tensor = self.output(self.cell(x, view.documents))
-        return mixed
-
-    def start_state(self, batch: int) -> RecurrentMixerState:
-        return RecurrentMixerState()
+        return self.output(self.cell(x, view.documents))
 
     def step(
-        self, x: Float[Tensor, "batch new d_model"], view: View, state: RecurrentMixerState
-    ) -> Float[Tensor, "batch new d_model"]:
-        vectors = self.cell.start(x) if state.vectors is None else state.vectors
+        self, x: New, view: View, state: Float[Tensor, "batch vectors d_state"] | None
+    ) -> tuple[New, Float[Tensor, "batch vectors d_state"]]:
+        vectors = self.cell.start(x) if state is None else state.transpose(0, 1)
         seen = []
         for at in range(x.shape[1]):
             vectors = hold(vectors, self.cell.step(x[:, at], vectors), view.documents.numbers[:, at] > 0)
             seen.append(vectors[0])
-        state.vectors = vectors
-        mixed: Tensor = self.output(torch.stack(seen, dim=1))
-        return mixed
-
-    def reorder(self, state: RecurrentMixerState, rows: Int[Tensor, " chosen"]) -> None:
-        if state.vectors is not None:
-            state.vectors = state.vectors[:, rows]
-
-
-@dataclass
-class ConvolutionState:
-    """The last places that a convolution still reads, with their documents."""
-
-    x: Float[Tensor, "batch past d_model"] | None = None
-    documents: Int[Tensor, "batch past"] | None = None
+        return self.output(torch.stack(seen, dim=1)), vectors.transpose(0, 1)
 
 
 @mixers.register("convolution")
@@ -189,31 +152,22 @@ class ConvolutionMixer(Mixer):
     ) -> Float[Tensor, "batch length d_model"]:
         read = self.neighbours(x, documents)
         if self.filters is None:
-            mixed: Tensor = self.output(read.flatten(2))
-        else:
-            mixed = self.output((read * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
-        return mixed
+            return self.output(read.flatten(2))
+        # nn.Conv1d only holds the filters, and begins as convolutions do: its own kernel knows no documents
+        return self.output((read * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.convolve(x, view.documents.numbers)
 
-    def start_state(self, batch: int) -> ConvolutionState:
-        return ConvolutionState()
-
-    def step(
-        self, x: Float[Tensor, "batch new d_model"], view: View, state: ConvolutionState
-    ) -> Float[Tensor, "batch new d_model"]:
+    def step(self, x: New, view: View, state: tuple[Tensor, Tensor] | None) -> tuple[New, tuple[Tensor, Tensor]]:
+        """The state: the last places that a convolution still reads, and their documents."""
         new, documents = x.shape[1], view.documents.numbers
-        if state.x is not None and state.documents is not None:
-            x, documents = torch.cat([state.x, x], dim=1), torch.cat([state.documents, documents], dim=1)
+        if state is not None:
+            x, documents = torch.cat([state[0], x], dim=1), torch.cat([state[1], documents], dim=1)
         # places of document 0 move to the front, so that those of the text stand side by side
         order = (documents > 0).int().argsort(dim=1, stable=True)
         x, documents = x.gather(1, order[..., None].expand_as(x)), documents.gather(1, order)
         mixed = self.convolve(x, documents)
         kept = max(documents.shape[1] - self.neighbours.reach, 0)
-        state.x, state.documents = x[:, kept:], documents[:, kept:]
-        return mixed.gather(1, order.argsort(dim=1)[..., None].expand_as(mixed))[:, -new:]
-
-    def reorder(self, state: ConvolutionState, rows: Int[Tensor, " chosen"]) -> None:
-        if state.x is not None and state.documents is not None:
-            state.x, state.documents = state.x[rows], state.documents[rows]
+        mixed = mixed.gather(1, order.argsort(dim=1)[..., None].expand_as(mixed))[:, -new:]
+        return mixed, (x[:, kept:], documents[:, kept:])

@@ -9,6 +9,11 @@ from torch.nn import functional as F
 
 from zoo.registry import Slot
 
+Vectors = Float[Tensor, "batch length d_model"]
+Heads = Float[Tensor, "batch heads length d_key"]
+At = Int[Tensor, "batch length"]
+Bias = Float[Tensor, "heads queries keys"]
+
 
 class Position(nn.Module):
     """Where order enters a model. A variant fills one of three hooks; the others leave their input as it is.
@@ -18,21 +23,15 @@ class Position(nn.Module):
 
     embeds = False
 
-    def embed(
-        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
-    ) -> Float[Tensor, "batch length d_model"]:
+    def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
         """Add to the token vectors; `at` counts from 0 at each document's first token, and stays below `reach`."""
         return x
 
-    def rotate(
-        self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch heads length d_key"]:
+    def rotate(self, heads: Heads, at: At) -> Heads:
         """Turn queries or keys."""
         return heads
 
-    def bias(
-        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
-    ) -> Float[Tensor, "heads queries keys"] | None:
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias | None:
         """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
         return None
 
@@ -87,9 +86,7 @@ class Sinusoidal(Position):
         # No buffer: its dtype would follow the model's, and it would not survive being made on the meta device.
         self.table: Tensor | None = None
 
-    def embed(
-        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
-    ) -> Float[Tensor, "batch length d_model"]:
+    def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
         if self.table is None or self.table.device != x.device or len(self.table) < reach:
             size = max(self.max_length, reach)  # the formula has no end
             self.table = sinusoids(size, x.shape[2]).float().to(x.device)
@@ -109,9 +106,7 @@ class Learned(Position):
         super().__init__()
         self.table = nn.Embedding(max_length, d_model)
 
-    def embed(
-        self, x: Float[Tensor, "batch length d_model"], at: Int[Tensor, "batch length"], reach: int
-    ) -> Float[Tensor, "batch length d_model"]:
+    def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
         known = self.table.num_embeddings
         # The rows of several short texts may be longer than any text: only then the positions themselves are looked at.
         if reach > known and int(at.max()) >= known:
@@ -140,13 +135,10 @@ class Rotary(Position):
             raise ValueError(f"position rotary needs a base above 1, got {base}")
         self.base = base
 
-    def rotate(
-        self, heads: Float[Tensor, "batch heads length d_key"], at: Int[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch heads length d_key"]:
+    def rotate(self, heads: Heads, at: At) -> Heads:
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
         wide, d_key = torch.promote_types(heads.dtype, torch.float32), heads.shape[-1]
-        # Rates are float32 numbers whatever the dtype, as published models have them.
-        # float32 from the start, as in transformers' Llama: an export's check in float64 leaves it as it is
+        # Rates are float32 numbers whatever the dtype, as in transformers' Llama, in an export's check in float64 too.
         rates = 1.0 / self.base ** (torch.arange(0, d_key, 2, device=heads.device, dtype=torch.float32) / d_key)
         angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
@@ -166,9 +158,7 @@ class ALiBi(Position):
         super().__init__()
         self.slopes = alibi_slopes(n_heads)
 
-    def bias(
-        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
-    ) -> Float[Tensor, "heads queries keys"]:
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias:
         distance = (query_at[:, None] - key_at[None, :]).abs()
         slopes = torch.tensor(self.slopes, dtype=torch.float32, device=distance.device)
         return -slopes[:, None, None] * distance
@@ -207,16 +197,12 @@ class Relative(Position):
     ) -> None:
         super().__init__()
         if buckets < 4 or max_distance <= buckets // 2:
-            given = f"got buckets {buckets} and max_distance {max_distance}"
-            raise ValueError(
-                f"position relative needs 4 buckets or more and a max_distance above half of them, {given}"
-            )
+            needed = "position relative needs 4 buckets or more and a max_distance above half of them"
+            raise ValueError(f"{needed}, got buckets {buckets} and max_distance {max_distance}")
         self.table = nn.Embedding(buckets, n_heads)
         self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
 
-    def bias(
-        self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]
-    ) -> Float[Tensor, "heads queries keys"]:
+    def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias:
         offset = key_at[None, :] - query_at[:, None]
         by_pair: Tensor = self.table(self.bucket(offset))
         return by_pair.permute(2, 0, 1)

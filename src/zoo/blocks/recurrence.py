@@ -1,8 +1,8 @@
 """Slot `cell`: how a state takes in the next vector. Supplied: d_input, d_state, whether both directions are read."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -34,13 +34,13 @@ class Cell(nn.Module, ABC):
             if "bias" in name:
                 nn.init.zeros_(parameter)
 
-    @abstractmethod
     def split(self, state: States) -> Tensor | tuple[Tensor, ...]:
         """A state as torch's kernel takes it."""
+        return state.contiguous()  # cuDNN refuses any other
 
-    @abstractmethod
-    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
+    def join(self, state: Any) -> States:
         """A state as torch's kernel returns it, as one tensor."""
+        return state
 
     def start(self, x: Float[Tensor, "rows *any"]) -> States:
         """The state before the first vector, of the inputs' type."""
@@ -48,8 +48,7 @@ class Cell(nn.Module, ABC):
 
     def run(self, x: PackedSequence, state: States | None = None) -> PackedSequence:
         """The states along sequences of different lengths; of both directions side by side."""
-        said: PackedSequence = self.kernel(x, None if state is None else self.split(state))[0]
-        return said
+        return self.kernel(x, None if state is None else self.split(state))[0]
 
     def forward(
         self, x: Float[Tensor, "batch length d_input"], documents: Documents
@@ -57,8 +56,7 @@ class Cell(nn.Module, ABC):
         """The states along rows; they start anew with each document, and are 0 where there is none."""
         unpacked = documents.unpacked()
         if unpacked is None:
-            states: Tensor = self.kernel(x)[0]
-            return states
+            return self.kernel(x)[0]
         return unpacked.from_sequence(self.run(unpacked.sequence(x)))
 
     def step(self, x: Float[Tensor, "rows d_input"], state: States) -> States:
@@ -75,19 +73,8 @@ def hold(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
     return torch.where(there[None, :, None], new, state.to(new.dtype))
 
 
-class PlainState(Cell, ABC):
-    """A state of one vector."""
-
-    def split(self, state: States) -> Tensor:
-        return state.contiguous()
-
-    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
-        assert isinstance(state, Tensor)
-        return state
-
-
 @cells.register("gru")
-class GRU(PlainState):
+class GRU(Cell):
     """Two gates: one forgets the state inside the candidate, one mixes state and candidate.
 
     Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8; the forgetting gate acts behind the state's matrix, as
@@ -117,12 +104,12 @@ class LSTM(Cell):
     def split(self, state: States) -> tuple[Tensor, ...]:
         return state[:1].contiguous(), state[1:].contiguous()
 
-    def join(self, state: Tensor | tuple[Tensor, ...]) -> States:
-        return torch.cat(tuple(state))
+    def join(self, state: Any) -> States:
+        return torch.cat(state)
 
 
 @cells.register("vanilla")
-class Vanilla(PlainState):
+class Vanilla(Cell):
     """tanh(W x + U h + b).
 
     Source: Elman 1990, "Finding structure in time".

@@ -8,10 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.registry import Choice, Slot
+from zoo.registry import Choice, Slot, refuse_below
 
 Queries = Float[Tensor, "*batch queries d_query"]
 Keys = Float[Tensor, "*batch keys d_key"]
+TurnedQueries = Float[Tensor, "*batch queries width"]
+TurnedKeys = Float[Tensor, "*batch keys width"]
 
 
 class Score(nn.Module, ABC):
@@ -27,24 +29,18 @@ class Score(nn.Module, ABC):
 
     scale: float | None = 1.0
 
-    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
+    def turn_queries(self, queries: Queries) -> TurnedQueries:
         """Queries as they are compared."""
         return queries
 
-    def turn_keys(self, keys: Keys) -> Float[Tensor, "*batch keys width"]:
+    def turn_keys(self, keys: Keys) -> TurnedKeys:
         """Keys as they are compared."""
         return keys
 
-    def compare(
-        self, queries: Float[Tensor, "*batch queries width"], keys: Float[Tensor, "*batch keys width"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    def compare(self, queries: TurnedQueries, keys: TurnedKeys) -> Float[Tensor, "*batch queries keys"]:
         """The scores of turned queries with turned keys."""
         assert self.scale is not None
         return (queries * self.scale) @ keys.transpose(-1, -2)
-
-    def forward(self, queries: Queries, keys: Keys) -> Float[Tensor, "*batch queries keys"]:
-        """The scores of every query with every key."""
-        return self.compare(self.turn_queries(queries), self.turn_keys(keys))
 
 
 scores: Slot[Score] = Slot("score")
@@ -98,9 +94,8 @@ class Bilinear(Score):
         super().__init__()
         self.query = nn.Linear(d_query, d_key, bias=False)  # its weight is W'
 
-    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
-        turned: Tensor = self.query(queries)
-        return turned
+    def turn_queries(self, queries: Queries) -> TurnedQueries:
+        return self.query(queries)
 
 
 @scores.register("additive")
@@ -115,25 +110,20 @@ class Additive(Score):
 
     def __init__(self, d_query: int, d_key: int, *, d_hidden: int | None = None) -> None:
         super().__init__()
-        if d_hidden is not None and d_hidden < 1:
-            raise ValueError(f"score 'additive': d_hidden ({d_hidden}) must be at least 1")
+        refuse_below(1, d_hidden=d_hidden)
         self.scale = None
         d_hidden = d_hidden or d_key
         self.query = nn.Linear(d_query, d_hidden, bias=False)
         self.key = nn.Linear(d_key, d_hidden, bias=False)
         self.weigh = nn.Linear(d_hidden, 1, bias=False)
 
-    def turn_queries(self, queries: Queries) -> Float[Tensor, "*batch queries width"]:
-        turned: Tensor = self.query(queries)
-        return turned
+    def turn_queries(self, queries: Queries) -> TurnedQueries:
+        return self.query(queries)
 
-    def turn_keys(self, keys: Keys) -> Float[Tensor, "*batch keys width"]:
-        turned: Tensor = self.key(keys)
-        return turned
+    def turn_keys(self, keys: Keys) -> TurnedKeys:
+        return self.key(keys)
 
-    def compare(
-        self, queries: Float[Tensor, "*batch queries width"], keys: Float[Tensor, "*batch keys width"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    def compare(self, queries: TurnedQueries, keys: TurnedKeys) -> Float[Tensor, "*batch queries keys"]:
         hidden = torch.tanh(queries[..., :, None, :] + keys[..., None, :, :])
         scored: Tensor = self.weigh(hidden)
         return scored.squeeze(-1)

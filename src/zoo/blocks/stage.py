@@ -1,7 +1,7 @@
 """Slot `stage`: how a grid of features becomes the next one, smaller or as large. Supplied: its channels, d_input."""
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.score import ScoreOption
 from zoo.blocks.view import View
-from zoo.registry import Choice, Slot
+from zoo.registry import Choice, Slot, refuse_below
 
 Padding = Literal["zeros", "replicate"]  # what a convolution reads beyond the rim
 Grid = Float[Tensor, "batch d_input height width"]
@@ -56,17 +56,15 @@ def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
 
 
 def convolve(d_input: int, width: int, kernel: int, stride: int, padding: Padding) -> nn.Conv2d:
-    """A convolution without bias around each place."""
+    """A convolution without bias around each place.
+
+    Raises:
+        ValueError: a size is below 1, or the kernel has no middle.
+    """
+    refuse_below(1, width=width, kernel=kernel, stride=stride)
+    if kernel % 2 == 0:
+        raise ValueError(f"kernel must be odd, got {kernel}")
     return nn.Conv2d(d_input, width, kernel, stride, kernel // 2, bias=False, padding_mode=padding)
-
-
-def check_sizes(stage: str, **sizes: int) -> None:
-    """Raise a ValueError where a size is below 1, or a kernel even, so that it has no middle."""
-    for name, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"stage '{stage}': {name} ({value}) must be at least 1")
-        if name == "kernel" and value % 2 == 0:
-            raise ValueError(f"stage '{stage}': kernel ({value}) must be odd")
 
 
 @stages.register("convolution")
@@ -84,23 +82,11 @@ class ConvolutionStage(Stage):
         self, d_input: int, *, width: int, kernel: int = 3, stride: int = 1, padding: Padding = "zeros"
     ) -> None:
         super().__init__()
-        check_sizes("convolution", width=width, kernel=kernel, stride=stride)
         self.d_output, self.stride = width, stride
         self.filters = convolve(d_input, width, kernel, stride, padding)
 
     def forward(self, x: Grid, view: View) -> NextGrid:
-        out: Tensor = self.filters(x)
-        return out
-
-
-class ResidualShape(NamedTuple):
-    """What the blocks of a residual stage share."""
-
-    width: int
-    kernel: int
-    groups: int
-    activation: ActivationOption
-    padding: Padding
+        return self.filters(x)
 
 
 class ResidualBlock(nn.Module):
@@ -109,22 +95,29 @@ class ResidualBlock(nn.Module):
     Source: He et al. 2016, arXiv:1603.05027, figure 4e (full pre-activation), with group norms.
     """
 
-    def __init__(self, d_input: int, shape: ResidualShape, stride: int) -> None:
+    def __init__(
+        self,
+        d_input: int,
+        stride: int,
+        width: int,
+        kernel: int,
+        groups: int,
+        activation: ActivationOption,
+        padding: Padding,
+    ) -> None:
         super().__init__()
-        width, kernel, padding = shape.width, shape.kernel, shape.padding
-        self.first_norm = group_norm(shape.groups, d_input)
+        self.first_norm = group_norm(groups, d_input)
         self.first = convolve(d_input, width, kernel, stride, padding)
-        self.second_norm = group_norm(shape.groups, width)
+        self.second_norm = group_norm(groups, width)
         self.second = convolve(width, width, kernel, 1, padding)
         same = d_input == width and stride == 1
         self.skip = None if same else nn.Conv2d(d_input, width, 1, stride, bias=False)
-        self.activation = activations.build(shape.activation)
+        self.activation = activations.build(activation)
 
     def forward(self, x: Grid) -> NextGrid:
         read = self.activation(self.first_norm(x))
         skipped = x if self.skip is None else self.skip(read)
-        out: Tensor = skipped + self.second(self.activation(self.second_norm(self.first(read))))
-        return out
+        return skipped + self.second(self.activation(self.second_norm(self.first(read))))
 
 
 @stages.register("residual")
@@ -156,11 +149,10 @@ class ResidualStage(Stage):
         padding: Padding = "zeros",
     ) -> None:
         super().__init__()
-        check_sizes("residual", width=width, n_blocks=n_blocks, stride=stride, kernel=kernel)
+        refuse_below(1, n_blocks=n_blocks)
         self.d_output, self.stride = width, stride
-        shape = ResidualShape(width, kernel, groups, activation, padding)
-        first = ResidualBlock(d_input, shape, stride)
-        others = [ResidualBlock(width, shape, 1) for _ in range(n_blocks - 1)]
+        first = ResidualBlock(d_input, stride, width, kernel, groups, activation, padding)
+        others = [ResidualBlock(width, 1, width, kernel, groups, activation, padding) for _ in range(n_blocks - 1)]
         self.blocks = nn.ModuleList([first, *others])
 
     def forward(self, x: Grid, view: View) -> NextGrid:
@@ -194,7 +186,7 @@ class AttentionStage(Stage):
         score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__()
-        check_sizes("attention", n_heads=n_heads)
+        refuse_below(1, n_heads=n_heads)
         self.d_output = d_input
         self.norm = None if groups is None else group_norm(groups, d_input)
         d_key = max(1, d_input // (8 * n_heads)) if d_key is None else d_key

@@ -1,7 +1,6 @@
 """What a model costs before anything runs: parameters, arithmetic and memory."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,22 +17,17 @@ COUNTS = ("n_layers", "n_blocks")
 MOST_PLACES = 2**20  # tokens of one document; no model here has read a longer one
 
 
-@dataclass(frozen=True)
 class Bounds:
     """What the settings of a model can be, given the tensors that somebody says are its weights.
 
     Args:
-        layers: how many there can be at most. elements: of the largest tensor.
+        elements: the number of elements of each tensor.
     """
 
-    layers: int
-    elements: int
-
-    @staticmethod
-    def of(elements: Iterable[int]) -> "Bounds":
-        """From the number of elements of each tensor."""
+    def __init__(self, elements: Iterable[int]) -> None:
         counts = list(elements)
-        return Bounds(len(counts), max(counts, default=0))
+        self.most = dict.fromkeys(SIZES, max(counts, default=0)) | dict.fromkeys(COUNTS, len(counts))
+        self.most["max_length"] = MOST_PLACES
 
     def check(self, tree: Any, place: str) -> None:
         """Refuse a model's map whose sizes no tensor bears out, before anything is built of it.
@@ -41,11 +35,10 @@ class Bounds:
         Raises:
             ValueError: there is such a size; the message names it.
         """
-        most = {**dict.fromkeys(SIZES, self.elements), **dict.fromkeys(COUNTS, self.layers), "max_length": MOST_PLACES}
         for key, value in tree.items() if isinstance(tree, Mapping) else ():
             for one in value if isinstance(value, list) else [value]:
-                if type(one) is int and one > most.get(key, one):
-                    raise ValueError(f"{place}: {key} is {one}, which the tensors cannot be (at most {most[key]})")
+                if type(one) is int and one > self.most.get(key, one):
+                    raise ValueError(f"{place}: {key} is {one}, which the tensors cannot be (at most {self.most[key]})")
                 self.check(one, place)
 
 

@@ -1,5 +1,6 @@
 """From token ids to vectors."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.norm import norms
 from zoo.blocks.position import Position
-from zoo.registry import Choice
+from zoo.registry import Choice, refuse_below
+
+ByPlace = Int[Tensor, "batch length"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,7 @@ class EmbeddingSettings:
     frozen: bool = False
 
     def __post_init__(self) -> None:
-        if self.segments < 0:
-            raise ValueError(f"segments must be 0 (none) or more, got {self.segments}")
+        refuse_below(0, segments=self.segments)
 
 
 class Embeddings(nn.Module):
@@ -53,13 +55,9 @@ class Embeddings(nn.Module):
         self.factor = d_model**0.5 if settings.scale else 1.0
 
     def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        segments: Int[Tensor, "batch length"] | None,
-        at: Int[Tensor, "batch length"],
-        positions: list[Position],
-        reach: int,
+        self, tokens: ByPlace, segments: ByPlace | None, at: ByPlace, positions: Iterable[Position], reach: int
     ) -> Float[Tensor, "batch length d_model"]:
+        """The vectors of tokens at given positions, all of which are below `reach`."""
         x = self.tokens(tokens)
         if self.factor != 1.0:
             x = x * self.factor
@@ -68,5 +66,4 @@ class Embeddings(nn.Module):
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         for position in positions:
             x = position.embed(x, at, reach)
-        out: Tensor = self.dropout(x if self.norm is None else self.norm(x))
-        return out
+        return self.dropout(x if self.norm is None else self.norm(x))

@@ -36,9 +36,9 @@ class Initializer(ABC):
         """
         nn.init.normal_(weight, 0.0, weight[0].numel() ** -0.5, generator=generator)
 
-    @abstractmethod
     def into_stream(self, n_layers: int) -> float:
         """What the maps that write into the residual stream of a stack are multiplied by."""
+        return 1.0
 
     def into_scores(self, d_key: int) -> float:
         """What the maps to queries are multiplied by."""
@@ -133,9 +133,6 @@ class Xavier(Initializer):
     def table(self, weight: Tensor, generator: torch.Generator) -> None:
         nn.init.normal_(weight, 0.0, weight.shape[1] ** -0.5, generator=generator)
 
-    def into_stream(self, n_layers: int) -> float:
-        return 1.0
-
 
 @initializers.register("t5")
 class T5(Initializer):
@@ -151,13 +148,11 @@ class T5(Initializer):
     def table(self, weight: Tensor, generator: torch.Generator) -> None:
         nn.init.normal_(weight, 0.0, 1.0, generator=generator)
 
-    def into_stream(self, n_layers: int) -> float:
-        return 1.0
-
     def into_scores(self, d_key: int) -> float:
         return float(d_key**-0.5)
 
 
+@torch.no_grad()
 def initialize(model: nn.Module, initializer: Initializer, n_layers: int, generator: torch.Generator) -> None:
     """Draw every matrix and table of a part of a model; biases of linear maps begin at 0.
 
@@ -168,11 +163,9 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
         if isinstance(module, nn.Linear):
             initializer.matrix(module.weight, generator)
             if isinstance(module, IntoStream):
-                with torch.no_grad():
-                    module.weight.mul_(initializer.into_stream(n_layers))
+                module.weight.mul_(initializer.into_stream(n_layers))
             if isinstance(module, IntoScores):
-                with torch.no_grad():
-                    module.weight.mul_(initializer.into_scores(module.d_key))
+                module.weight.mul_(initializer.into_scores(module.d_key))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
@@ -181,21 +174,15 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
             initializer.filters(module.weight, generator)
         elif isinstance(module, nn.RNNBase):
             initialize_recurrence(module, initializer, generator)
-    for module in model.modules():
+    for module in model.modules():  # again, since these change what has been drawn
         if isinstance(module, Learned):
-            replace(module.table.weight, initializer.places(module.table.weight))
+            module.table.weight.copy_(initializer.places(module.table.weight))
         elif isinstance(module, Attention) and not module.crosses:
             query, key = module.query, module.key
             if isinstance(query, IntoScores) and isinstance(key, nn.Linear):
-                found = initializer.agreement(query.weight, key.weight, module.d_key)
-                replace(query.weight, found[0])
-                replace(key.weight, found[1])
-
-
-def replace(parameter: Tensor, value: Tensor) -> None:
-    """Let a parameter begin with a value."""
-    with torch.no_grad():
-        parameter.copy_(value)
+                maps = initializer.agreement(query.weight, key.weight, module.d_key)
+                query.weight.copy_(maps[0])
+                key.weight.copy_(maps[1])
 
 
 def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
@@ -203,5 +190,5 @@ def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generato
     for name, weight in kernel.named_parameters():
         if "weight" in name:
             draw = initializer.state if "weight_hh" in name else initializer.matrix
-            for gate in weight.data.view(-1, kernel.hidden_size, weight.shape[1]):
+            for gate in weight.view(-1, kernel.hidden_size, weight.shape[1]):
                 draw(gate, generator)

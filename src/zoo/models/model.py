@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -12,22 +12,10 @@ from zoo.blocks.view import Recorder
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler, average
 from zoo.models.initialize import initialize
-from zoo.models.kinds.part import (
-    Decoder,
-    Encoder,
-    Memory,
-    Part,
-    PartChoice,
-    PartInput,
-    Pictures,
-    Tokens,
-    decoders,
-    encoders,
-)
+from zoo.models.kinds.part import PARTS, Decoder, Encoder, Memory, Part, PartChoice, PartInput, Pictures, Tokens
 from zoo.models.settings import ModelSettings
-from zoo.registry import Choice, Slot
+from zoo.registry import Choice
 
-P = TypeVar("P", bound=Part)
 WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
 
 
@@ -60,10 +48,10 @@ class Model(nn.Module):
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
         if settings.encoder is not None:
-            self.encoder = build_part("encoder", encoders, settings.encoder, settings.embeddings)
+            self.encoder = build_part("encoder", settings.encoder, settings.embeddings)
         if settings.decoder is not None:
             d_memory = None if self.encoder is None else self.encoder.d_model
-            self.decoder = build_part("decoder", decoders, settings.decoder, settings.embeddings, d_memory)
+            self.decoder = build_part("decoder", settings.decoder, settings.embeddings, d_memory)
         if settings.embeddings.shared:
             share_tokens(self.encoder, self.decoder)
         part = self.stream
@@ -156,9 +144,7 @@ class Model(nn.Module):
             return None
         if source is None:
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
-        memory = self.encoder(PartInput(source, documents, None, recorders or {}))
-        assert isinstance(memory, Memory)
-        return memory
+        return self.encoder(PartInput(source, documents, None, recorders or {}))
 
     def score(self, name: str, states: Tensor, given: PartInput, places: Tensor | None) -> Float[Tensor, "*places n"]:
         """One head's logits."""
@@ -174,18 +160,17 @@ class Model(nn.Module):
             states = states if self.pooler is None else self.pooler(states)
         elif places is not None:
             states = states.flatten(0, 1)[places.clamp_min(0)]
-        logits: Tensor = head(states, table)
-        return logits
+        return head(states, table)
 
 
-def build_part(side: str, slot: Slot[P], part: PartChoice, *supplied: Any) -> P:
+def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:
     """An encoder or a decoder of a kind.
 
     Raises:
         ValueError: settings that do not combine; the message names the side.
     """
     try:
-        return slot[part.kind](part.settings, *supplied)
+        return PARTS[side][part.kind](part.settings, *supplied)
     except ValueError as error:
         raise ValueError(f"{side}: {error}") from None
 

@@ -72,7 +72,7 @@ def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSe
     paths = []
     for path, value in sets:
         paths.append(full_path(tree, path))
-        tree = apply(tree, path, value)
+        tree = apply(tree, paths[-1], value)
     settings = read(tree, place)
     refuse_unread(settings, paths)
     return settings
@@ -95,7 +95,10 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
 def head_map(value: Any, place: str) -> dict[str, Any]:
     """Heads as a map of name to options, whichever way they are written."""
     if isinstance(value, Mapping):
-        return {str(name): head_options(options, f"{place}.{name}") for name, options in value.items()}
+        for name, options in value.items():
+            if options is not None and not isinstance(options, Mapping):
+                raise ValueError(f"{place}.{name}: expected a map of options, got {options!r}")
+        return {str(name): dict(options or {}) for name, options in value.items()}
     if not isinstance(value, list):
         raise ValueError(f"{place}: expected a list of heads, got {value!r}")
     choices = [heads.parse(head, f"{place}[{i}]") for i, head in enumerate(value)]
@@ -103,13 +106,6 @@ def head_map(value: Any, place: str) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise ValueError(f"{place}: a head is named twice: {', '.join(names)}")
     return {choice.name: plain(choice.options) for choice in choices}
-
-
-def head_options(options: Any, place: str) -> Tree:
-    """One head's options as written in a map of heads; null: none."""
-    if options is not None and not isinstance(options, Mapping):
-        raise ValueError(f"{place}: expected a map of options, got {options!r}")
-    return dict(options or {})
 
 
 def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
@@ -123,12 +119,11 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
-    """One `--set`; an inherited key also replaces what stacks set.
+    """One `--set`, given its path from the top of the model's map; an inherited key also replaces what stacks set.
 
     Raises:
-        ValueError: as `full_path`, or the model has no such head or stack.
+        ValueError: the model has no such head or stack.
     """
-    path = full_path(tree, path)
     if path == ("heads",):
         value = {name: tree["heads"].get(name, {}) | options for name, options in head_map(value, "heads").items()}
         return {**tree, "heads": value}
@@ -248,8 +243,8 @@ def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
 
 def with_labels(settings: ModelSettings, labels: int) -> ModelSettings:
     """The settings with so many classes in each head that has classes."""
-    counted = (
-        dataclasses.replace(head, options={"labels": labels} | {k: v for k, v in head.options.items() if k != "labels"})
+    counted = (  # labels stand first, so that config.yaml is the same whether the file named them or not
+        dataclasses.replace(head, options={"labels": labels} | dict(head.options) | {"labels": labels})
         if "labels" in heads.options(head.name)
         else head
         for head in settings.heads

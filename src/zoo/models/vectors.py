@@ -23,6 +23,8 @@ def refuse_missing(path: Path) -> None:
 def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
     """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps a line `words width` first.
 
+    Read here, since numpy.loadtxt takes neither words with spaces nor broken UTF-8, and holds all words at once.
+
     Raises:
         ValueError: no such file, a line that is no vector, or vectors of another width than the model's.
     """

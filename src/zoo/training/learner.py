@@ -30,7 +30,7 @@ class Learner:
         self.dtype = forward_dtype(settings.precision, processes.device)
         for module in model.modules():
             if isinstance(module, Part):
-                module.checkpoint_layers(settings.checkpointing)
+                module.checkpointing = settings.checkpointing
         use_backend(model, settings)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:

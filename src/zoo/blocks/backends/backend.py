@@ -46,11 +46,13 @@ class Backend(ABC):
         device: the kind of device that has its kernels; None: any.
         capability: the least compute capability of that device.
         narrow: whether its kernels compute in bfloat16 and float16 only.
+        biases: whether they add a position's bias to the scores.
     """
 
     device: ClassVar[str | None] = None
     capability: ClassVar[tuple[int, int]] = (0, 0)
     narrow: ClassVar[bool] = False
+    biases: ClassVar[bool] = True
 
     @abstractmethod
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
@@ -60,9 +62,18 @@ class Backend(ABC):
         """What its kernels do not know of a layer's demands, and what would help; None: they know all."""
         return None
 
-    def refuses_bias(self) -> bool:
-        """Whether its kernels add nothing to the scores, so that no position may."""
-        return False
+
+class FlashBackend(Backend, ABC):
+    """Kernels for GPUs that never hold all weights of a row at once, and so cannot change single ones."""
+
+    device = "cuda"
+
+    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+        if rule.score.scale is None:
+            return "it knows scores that are inner products; choose another score than additive"
+        if rule.dropout:
+            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
+        return None
 
 
 backends: Slot[Backend] = Slot("backend")

@@ -9,26 +9,22 @@ from zoo.blocks.view import View
 
 @backends.register("eager")
 class Eager(Backend):
-    """The formula, step by step."""
+    """The formula, step by step; its weights go to the recorder of the view, where there is one."""
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        return eager(queries, keys, values, view, rule)
-
-
-def eager(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-    """The formula itself; its weights go to the recorder of the view, where there is one."""
-    shared = queries.shape[1] // keys.shape[1]
-    keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in (keys, values))
-    scores = rule.score.compare(queries, keys)
-    mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    n_keys = scores.shape[-1]
-    if rule.sinks is not None:
-        logits = rule.sinks[None, :, None].expand(*scores.shape[:3], -1)
-        scores = torch.cat([scores, logits.to(scores.dtype)], dim=-1)
-    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :n_keys]
-    if view.recorder is not None:
-        view.recorder.write(weights if blind is None else weights.masked_fill(blind, 0.0))
-    heads = dropout(weights.to(values.dtype), rule.dropout, True) @ values
-    return heads if blind is None else heads.masked_fill(blind, 0.0)
+        shared = queries.shape[1] // keys.shape[1]
+        keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in (keys, values))
+        scores = rule.score.compare(queries, keys)
+        mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        n_keys = scores.shape[-1]
+        if rule.sinks is not None:
+            logits = rule.sinks[None, :, None].expand(*scores.shape[:3], -1)
+            scores = torch.cat([scores, logits.to(scores.dtype)], dim=-1)
+        # at least float32: in bfloat16 the sum over many keys would stop growing
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :n_keys]
+        if view.recorder is not None:
+            view.recorder.write(weights if blind is None else weights.masked_fill(blind, 0.0))
+        heads = dropout(weights.to(values.dtype), rule.dropout, True) @ values
+        return heads if blind is None else heads.masked_fill(blind, 0.0)

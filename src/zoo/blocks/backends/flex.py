@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
-from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position
 from zoo.blocks.view import View, Visibility
 
@@ -19,15 +19,13 @@ compiled: Any = cache(torch.compile)  # when first used: even an idle torch.comp
 
 
 @backends.register("flex")
-class Flex(Backend):
+class Flex(FlashBackend):
     """torch's flex attention: blocks of keys that no query of a block may see are not computed.
 
     Source: Dong et al. 2024, arXiv:2412.05496; torch.nn.attention.flex_attention. Sinks shrink a head by the share that
     they would have taken of the softmax: exp(lse) / (exp(lse) + sum exp(sinks)). On a CPU torch has the formula alone,
     and no backward pass.
     """
-
-    device = "cuda"
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         seen = view.visibility
@@ -49,13 +47,6 @@ class Flex(Backend):
         share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
         return said * share[..., None].to(said.dtype)
 
-    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
-        if rule.score.scale is None:
-            return "it knows scores that are inner products; choose another score than additive"
-        if rule.dropout:
-            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
-        return None
-
 
 def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     """The rule place by place, and the blocks of places where it allows anything."""
@@ -65,7 +56,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     # a tensor, since torch would compile a kernel for each pair of numbers
     limits = torch.tensor([-ahead, back], device=mine.device)
     create = compiled(create_block_mask) if mine.is_cuda else create_block_mask
-    made: BlockMask = create(
+    return create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])
             & (mine[row, query] > 0)
@@ -78,7 +69,6 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
         n_keys,
         device=str(mine.device),
     )
-    return made
 
 
 def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:

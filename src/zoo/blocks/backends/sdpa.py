@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
-from zoo.blocks.backends.eager import eager
+from zoo.blocks.backends.eager import Eager
 from zoo.blocks.view import View
 
 
@@ -17,29 +17,20 @@ class Sdpa(Backend):
         # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
         drops = rule.dropout > 0 and queries.device.type == "cpu"
         if drops or rule.score.scale is None:
-            return eager(queries, keys, values, view, rule)
-        return fused(queries, keys, values, view, rule)
-
-
-def fused(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-    """torch's kernels; a query that sees no key gets 0."""
-    keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
-    boolean = mask is not None and mask.dtype == torch.bool
-    causal = rule.sinks is None and boolean and view.visibility.causal_only(rule.window)
-    if rule.sinks is not None:
-        mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
-    elif mask is not None and not boolean:
-        mask = mask.to(queries.dtype)
-    return F.scaled_dot_product_attention(
-        queries,
-        keys,
-        values,
-        attn_mask=None if causal else mask,
-        dropout_p=rule.dropout,
-        is_causal=causal,
-        scale=rule.score.scale,
-        enable_gqa=keys.shape[1] != queries.shape[1],
-    )
+            return Eager().attend(queries, keys, values, view, rule)
+        keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
+        boolean = mask is not None and mask.dtype == torch.bool
+        causal = rule.sinks is None and boolean and view.visibility.causal_only(rule.window)
+        if rule.sinks is not None:
+            mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
+        elif causal:  # kernels that are told so skip half of the work, and take no mask beside it
+            mask = None
+        elif mask is not None and not boolean:
+            mask = mask.to(queries.dtype)
+        grouped = keys.shape[1] != queries.shape[1]
+        return F.scaled_dot_product_attention(  # a query that sees no key gets 0
+            queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=grouped
+        )
 
 
 def with_sinks(

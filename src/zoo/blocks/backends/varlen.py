@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.varlen import varlen_attn
 
-from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
@@ -19,16 +19,16 @@ GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signat
 
 
 @backends.register("varlen")
-class Varlen(Backend):
+class Varlen(FlashBackend):
     """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
 
     Source: Dao 2023, arXiv:2307.08691; torch.nn.attention.varlen. Heads are filled up with zeros to one width that the
     kernel takes, which changes no score and no value.
     """
 
-    device = "cuda"
     capability = (8, 0)
     narrow = True
+    biases = False
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         asking, answering = view.visibility.once("ends", lambda: ends_of(view.visibility))
@@ -49,23 +49,17 @@ class Varlen(Backend):
             **(GROUPED if keys.shape[1] != n_heads else {}),
         )
         assert isinstance(said, Tensor)
+        # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it
         said = said[..., :d_value] if asking.there else 0 * said[..., :d_value]
         heads = said.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, said)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
-        if rule.score.scale is None:
-            return "it knows scores that are inner products; choose another score than additive"
         if rule.sinks is not None:
             return "it knows no sinks; choose flex"
-        if rule.dropout:
-            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
         if max(d_key, d_value) > WIDEST:
             return f"heads may be {WIDEST} wide, and d_key is {d_key}, d_value {d_value}; choose flex"
-        return None
-
-    def refuses_bias(self) -> bool:
-        return True
+        return super().obstacle(rule, d_key, d_value)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], 
     tree |= {name: stream[name] for name in INHERITED if name in stream}
     tree["heads"] = {name: own.get(name, {}) for name in target.classes[0].heads}
     settings = parse_settings(tree, place=place)
-    Bounds.of(elements).check(tree, place)  # before anything is built, or counted, layer by layer
+    Bounds(elements).check(tree, place)  # before anything is built, or counted, layer by layer
     obstacle = target.obstacle(settings)
     if obstacle is not None:
         raise ValueError(f"{place}: {obstacle}")

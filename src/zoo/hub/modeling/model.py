@@ -218,7 +218,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
         for part in (self.inside.model.encoder, self.inside.model.decoder):
             if part is not None:
-                part.checkpoint_layers(enable)
+                part.checkpointing = enable
 
     def get_input_embeddings(self) -> nn.Module:
         embeddings = self.inside.model.stream.embeddings

@@ -154,7 +154,7 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
         raise ValueError(f"{place}: the key '{SETTINGS}' is missing")
     settings = read_settings(config[SETTINGS], where)
     elements = [tensor.elements for tensor in find_tensors(foreign).values()]
-    Bounds.of(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
+    Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
     counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
     if counts and (not isinstance(named, dict) or len(named) != counts[0]):

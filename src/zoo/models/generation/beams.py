@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.generation.search import Generated, Search
+from zoo.models.generation.search import Generated, NextLogits, NextTokens, Search
 from zoo.models.generation.settings import GenerateSettings
 
 UNREACHABLE = -1.0e9  # a log-probability that no sequence has, finite so that sums of it stay numbers
@@ -34,9 +34,7 @@ class BeamSearch(Search):
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
         self.exhausted = False
 
-    def choose(
-        self, logits: Float[Tensor, "sequences vocab_size"]
-    ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"]]:
+    def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens]:
         rows, length = len(self.scores), self.sequences.shape[2] + 1
         totals = self.scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))

@@ -45,7 +45,9 @@ def generate(
     limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     state = decoder.start(len(prompts), model.remember(source, source_documents))
-    search = begin(numbers, limits, end, settings, model.device)
+    search: Search = BeamSearch(limits, end, settings, model.device)
+    if settings.beams == 1:
+        search = Sampler(torch.tensor(numbers or range(len(limits)), device=model.device), limits, end, settings)
     logits = next_logits(model, decoder.step(tokens, documents, state))
     if search.width > 1:
         copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
@@ -83,23 +85,10 @@ def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
     return decoder
 
 
-def begin(
-    numbers: Sequence[int] | None,
-    limits: Sequence[int],
-    end: int | None,
-    settings: GenerateSettings,
-    device: torch.device,
-) -> Search:
-    if settings.beams > 1:
-        return BeamSearch(limits, end, settings, device)
-    return Sampler(torch.tensor(numbers or range(len(limits)), device=device), limits, end, settings)
-
-
 def next_logits(model: Model, states: Tensor) -> Tensor:
     """Logits of the token after the last place."""
     assert model.decoder is not None and model.decoder.embeddings is not None
-    logits: Tensor = model.heads["language"](states[:, -1], model.decoder.embeddings.tokens.weight)
-    return logits
+    return model.heads["language"](states[:, -1], model.decoder.embeddings.tokens.weight)
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:

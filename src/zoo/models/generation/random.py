@@ -11,8 +11,7 @@ BITS = 23  # of a float32 between 1 and 2
 
 def shifted(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
     """x without its lowest bits, zeros coming in from above."""
-    kept: Tensor = (x >> bits) & (2 ** (64 - bits) - 1)  # torch shifts an int64 with its sign
-    return kept
+    return (x >> bits) & (2 ** (64 - bits) - 1)  # torch shifts an int64 with its sign
 
 
 def mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:

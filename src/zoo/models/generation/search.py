@@ -6,6 +6,9 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
+NextLogits = Float[Tensor, "sequences vocab_size"]
+NextTokens = Int[Tensor, " sequences"]
+
 
 class Generated(NamedTuple):
     """New tokens (the end token left out) and their score: log-probability / length ** length_penalty."""
@@ -20,9 +23,7 @@ class Search(ABC):
     width: int
 
     @abstractmethod
-    def choose(
-        self, logits: Float[Tensor, "sequences vocab_size"]
-    ) -> tuple[Int[Tensor, " sequences"], Int[Tensor, " sequences"] | None]:
+    def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens | None]:
         """The next token of each sequence, and which sequences they continue (None: each its own)."""
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from zoo import config
+from zoo.registry import refuse_below
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,15 @@ class GenerateSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        limits = [
-            ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
-            ("temperature", self.temperature is None or self.temperature >= 0, "at least 0"),
-            ("top_k", self.top_k is None or self.top_k >= 1, "at least 1"),
-            ("top_p", self.top_p is None or 0 < self.top_p <= 1, "above 0 and at most 1"),
-            ("beams", self.beams >= 1, "at least 1"),
-            ("seed", self.seed >= 0, "at least 0"),
-        ]
-        for name, holds, allowed in limits:
-            if not holds:
-                raise ValueError(f"generate.{name}: expected a number {allowed}, got {getattr(self, name)}")
+        refuse_below(1, max_new_tokens=self.max_new_tokens, top_k=self.top_k, beams=self.beams)
+        refuse_below(0, temperature=self.temperature, seed=self.seed)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
         if self.samples and self.beams > 1:
-            advice = "set beams to 1 or temperature to 0"
-            raise ValueError(f"generate: beams and sampling (temperature, top_k, top_p) do not combine; {advice}")
+            problem = "beams and sampling (temperature, top_k, top_p) do not combine"
+            raise ValueError(f"{problem}; set beams to 1 or temperature to 0")
         if self.temperature == 0 and (self.top_k or self.top_p):
-            raise ValueError("generate: top_k and top_p need a temperature above 0")
+            raise ValueError("top_k and top_p need a temperature above 0")
 
     @property
     def samples(self) -> bool:

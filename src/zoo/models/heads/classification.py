@@ -1,10 +1,10 @@
 """Head `classification`: the class of a document."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from zoo.blocks.dropout import Dropout
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, Logits, Scored, Table, heads
+from zoo.registry import refuse_below
 
 
 @heads.register("classification")
@@ -22,13 +22,9 @@ class ClassificationHead(Head):
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
-        if labels < 2:
-            raise ValueError(f"classification needs at least 2 labels, got {labels}")
+        refuse_below(2, labels=labels)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
-    def forward(
-        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
-    ) -> Float[Tensor, "*places n"]:
-        logits: Tensor = self.output(self.dropout(states))
-        return logits
+    def forward(self, states: Scored, table: Table) -> Logits:
+        return self.output(self.dropout(states))

@@ -8,6 +8,10 @@ from torch import Tensor, nn
 
 from zoo.registry import Slot
 
+Scored = Float[Tensor, "*places d_model"]
+Table = Float[Tensor, "vocab_size width"]
+Logits = Float[Tensor, "*places n"]
+
 
 class Head(nn.Module, ABC):
     """Scores vectors: one for each place it is asked for.
@@ -19,9 +23,7 @@ class Head(nn.Module, ABC):
     scores_documents: ClassVar[bool]
 
     @abstractmethod
-    def forward(
-        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
-    ) -> Float[Tensor, "*places n"]:
+    def forward(self, states: Scored, table: Table) -> Logits:
         """Logits; `table` is the matrix of token vectors, for heads that are tied to it."""
 
 

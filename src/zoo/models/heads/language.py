@@ -1,11 +1,10 @@
 """Head `language`: the next token."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, Logits, Scored, Table, heads
 
 
 @heads.register("language")
@@ -37,8 +36,6 @@ class LanguageHead(Head):
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
         self.factor = d_model**-0.5 if scale else 1.0
 
-    def forward(
-        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
-    ) -> Float[Tensor, "*places n"]:
+    def forward(self, states: Scored, table: Table) -> Logits:
         states = states if self.factor == 1.0 else states * self.factor
         return F.linear(states, table if self.output is None else self.output.weight, self.bias)

@@ -1,13 +1,12 @@
 """Head `masked_lm`: the token that stood at a masked place."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.norm import NormOption, norms
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, Logits, Scored, Table, heads
 
 
 @heads.register("masked_lm")
@@ -40,7 +39,5 @@ class MaskedLMHead(Head):
         self.norm = norms.build(norm, d_model)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
-    def forward(
-        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
-    ) -> Float[Tensor, "*places n"]:
+    def forward(self, states: Scored, table: Table) -> Logits:
         return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)

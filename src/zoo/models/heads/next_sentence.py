@@ -1,9 +1,8 @@
 """Head `next_sentence`: whether one text follows the other."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, Logits, Scored, Table, heads
 
 
 @heads.register("next_sentence")
@@ -19,8 +18,5 @@ class NextSentenceHead(Head):
         super().__init__()
         self.output = nn.Linear(d_model, 2)
 
-    def forward(
-        self, states: Float[Tensor, "*places d_model"], table: Float[Tensor, "vocab_size width"]
-    ) -> Float[Tensor, "*places n"]:
-        logits: Tensor = self.output(states)
-        return logits
+    def forward(self, states: Scored, table: Table) -> Logits:
+        return self.output(states)

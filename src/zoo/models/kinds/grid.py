@@ -16,6 +16,7 @@ from zoo.blocks.stage import StageOption, group_norm
 from zoo.blocks.view import View, Visibility
 from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.kinds.part import CHANNELS, Encoder, Memory, PartInput, States, encoders
+from zoo.registry import refuse_below
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,7 @@ class GridSettings:
     groups: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "image_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+        refuse_below(1, d_model=self.d_model, image_size=self.image_size)
         if not self.stages:
             raise ValueError("stages: a grid needs at least one")
 
@@ -55,11 +52,12 @@ class GridEncoder(Encoder):
 
     Settings = GridSettings
     max_length = 1  # a picture is one place of its row
+    image_size: int
 
     def __init__(self, settings: GridSettings, embeddings: EmbeddingSettings) -> None:
         super().__init__()
         self.d_model, self.n_layers = settings.d_model, len(settings.stages)
-        self.image_size, self.sides = settings.image_size, (settings.image_size, settings.image_size)
+        self.image_size = settings.image_size
         width, built = CHANNELS, []
         for number, choice in enumerate(settings.stages):
             try:
@@ -72,18 +70,13 @@ class GridEncoder(Encoder):
         self.norm = group_norm(settings.groups, width)
         self.output = nn.Linear(width, self.d_model)
         self.dropout = Dropout(settings.dropout)
-        self.checkpointing = False
-
-    @property
-    def embeddings(self) -> None:
-        return None
 
     @property
     def grids(self) -> list[tuple[int, int]]:
-        return [(-(-self.sides[0] // stride), -(-self.sides[1] // stride)) for stride in self.strides]
+        return [(-(-self.image_size // stride),) * 2 for stride in self.strides]
 
     def blank(self, length: int, device: torch.device | str) -> Tensor:
-        return torch.zeros(1, CHANNELS, *self.sides, dtype=torch.uint8, device=device)
+        return torch.zeros(1, CHANNELS, self.image_size, self.image_size, dtype=torch.uint8, device=device)
 
     def forward(self, given: PartInput) -> Memory:
         refuse_other_pictures(given.tokens)
@@ -93,7 +86,7 @@ class GridEncoder(Encoder):
         recorder = given.recorders.get("encoder.self")
         for stage in self.stages:
             view = View(Visibility(everywhere(x), everywhere(x)), recorder=recorder)
-            if self.checkpointing and self.training:
+            if self.recomputes:
                 x = checkpoint(stage, x, view, use_reentrant=False)
             else:
                 x = stage(x, view)
@@ -107,9 +100,6 @@ class GridEncoder(Encoder):
     ) -> Float[Tensor, "places d_model"]:
         """The mean over the picture's places, whichever of them is given."""
         return states.mean(1)[places.clamp_min(0) // documents.shape[1]]
-
-    def checkpoint_layers(self, on: bool) -> None:
-        self.checkpointing = on
 
 
 def everywhere(x: Float[Tensor, "batch channels height width"]) -> Documents:

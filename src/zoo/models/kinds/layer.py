@@ -1,6 +1,6 @@
 """Settings of a stack of blocks, and what is built from them for each layer."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from torch import nn
@@ -12,13 +12,12 @@ from zoo.blocks.feed_forward import feed_forwards
 from zoo.blocks.mixer import Mixer, mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import Position, positions
-from zoo.registry import Choice, at_layer, plain
+from zoo.registry import Choice, at_layer, refuse_below
 
 T = TypeVar("T")
-CYCLED = {"per_layer": True}
 MOST_LAYERS = 10_000  # the deepest Transformers have 1,000; building what a typo asks for would take hours
 if TYPE_CHECKING:  # whoever reads such a field reads one layer's settings
-    Cycled = Annotated[T, CYCLED]
+    Cycled = Annotated[T, PerLayer]
 else:
     Cycled = Union[T, PerLayer]  # noqa: UP007
 
@@ -40,32 +39,21 @@ class TransformerSettings:
     max_length: int
     first_norm: bool = True
     final_norm: bool | None = None
-    n_heads: Cycled[int] = field(default=8, metadata=CYCLED)
-    d_ff: Cycled[int] = field(default=2048, metadata=CYCLED)
-    dropout: Cycled[float] = field(default=0.1, metadata=CYCLED)
-    norm: Cycled[Annotated[Choice[nn.Module], norms]] = field(default=norms.parse("layernorm"), metadata=CYCLED)
-    position: Cycled[Annotated[Choice[Position], positions]] = field(
-        default=positions.parse("sinusoidal"), metadata=CYCLED
-    )
-    mixer: Cycled[Annotated[Choice[Mixer], mixers]] = field(default=mixers.parse("attention"), metadata=CYCLED)
-    attention: Cycled[Annotated[Choice[Attention], attentions]] = field(
-        default=attentions.parse("full"), metadata=CYCLED
-    )
-    feed_forward: Cycled[Annotated[Choice[nn.Module], feed_forwards]] = field(
-        default=feed_forwards.parse("mlp"), metadata=CYCLED
-    )
-    block: Cycled[Annotated[Choice[Block], blocks]] = field(default=blocks.parse("post_norm"), metadata=CYCLED)
+    n_heads: Cycled[int] = 8
+    d_ff: Cycled[int] = 2048
+    dropout: Cycled[float] = 0.1
+    norm: Cycled[Annotated[Choice[nn.Module], norms]] = norms.parse("layernorm")
+    position: Cycled[Annotated[Choice[Position], positions]] = positions.parse("sinusoidal")
+    mixer: Cycled[Annotated[Choice[Mixer], mixers]] = mixers.parse("attention")
+    attention: Cycled[Annotated[Choice[Attention], attentions]] = attentions.parse("full")
+    feed_forward: Cycled[Annotated[Choice[nn.Module], feed_forwards]] = feed_forwards.parse("mlp")
+    block: Cycled[Annotated[Choice[Block], blocks]] = blocks.parse("post_norm")
 
     def __post_init__(self) -> None:
-        for name in ("n_layers", "d_model", "vocab_size", "max_length", "n_heads", "d_ff"):
-            value = getattr(self, name)
-            if any(v < 1 for v in (value.values if isinstance(value, PerLayer) else (value,))):
-                raise ValueError(f"{name} must be at least 1, got {plain(value)}")
+        sizes = ("n_layers", "d_model", "vocab_size", "max_length", "n_heads", "d_ff")
+        refuse_below(1, **{name: getattr(self, name) for name in sizes})
         if self.n_layers > MOST_LAYERS:
             raise ValueError(f"n_layers must be at most {MOST_LAYERS}, got {self.n_layers}")
-        shares = self.dropout.values if isinstance(self.dropout, PerLayer) else (self.dropout,)
-        if not all(0 <= share < 1 for share in shares):
-            raise ValueError(f"dropout must be at least 0 and below 1, got {plain(self.dropout)}")
 
     def layer(self, number: int) -> "TransformerSettings":
         """The settings of one layer: lists are cycled, options that are lists too."""
@@ -84,10 +72,6 @@ class TransformerSettings:
         return {**found, "position": why} if acting else found
 
 
-def build_attention(layer: TransformerSettings) -> Attention:
-    return layer.attention.build(layer.d_model, layer.n_heads)
-
-
 def build_cross(layer: TransformerSettings, d_memory: int) -> Attention:
     """Attention to a memory: places of two rows have no distance, so there is no window."""
     options = {key: value for key, value in layer.attention.options.items() if key != "window"}
@@ -102,14 +86,14 @@ def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) 
     """One block; with attention to a memory where `d_memory`, its width, is given."""
     return layer.block.build(
         lambda: layer.norm.build(layer.d_model),
-        layer.mixer.build(layer.d_model, causal, lambda: build_attention(layer)),
+        layer.mixer.build(layer.d_model, causal, lambda: layer.attention.build(layer.d_model, layer.n_heads)),
         None if d_memory is None else build_cross(layer, d_memory),
         layer.feed_forward.build(layer.d_model, layer.d_ff),
         layer.dropout,
     )
 
 
-def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[nn.ModuleList, list[int]]:
+def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[list[Position], list[int]]:
     """One position module for each different choice, and which one each layer uses.
 
     Layers with the same choice share it, as T5's layers share one table. What acts in attention alone (on queries, keys
@@ -132,5 +116,5 @@ def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[nn
     if acting and len({layer.position.name for layer in layers}) > 1:
         raise ValueError(f"position '{acting[0]}' acts on the input, so it cannot differ from layer to layer")
     if acting:  # layers with other heads read the same input
-        return nn.ModuleList(built[:1]), [0] * len(layers)
-    return nn.ModuleList(built or [Position()]), numbers
+        return built[:1], [0] * len(layers)
+    return built or [Position()], numbers

@@ -83,6 +83,7 @@ class Part(nn.Module, ABC):
     Attributes:
         max_length: the most places of one document.
         image_size: side of the pictures that it reads (pixels); None: it reads tokens.
+        checkpointing: recompute each layer in the backward pass instead of keeping its activations, in kinds that can.
     """
 
     Settings: ClassVar[type]
@@ -92,11 +93,12 @@ class Part(nn.Module, ABC):
     n_layers: int
     max_length: int
     image_size: int | None = None
+    checkpointing: bool = False
 
     @property
-    @abstractmethod
     def embeddings(self) -> Embeddings | None:
         """Where its tokens become vectors; None for a part that reads no tokens."""
+        return next((module for module in self.modules() if isinstance(module, Embeddings)), None)
 
     @abstractmethod
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
@@ -108,6 +110,11 @@ class Part(nn.Module, ABC):
         """One vector for each document that `places` stand for (-1: any vector)."""
         return states.flatten(0, 1)[places.clamp_min(0)]
 
+    @property
+    def recomputes(self) -> bool:
+        """Whether layers are recomputed now: outside training nothing is kept for a backward pass."""
+        return self.checkpointing and self.training
+
     def blank(self, length: int, device: torch.device | str) -> Tensor:
         """An input of one row: so many tokens, or a picture."""
         return torch.zeros(1, length, dtype=torch.long, device=device)
@@ -116,9 +123,6 @@ class Part(nn.Module, ABC):
     def grids(self) -> Sequence[tuple[int, int]]:
         """Rows and columns of the places after each layer, in a part that reads pictures."""
         return ()
-
-    def checkpoint_layers(self, on: bool) -> None:
-        """Recompute each layer in the backward pass instead of keeping its activations."""
 
     def attentions(self) -> Iterator[Attention]:
         """Those that read whole rows, whose backend can be chosen."""
@@ -155,9 +159,7 @@ class Decoder(Part):
         """A state before the first token."""
 
     @abstractmethod
-    def step(
-        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: Any
-    ) -> Float[Tensor, "batch new d_model"]:
+    def step(self, tokens: Tokens, documents: Numbers | None, state: Any) -> States:
         """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
 
     @abstractmethod

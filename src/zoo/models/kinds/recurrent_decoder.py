@@ -1,8 +1,8 @@
 """Kind `recurrent` of decoder: a state that takes in the last word and what it reads of a memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -15,10 +15,10 @@ from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, hold
 from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
-from zoo.models.kinds.part import Decoder, Memory, PartInput, States, decoders
+from zoo.models.kinds.part import Decoder, Memory, Numbers, PartInput, States, Tokens, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings
 from zoo.models.kinds.source import SourceReading, in_rows, source_of, whole_source
-from zoo.registry import Choice
+from zoo.registry import Choice, refuse_below
 
 Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)
 
@@ -37,8 +37,7 @@ class RecurrentDecoderSettings(RecurrentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_heads < 1:
-            raise ValueError(f"n_heads must be at least 1, got {self.n_heads}")
+        refuse_below(1, n_heads=self.n_heads)
 
 
 @dataclass
@@ -72,14 +71,10 @@ class RecurrentDecoder(Decoder):
         self.embed = Embeddings(settings.vocab_size, width, settings.dropout, embeddings)
         inputs = [width + d_context, *[width] * (settings.n_layers - 1)]
         cells: list[Cell] = [settings.cell.build(d_input, width, False) for d_input in inputs]
-        self.n_vectors, self.layers = cells[0].n_vectors, nn.ModuleList(cells)
+        self.n_vectors, self.layers = cells[0].n_vectors, cast(Sequence[Cell], nn.ModuleList(cells))
         self.begin = None if d_memory is None else nn.Linear(d_memory, self.n_layers * self.n_vectors * width)
         self.readout = nn.Linear(2 * width + d_context, width)
         self.dropout = Dropout(settings.dropout)
-
-    @property
-    def embeddings(self) -> Embeddings:
-        return self.embed
 
     def attentions(self) -> Iterator[Attention]:
         """None: each step reads the memory with the state before it."""
@@ -93,12 +88,9 @@ class RecurrentDecoder(Decoder):
         steps, recorder = Recorder(), given.recorders.get("decoder.cross")
         if source is not None and recorder is not None:
             source = replace(source, recorder=steps)
-        if target is None:
-            packed = pack_padded_sequence(x, torch.full((len(x),), x.shape[1]), batch_first=True)
-        else:
-            packed = target.sequence(x)
-        said, longest = self.unroll(packed, source), x.shape[1] if target is None else target.inside.shape[1]
-        states = pad_packed_sequence(said, batch_first=True, total_length=longest)[0]
+        lengths = torch.full((len(x),), x.shape[1])
+        packed = pack_padded_sequence(x, lengths, batch_first=True) if target is None else target.sequence(x)
+        said = self.unroll(packed, source)
         if "decoder.self" in given.recorders:
             given.recorders["decoder.self"].layers = [None] * self.n_layers
         if recorder is not None and memory is not None and steps.layers:
@@ -106,7 +98,7 @@ class RecurrentDecoder(Decoder):
             weights = weights if target is None else target.pack(weights)
             recorder.write(in_rows(weights, documents.numbers, memory))
             recorder.end_layer()
-        return states if target is None else target.pack(states)
+        return pad_packed_sequence(said, batch_first=True)[0] if target is None else target.from_sequence(said)
 
     def source(self, memory: Memory, target: Unpacked | None, batch: int) -> SourceReading:
         """What each target document reads."""
@@ -119,11 +111,10 @@ class RecurrentDecoder(Decoder):
 
     def first(self, like: Tensor, rows: int, source: SourceReading | None) -> Vectors:
         """s_0 of each layer."""
-        shape = (self.n_layers, self.n_vectors, self.d_model)
         if self.begin is None or source is None:
-            return list(like.new_zeros(shape[0], shape[1], rows, shape[2]))
-        drawn: Tensor = torch.tanh(self.begin(source.summary))
-        return list(drawn.view(rows, *shape).permute(1, 2, 0, 3))
+            return list(like.new_zeros(self.n_layers, self.n_vectors, rows, self.d_model))
+        begun = torch.tanh(self.begin(source.summary)).view(rows, self.n_layers, self.n_vectors, self.d_model)
+        return list(begun.permute(1, 2, 0, 3))
 
     def unroll(self, x: PackedSequence, source: SourceReading | None) -> PackedSequence:
         """What the head scores, along sequences of different lengths."""
@@ -148,7 +139,6 @@ class RecurrentDecoder(Decoder):
         """The top layer's states where the context does not depend on them: whole sequences, layer by layer."""
         data = x.data if context is None else torch.cat([x.data, context], dim=-1)
         for layer, start in zip(self.layers, vectors, strict=True):
-            assert isinstance(layer, Cell)
             # torch sorts a state as it sorts the sequences, but these are sorted already
             sorted_x = PackedSequence(data, x.batch_sizes)
             data = layer.run(sorted_x, start).data
@@ -160,7 +150,7 @@ class RecurrentDecoder(Decoder):
         """c_t: what is read of the memory with the state before the step."""
         if source is None or self.attention is None or source.attended is None or source.view is None:
             return None if source is None else source.summary
-        read: Tensor = self.attention.step(vectors[-1][0][:, None], source.attended[0], source.view)
+        read: Tensor = self.attention(vectors[-1][0][:, None], source.attended[0], source.view, whole=False)
         source.view.end_layer()
         return read[:, 0]
 
@@ -168,7 +158,6 @@ class RecurrentDecoder(Decoder):
         """The state of each layer after one word more."""
         x, new = word if context is None else torch.cat([word, context], dim=-1), []
         for layer, state in zip(self.layers, vectors, strict=True):
-            assert isinstance(layer, Cell)
             new.append(layer.step(x, state))
             x = self.dropout(new[-1][0])
         return new
@@ -176,16 +165,13 @@ class RecurrentDecoder(Decoder):
     def read_out(self, top: Tensor, word: Tensor, context: Tensor | None) -> Tensor:
         """What the head scores."""
         parts = [top, word] if context is None else [top, word, context]
-        said: Tensor = self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
-        return said
+        return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 
     def start(self, batch: int, memory: Memory | None = None) -> RecurrentDecoderState:
         source = None if memory is None else self.source(memory, None, batch)
         return RecurrentDecoderState(self.first(self.embed.tokens.weight, batch, source), source)
 
-    def step(
-        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: RecurrentDecoderState
-    ) -> Float[Tensor, "batch new d_model"]:
+    def step(self, tokens: Tokens, documents: Numbers | None, state: RecurrentDecoderState) -> States:
         there = torch.ones_like(tokens) if documents is None else documents
         words, said = self.embed(tokens, None, torch.zeros_like(tokens), [], 1), []
         for at in range(tokens.shape[1]):

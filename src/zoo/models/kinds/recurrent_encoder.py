@@ -11,7 +11,7 @@ from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, cells
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Encoder, Memory, Numbers, PartInput, States, encoders
-from zoo.registry import Choice
+from zoo.registry import Choice, refuse_below
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,8 @@ class RecurrentSettings:
     cell: Annotated[Choice[Cell], cells] = cells.parse("gru")
 
     def __post_init__(self) -> None:
-        for name in ("n_layers", "d_model", "vocab_size", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+        sizes = ("n_layers", "d_model", "vocab_size", "max_length")
+        refuse_below(1, **{name: getattr(self, name) for name in sizes})
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,6 @@ class RecurrentEncoder(Encoder):
             settings.cell.build(self.d_model, d_state, self.both) for _ in range(settings.n_layers)
         )
         self.dropout = Dropout(settings.dropout)
-
-    @property
-    def embeddings(self) -> Embeddings:
-        return self.embed
 
     def forward(self, given: PartInput) -> Memory:
         documents = given.rows()

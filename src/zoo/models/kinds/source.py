@@ -8,6 +8,7 @@ from torch import Tensor
 
 from zoo.blocks.attention import Attention, KeysValues
 from zoo.blocks.documents import Documents, Unpacked, positions_of
+from zoo.blocks.mixer import take_rows
 from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.kinds.part import Memory
 
@@ -36,7 +37,7 @@ class SourceReading:
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "SourceReading":
         """What these sequences read."""
-        attended = None if self.attended is None else (self.attended[0].take(rows), self.attended[1].take(rows))
+        attended = None if self.attended is None else (take_rows(self.attended[0], rows), self.attended[1].take(rows))
         return replace(self, summary=self.summary[rows], attended=attended)
 
 

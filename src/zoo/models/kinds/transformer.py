@@ -1,6 +1,8 @@
 """Kind `transformer` of encoder and decoder: a stack of blocks, each of its parts a choice."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -9,11 +11,12 @@ from torch.utils.checkpoint import checkpoint
 
 from zoo.blocks.block import Block, BlockState, SourceView
 from zoo.blocks.documents import Documents, positions_of
+from zoo.blocks.mixer import take_rows
 from zoo.blocks.position import Position
 from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
-from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, decoders, encoders
+from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, Tokens, decoders, encoders
 
 
 class Stack(nn.Module):
@@ -29,69 +32,34 @@ class Stack(nn.Module):
         blocks = [build_block(layer, causal, d_memory) for layer in layers]
         if not settings.first_norm:
             blocks[0].skip_first_norm()
-        self.positions, self.position_of = build_positions(layers, causal)
-        self.blocks = nn.ModuleList(blocks)
+        positions, self.position_of = build_positions(layers, causal)
+        self.positions = cast(Sequence[Position], nn.ModuleList(positions))
+        self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))  # which does not know what it is a list of
         ends = blocks[-1].final_norm if settings.final_norm is None else settings.final_norm
-        self.norm = layers[-1].norm.build(settings.d_model) if ends else None
-        self.checkpointing = False
+        self.norm = layers[-1].norm.build(settings.d_model) if ends else nn.Identity()
 
     def views(self, visibility: Visibility, recorder: Recorder | None = None) -> list[View]:
         """The view of each layer; those with the same position share one, with all that is computed from it."""
-        views = [View(visibility, p, recorder) for p in self.positions if isinstance(p, Position)]
+        views = [View(visibility, position, recorder) for position in self.positions]
         return [views[number] for number in self.position_of]
-
-    def layers(self) -> list[Block]:
-        """The blocks, as what they are."""
-        return [block for block in self.blocks if isinstance(block, Block)]
 
     def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
         """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
-        acting = [p for p in self.positions if isinstance(p, Position) and p.embeds]
-        x: Tensor = self.embeddings(tokens, segments, at, acting, reach)
-        return x
+        acting = [position for position in self.positions if position.embeds]
+        return self.embeddings(tokens, segments, at, acting, reach)
 
-    def end(self, x: States) -> States:
-        """The norm at the end of the stack, where there is one."""
-        out: Tensor = x if self.norm is None else self.norm(x)
-        return out
-
-    def forward(self, given: PartInput, recorder: Recorder | None, source: SourceView | None = None) -> States:
+    def forward(
+        self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
+    ) -> States:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
-        recompute = self.checkpointing and self.training
-        for block, view in zip(self.layers(), views, strict=True):
+        for block, view in zip(self.blocks, views, strict=True):
             x = recomputed(block, x, view, source) if recompute else block(x, view, source)
             view.end_layer()
             if source is not None:
                 source.view.end_layer()
-        return self.end(x)
-
-    def start(self, batch: int, source: SourceView | None) -> "TransformerState":
-        states = [block.start_state(batch, source) for block in self.layers()]
-        nothing = torch.zeros(batch, 0, dtype=torch.long, device=self.embeddings.tokens.weight.device)
-        keys = None if source is None else source.view.visibility.keys
-        return TransformerState(Documents(nothing, whole=True), states, keys)
-
-    def step(
-        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: "TransformerState"
-    ) -> States:
-        past, new = state.documents, Documents.of(documents, tokens)
-        at = ((past.numbers > 0).sum(1, keepdim=True) + (new.numbers > 0).cumsum(1) - 1).clamp_min(0)
-        state.documents = Documents(torch.cat([past.numbers, new.numbers], dim=1), past.whole and new.whole)
-        new = Documents(new.numbers, state.documents.whole, at)
-        source_view = None if state.source is None else View.of(new, state.source)
-        x = self.embed(tokens, None, at, state.documents.numbers.shape[1])
-        views = self.views(Visibility(new, state.documents, past.numbers.shape[1], self.causal))
-        for block, view, block_state in zip(self.layers(), views, state.blocks, strict=True):
-            x = block.step(x, view, source_view, block_state)
-        return self.end(x)
-
-    def reorder(self, state: "TransformerState", rows: Int[Tensor, " chosen"]) -> None:
-        state.documents = state.documents.take(rows)
-        state.source = None if state.source is None else state.source.take(rows)
-        for block, block_state in zip(self.layers(), state.blocks, strict=True):
-            block.reorder(block_state, rows)
+        return self.norm(x)
 
 
 def recomputed(block: Block, x: States, view: View, source: SourceView | None) -> States:
@@ -100,11 +68,9 @@ def recomputed(block: Block, x: States, view: View, source: SourceView | None) -
     # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for
     # itself: the second would find them in the view, where the first one left them, and save none.
     def run(x: Tensor) -> Tensor:
-        out: Tensor = block(x, view.afresh(), source)
-        return out
+        return block(x, view.afresh(), source)
 
-    out: Tensor = checkpoint(run, x, use_reentrant=False)
-    return out
+    return checkpoint(run, x, use_reentrant=False)
 
 
 @dataclass
@@ -130,12 +96,8 @@ class TransformerEncoder(Encoder):
         self.stack = Stack(settings, embeddings, causal=False, d_memory=None)
         self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
 
-    @property
-    def embeddings(self) -> Embeddings:
-        return self.stack.embeddings
-
     def forward(self, given: PartInput) -> Memory:
-        return Memory(self.stack(given, given.recorders.get("encoder.self")), given.rows(), self)
+        return Memory(self.stack(given, given.recorders.get("encoder.self"), None, self.recomputes), given.rows(), self)
 
     def summarize(
         self, states: States, documents: Numbers, places: Int[Tensor, " places"]
@@ -143,9 +105,6 @@ class TransformerEncoder(Encoder):
         """The document's first place ([CLS]), whichever of its places is given."""
         known = places.clamp_min(0)
         return states.flatten(0, 1)[known - positions_of(documents).flatten()[known]]
-
-    def checkpoint_layers(self, on: bool) -> None:
-        self.stack.checkpointing = on
 
 
 @decoders.register("transformer")
@@ -162,29 +121,31 @@ class TransformerDecoder(Decoder):
         self.stack = Stack(settings, embeddings, causal=True, d_memory=d_memory)
         self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
 
-    @property
-    def embeddings(self) -> Embeddings:
-        return self.stack.embeddings
-
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         source = None
         if memory is not None:
             seen = Visibility(given.rows(), memory.documents)
             source = SourceView(memory.states, View(seen, recorder=given.recorders.get("decoder.cross")))
-        states: Tensor = self.stack(given, given.recorders.get("decoder.self"), source)
-        return states
+        return self.stack(given, given.recorders.get("decoder.self"), source, self.recomputes)
 
     def start(self, batch: int, memory: Memory | None = None) -> TransformerState:
-        source = None if memory is None else SourceView(memory.states, View.of(memory.documents))
-        return self.stack.start(batch, source)
+        states = [block.start_state(None if memory is None else memory.states) for block in self.stack.blocks]
+        nothing = torch.zeros(batch, 0, dtype=torch.long, device=self.stack.embeddings.tokens.weight.device)
+        return TransformerState(Documents(nothing, whole=True), states, None if memory is None else memory.documents)
 
-    def step(
-        self, tokens: Int[Tensor, "batch new"], documents: Int[Tensor, "batch new"] | None, state: TransformerState
-    ) -> Float[Tensor, "batch new d_model"]:
-        return self.stack.step(tokens, documents, state)
+    def step(self, tokens: Tokens, documents: Numbers | None, state: TransformerState) -> States:
+        past, new = state.documents, Documents.of(documents, tokens)
+        at = ((past.numbers > 0).sum(1, keepdim=True) + (new.numbers > 0).cumsum(1) - 1).clamp_min(0)
+        seen = state.documents = Documents(torch.cat([past.numbers, new.numbers], dim=1), past.whole and new.whole)
+        new = Documents(new.numbers, seen.whole, at)
+        source_view = None if state.source is None else View.of(new, state.source)
+        x = self.stack.embed(tokens, None, at, seen.numbers.shape[1])
+        views = self.stack.views(Visibility(new, seen, past.numbers.shape[1], causal=True))
+        for number, (block, view) in enumerate(zip(self.stack.blocks, views, strict=True)):
+            x, state.blocks[number] = block.step(x, view, source_view, state.blocks[number])
+        return self.stack.norm(x)
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " chosen"]) -> None:
-        self.stack.reorder(state, rows)
-
-    def checkpoint_layers(self, on: bool) -> None:
-        self.stack.checkpointing = on
+        state.documents = state.documents.take(rows)
+        state.source = None if state.source is None else state.source.take(rows)
+        state.blocks = take_rows(state.blocks, rows)

@@ -59,7 +59,7 @@ def obstacle_of(backend: Backend, model: nn.Module, found: list[Attention]) -> s
     obstacles = (backend.obstacle(a.rule(training=True), a.d_key, a.d_value) for a in found)
     first = next((obstacle for obstacle in obstacles if obstacle is not None), None)
     biased = [p for p in model.modules() if isinstance(p, Position) and p.biases]
-    if first is None and biased and backend.refuses_bias():
+    if first is None and biased and not backend.biases:
         name = next(name for name in positions.names() if positions[name] is type(biased[0]))
         return f"it adds nothing to the scores, which position '{name}' does; choose flex"
     return first
