@@ -9,7 +9,10 @@ from zoo.blocks.view import View
 
 @backends.register("eager")
 class Eager(Backend):
-    """The formula, step by step; its weights go to the recorder of the view, where there is one."""
+    """The formula, step by step.
+
+    Its weights go to the recorder of the view, where there is one.
+    """
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         shared = queries.shape[1] // keys.shape[1]
