@@ -8,7 +8,7 @@ import pytest
 import torch
 from looking import loaded, picture
 
-from zoo.inference.attend import Asked, Attended, attend
+from zoo.inference.attend import Attended, attend
 from zoo.inference.loaded import Loaded
 from zoo.models.generation.settings import GenerateSettings
 
@@ -17,7 +17,7 @@ PAIRS = {"text": "a", "pair": "b", "label": "c"}
 
 
 def look(given: Loaded, text: str | None, target: str | None = None, image: str | None = None) -> Attended:
-    return attend(given, Asked(text, target, image), SETTINGS)
+    return attend(given, text, target, image, SETTINGS)
 
 
 def kinds(found: Attended) -> list[str]:

@@ -23,21 +23,6 @@ SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a sma
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What someone wants to look at.
-
-    Args:
-        text: what the model reads; where `image` is the picture, what it writes.
-        target: what the model writes, or a second text for a model of pairs; None: what it writes by itself.
-        image: file of a picture; None: `text` names it where the model reads pictures.
-    """
-
-    text: str | None
-    target: str | None = None
-    image: str | None = None
-
-
-@dataclass(frozen=True)
 class Places:
     """What stands at the places of a stream: tokens, or a grid (rows, columns) over the picture."""
 
@@ -74,10 +59,15 @@ class Seen(NamedTuple):
     texts: dict[str, str]
 
 
-def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended:
+def attend(
+    loaded: Loaded, text: str | None, target: str | None, image: str | None, settings: GenerateSettings
+) -> Attended:
     """The attention weights of a checkpoint.
 
     Args:
+        text: what the model reads; where `image` is the picture, what it writes.
+        target: what the model writes, or a second text for a model of pairs; None: what it writes by itself.
+        image: file of a picture; None: `text` names it where the model reads pictures.
         settings: how the target is generated, where none is given.
 
     Raises:
@@ -85,17 +75,17 @@ def attend(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Attended
     """
     picture = None
     if loaded.stream.image_size is None:
-        if asked.image is not None:
+        if image is not None:
             raise ValueError("--image: this model reads texts, not pictures; leave it out")
-        seen = see_text(loaded, asked, settings)
+        seen = see_text(loaded, text, target, settings)
     else:
-        image, target = name_picture(asked)
+        image, target = name_picture(text, target, image)
         picture = decode(read_file(Path(image).expanduser(), "--image"), image, SHOWN)
         seen = see_picture(loaded, image, target, settings)
     weights = loaded.run(**seen.inputs, weights=True).weights
     assert weights is not None
     streams = {
-        "encoder.self": (seen.source, seen.source) if loaded.stream.source else (seen.read, seen.read),
+        "encoder.self": (seen.source, seen.source),  # in a model of one part, what it reads
         "decoder.self": (seen.read, seen.read),
         "decoder.cross": (seen.written, seen.source),
     }
@@ -124,24 +114,24 @@ def maps_of(
     return [Map(kind, laid(queries, rows), laid(keys, columns), by_size[rows, columns]) for rows, columns in by_size]
 
 
-def see_text(loaded: Loaded, asked: Asked, settings: GenerateSettings) -> Seen:
+def see_text(loaded: Loaded, text: str | None, target: str | None, settings: GenerateSettings) -> Seen:
     """A text in the template of the model's training, or a source with its target.
 
     Raises:
         ValueError: no text, one that is too long, or one too many.
     """
-    if asked.text is None:
+    if text is None:
         raise ValueError("TEXT: there is none, and this model reads a text; give one")
     if loaded.stream.source:
-        source = source_inputs(loaded, loaded.tokenizer.encode([asked.text]))
+        source = source_inputs(loaded, loaded.tokenizer.encode([text]))
         places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
-        return see_target(loaded, source, places, {"source": asked.text}, asked.target, settings)
-    if asked.target is not None and not any(predictors[name].pairs for name in loaded.mixture.members):
+        return see_target(loaded, source, places, {"source": text}, target, settings)
+    if target is not None and not any(predictors[name].pairs for name in loaded.mixture.members):
         names = " and ".join(loaded.mixture.members)
         raise ValueError(f"--target: this checkpoint was trained for {names}, which reads one text; leave it out")
-    inputs = text_inputs(loaded, asked.text, asked.target)
+    inputs = text_inputs(loaded, text, target)
     places = Places(readable(loaded.tokenizer, inputs["tokens"][0].tolist()))
-    texts = {"text": asked.text} if asked.target is None else {"text": asked.text, "second text": asked.target}
+    texts = {"text": text} if target is None else {"text": text, "second text": target}
     return Seen(inputs, places, places, places, texts)
 
 
@@ -160,19 +150,19 @@ def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tens
     return as_inputs(loaded, typed_examples(loaded, encode(text), None if second is None else encode(second)))
 
 
-def name_picture(asked: Asked) -> tuple[str, str | None]:
+def name_picture(text: str | None, target: str | None, image: str | None) -> tuple[str, str | None]:
     """The picture's file, which TEXT names where --image is not given, and what the model writes.
 
     Raises:
         ValueError: no picture, or two targets.
     """
-    if asked.image is None:
-        if asked.text is None:
+    if image is None:
+        if text is None:
             raise ValueError("--image: this model reads a picture; name its file")
-        return asked.text, asked.target
-    if asked.text is not None and asked.target is not None:
+        return text, target
+    if text is not None and target is not None:
         raise ValueError("--target: beside --image, TEXT is the target; give one of them")
-    return asked.image, asked.text if asked.target is None else asked.target
+    return image, text if target is None else target
 
 
 def see_picture(loaded: Loaded, image: str, target: str | None, settings: GenerateSettings) -> Seen:

@@ -115,7 +115,16 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
         ValueError: nothing reads that key, or more than one stack does.
     """
     known = [f.name for f in dataclasses.fields(ModelSettings)]
-    return path if path[0] in known else (side_of(tree, path, known), *path)
+    if path[0] in known:
+        return path
+    keys = {side: stack_keys(tree, side) for side in PARTS if isinstance(tree.get(side), Mapping)}
+    sides = [side for side, names in keys.items() if path[0] in names]
+    written = ".".join(path)
+    allowed = dict.fromkeys(known + [name for names in keys.values() for name in names])
+    refuse_unknown(path[0], allowed, "key", f"--set {written}")
+    if len(sides) > 1:
+        raise ValueError(f"--set {written}: say which: {' or '.join(f'{side}.{written}' for side in sides)}")
+    return (sides[0], *path)
 
 
 def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
@@ -151,22 +160,6 @@ def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
         return tree
     kept = {k: forget(v, key, value, k != "feed_forward") for k, v in tree.items() if k != key}
     return kept if inherits or key not in tree else {**kept, key: value}
-
-
-def side_of(tree: Tree, path: tuple[str, ...], known: list[str]) -> str:
-    """The one stack that a bare key belongs to.
-
-    Raises:
-        ValueError: no stack has it, or more than one.
-    """
-    keys = {side: stack_keys(tree, side) for side in PARTS if isinstance(tree.get(side), Mapping)}
-    sides = [side for side, names in keys.items() if path[0] in names]
-    written = ".".join(path)
-    allowed = dict.fromkeys(known + [name for names in keys.values() for name in names])
-    refuse_unknown(path[0], allowed, "key", f"--set {written}")
-    if len(sides) > 1:
-        raise ValueError(f"--set {written}: say which: {' or '.join(f'{side}.{written}' for side in sides)}")
-    return sides[0]
 
 
 def stack_keys(tree: Tree, side: str) -> list[str]:

@@ -8,7 +8,6 @@ import typer
 from zoo.cli.options import Checkpoint
 from zoo.cli.visible import say
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.attend import Asked
 from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
@@ -31,6 +30,6 @@ def attend(
     """Draw where a model looks: its attention weights on a text or a picture."""
     check_output(output)
     loaded = load_checkpoint(checkpoint)
-    found = run_attend(loaded, Asked(text, target, image), parse_generate(loaded.task.generate))
+    found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
     write_maps(found, Path(checkpoint).name, output)
     say(output)
