@@ -16,8 +16,9 @@ from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import ExportReport, export_model
-from zoo.hub.exporting.hashes import HASHES, hash_faults
+from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.exporting.reloading import reload
+from zoo.hub.sources.folder import HASHES
 
 FILES = {"README.md", "config.json", "generation_config.json", HASHES, "model.safetensors", "tokenizer.json"}
 FILES |= {"tokenizer_config.json"}

@@ -9,12 +9,12 @@ from pathlib import Path
 from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_apart
 from zoo.hub.exporting.config_files import config_file, generation_file
-from zoo.hub.exporting.hashes import HASHES, hash_files
+from zoo.hub.exporting.hashes import hash_files
 from zoo.hub.exporting.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
 from zoo.hub.exporting.weights import WEIGHTS, native_tensors
-from zoo.hub.sources.folder import CONFIG
+from zoo.hub.sources.folder import CONFIG, HASHES
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target

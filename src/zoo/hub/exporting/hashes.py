@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.sources.folder import HASHES, CheckpointFolder
 from zoo.runs.files import digest, to_json
-
-HASHES = "hashes.json"
 
 
 def hash_files(folder: Path, edited: str) -> bytes:

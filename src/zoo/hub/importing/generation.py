@@ -3,11 +3,10 @@
 from contextlib import suppress
 
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.folder import CheckpointFolder, Json
+from zoo.hub.sources.folder import GENERATION, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.models.generation.settings import parse_generate
 
-GENERATION = "generation_config.json"
 MOST_BEAMS = 256  # each of them is a row in memory
 LIKELIEST = 50  # theirs, where they sample and top_k is not there or null
 SAMPLING = ("temperature", "top_k", "top_p")

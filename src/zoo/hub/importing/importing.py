@@ -11,8 +11,8 @@ from zoo.hub.exporting.tokenizer_files import to_json
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, build_settings, label_names, read_family, read_flat
 from zoo.hub.importing.generation import read_generation
-from zoo.hub.importing.tokenizer import OPTIONS, read_tokenizer
-from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
@@ -95,10 +95,12 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
+    # without a tokenizer, a run keeps the ids of its special tokens
+    written = tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
     files = RunFiles(
         dump_settings(settings),
         task_of(settings, stream, labels, generate),
-        tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
+        tokenizer=written if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # what a run cannot be read with is refused before it is written
@@ -135,11 +137,6 @@ def check_vocabulary(tokenizer: Tokenizer | str, settings: ModelSettings, place:
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > settings.vocab_size:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{place}: {sizes}; they do not belong together")
-
-
-def tokenizer_files(tokenizer: Tokenizer | str, special: dict[str, int]) -> dict[str, bytes]:
-    """The tokenizer's files, or the ids of special tokens where there is none."""
-    return tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
 
 
 def task_of(

@@ -14,12 +14,11 @@ from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.folder import CheckpointFolder, Json
+from zoo.hub.sources.folder import OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.runs.files import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
-OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 Tokens = dict[str, str]
 
 
@@ -79,7 +78,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         unread = ", ".join(name for name in UNREAD if foreign.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
     named = options.get("tokenizer_class")
-    if named is not None and named not in recipe.class_names:
+    if named is not None and named not in (recipe.class_name, f"{recipe.class_name}Fast"):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
         backend = recipe.build(foreign.read_all(recipe.files), options)

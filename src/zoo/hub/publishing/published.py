@@ -6,10 +6,9 @@ from pathlib import Path
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
-from zoo.hub.exporting.hashes import HASHES
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
-from zoo.hub.sources.folder import CONFIG
+from zoo.hub.sources.folder import CONFIG, HASHES
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 

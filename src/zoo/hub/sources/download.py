@@ -12,27 +12,13 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.sources.failures import HubFailure, RetryPolicy, explaining
-from zoo.hub.sources.folder import CONFIG, CheckpointFolder
-from zoo.hub.sources.headers import refuse_pickles
+from zoo.hub.sources.folder import CONFIG, SMALL_FILES, CheckpointFolder
+from zoo.hub.sources.headers import INDEX, WHOLE, refuse_pickles
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
-WANTED = [
-    CONFIG,
-    "generation_config.json",
-    "hashes.json",  # of an export: `zoo import` compares what came with it
-    "model.safetensors",
-    "model-*.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-]
+WANTED = [*SMALL_FILES, WHOLE, "model-*.safetensors", INDEX]
 SECONDS = 10.0  # until a hub that does not answer counts as out of reach
 
 

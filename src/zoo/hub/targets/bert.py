@@ -40,6 +40,7 @@ COPIES = (
     Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
     Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),
 )
+DROPOUT = "heads.classification.dropout"
 UNTIED = ("tie_word_embeddings",)  # of classes without a masked_lm head
 
 target = Target(
@@ -103,11 +104,7 @@ target = Target(
             "BertForSequenceClassification",
             unread=UNTIED,
             requirements=POOLER_REQUIREMENTS,
-            keys=(
-                key(
-                    "classifier_dropout", "heads.classification.dropout", default=None, null=like("hidden_dropout_prob")
-                ),
-            ),
+            keys=(key("classifier_dropout", DROPOUT, default=None, null=like("hidden_dropout_prob")),),
             renames=(*POOLER, *affine("heads.classification.output", "classifier")),
         ),
     ),

@@ -10,12 +10,13 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import activation, as_in, exactly, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.target import Key, NativeClass, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.target import Config, Key, NativeClass, Requirement, Target, first, key, like
 
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"
 TOKENS = "model.embed_tokens.weight"
 
+N_KV_HEADS = "decoder.attention.n_kv_heads"
 ATTENTION_BIAS, GATED_BIAS = "decoder.attention.bias", "decoder.feed_forward.bias"
 
 REQUIREMENTS = (
@@ -52,21 +53,20 @@ RENAMES = (
 )
 
 
+def even_width(config: Config) -> int:
+    """What d_model leaves for each head, where the file does not say it."""
+    width: int = config("hidden_size") // config("num_attention_heads")
+    return width
+
+
 def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d_key: int | None) -> tuple[Key, ...]:
     """The sizes whose defaults families choose for themselves; None follows from the others."""
     return (
         key("vocab_size", "decoder.vocab_size", default=vocab_size),
         key("intermediate_size", "decoder.d_ff", default=d_ff),
         key("max_position_embeddings", "decoder.max_length", default=max_length),
-        key(
-            "num_key_value_heads", "decoder.attention.n_kv_heads", default=n_kv_heads, null=like("num_attention_heads")
-        ),
-        key(
-            "head_dim",
-            "decoder.attention.d_key",
-            default=d_key,
-            null=lambda config: config("hidden_size") // config("num_attention_heads"),
-        ),
+        key("num_key_value_heads", N_KV_HEADS, default=n_kv_heads, null=like("num_attention_heads")),
+        key("head_dim", "decoder.attention.d_key", default=d_key, null=even_width),
     )
 
 

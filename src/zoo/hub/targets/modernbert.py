@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Change, affine, same
 from zoo.hub.targets.declare.requirements import activation, as_in, even_heads, exactly, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.target import Config, Copy, Key, Requirement, Target, first, key
+from zoo.hub.targets.declare.target import ROLES, Config, Copy, Key, Requirement, Target, first, key
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"
@@ -21,6 +21,8 @@ TOKENS = "model.embeddings.tok_embeddings.weight"
 GATE_AND_UP = [f"{OURS}.feed_forward.{name}" for name in ("gate", "up")]
 NORM_BIAS = "encoder.norm.bias"
 WINDOW = in_layers(LOCAL, "encoder.attention.window")
+# they count the places on both sides, zoo the places up to the farthest one
+BOTH_WAYS = Change(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
 BASES = {  # their names, and the base of their published models
     GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
     LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
@@ -98,13 +100,7 @@ target = Target(
         key("mlp_bias", "encoder.feed_forward.bias", default=False),
         layer_types("encoder", older_layers),
         also("global_attn_every_n_layers", "encoder", every_nth, default=None),
-        key(
-            "local_attention",
-            WINDOW,
-            through=Change(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1),
-            otherwise=128,
-            default=128,
-        ),
+        key("local_attention", WINDOW, through=BOTH_WAYS, otherwise=128, default=128),
         *bases(GLOBAL),
         *bases(LOCAL),
         key("embedding_dropout", "encoder.dropout", merge=first, default=0.0),
@@ -119,13 +115,7 @@ target = Target(
         "tie_word_embeddings": True,
     },
     lenient=("sparse_prediction",),
-    roles={
-        "pad_token_id": "pad",
-        "bos_token_id": "start",
-        "eos_token_id": "separator",
-        "cls_token_id": "start",
-        "sep_token_id": "separator",
-    },
+    roles={**ROLES, "eos_token_id": "separator", "cls_token_id": "start", "sep_token_id": "separator"},
     renames=(
         same("encoder.stack.embeddings.tokens.weight", TOKENS),
         *affine("encoder.stack.embeddings.norm", "model.embeddings.norm", biased=NORM_BIAS),

@@ -111,14 +111,7 @@ target = Target(
             also={"gated-gelu_new": "gated-gelu"},
         ),
         key("n_positions", *both("max_length"), merge=max, default=512),  # of the tasks: its positions have no end
-        key(
-            "dropout_rate",
-            *both("dropout"),
-            *both("attention.dropout"),
-            *both("feed_forward.dropout"),
-            merge=first,
-            default=0.1,
-        ),
+        key("dropout_rate", *both("dropout", "attention.dropout", "feed_forward.dropout"), merge=first, default=0.1),
     ),
     constants={"is_encoder_decoder": True},
     roles={"pad_token_id": "pad", "eos_token_id": "end", "decoder_start_token_id": "start"},

@@ -24,13 +24,13 @@ class Recipe:
     """How a family's vocabulary files make a tokenizer.
 
     Args:
-        class_names: of the tokenizer classes that do it so; a folder that names another one is not read.
+        class_name: of the tokenizer class that does it so, or of its Fast twin; a folder of another one is not read.
         files: what it needs.
         tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
         build: makes the tokenizer of the files and of tokenizer_config.json.
     """
 
-    class_names: tuple[str, ...]
+    class_name: str
     files: tuple[str, ...]
     tokens: Mapping[str, str]
     build: Callable[[Files, Options], Backend]
@@ -173,20 +173,14 @@ SPIECE = "spiece.model"
 MOST_EXTRA = 10_000
 ENDING = "<|endoftext|>"
 BERT = Recipe(
-    ("BertTokenizer", "BertTokenizerFast"),
+    "BertTokenizer",
     ("vocab.txt",),
     {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
     wordpiece,
 )
-GPT2 = Recipe(
-    ("GPT2Tokenizer", "GPT2TokenizerFast"),
-    ("vocab.json", "merges.txt"),
-    {"unk_token": ENDING, "bos_token": ENDING, "eos_token": ENDING},
-    byte_level,
-)
-OPENAI_GPT = Recipe(
-    ("OpenAIGPTTokenizer", "OpenAIGPTTokenizerFast"), ("vocab.json", "merges.txt"), {"unk_token": "<unk>"}, word_ends
-)
+MERGED = ("vocab.json", "merges.txt")
+GPT2 = Recipe("GPT2Tokenizer", MERGED, dict.fromkeys(("unk_token", "bos_token", "eos_token"), ENDING), byte_level)
+OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
-T5 = Recipe(("T5Tokenizer", "T5TokenizerFast"), (SPIECE,), SEQ2SEQ, t5_pieces)
-PEGASUS = Recipe(("PegasusTokenizer", "PegasusTokenizerFast"), (SPIECE,), SEQ2SEQ, pegasus_pieces)
+T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)
+PEGASUS = Recipe("PegasusTokenizer", (SPIECE,), SEQ2SEQ, pegasus_pieces)

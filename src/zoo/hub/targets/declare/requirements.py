@@ -21,9 +21,9 @@ def as_in(path: str, other: str) -> Requirement:
     return Requirement(path, lambda flat: flat[other], f"as {other}")
 
 
-def both(name: str) -> tuple[str, str]:
-    """A setting of both sides."""
-    return f"encoder.{name}", f"decoder.{name}"
+def both(*names: str) -> tuple[str, ...]:
+    """Settings of both sides."""
+    return tuple(f"{side}.{name}" for name in names for side in ("encoder", "decoder"))
 
 
 def exactly(prefix: str, **values: Any) -> tuple[Requirement, ...]:
