@@ -185,4 +185,4 @@ def test_a_config_that_was_edited_is_refused(zoo: Zoo, tmp_path: Path, run_of: C
     shutil.copytree(run_of("lm"), tmp_path / "run")
     with (tmp_path / "run" / "config.yaml").open("a") as config:
         config.write("# edited\n")
-    assert_refused(zoo("predict", tmp_path / "run", "the"), "config.yaml: is not the file that checkpoint")
+    assert_refused(zoo("predict", tmp_path / "run", "the"), "config.yaml: damaged or changed: its SHA-256")

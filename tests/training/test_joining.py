@@ -99,7 +99,10 @@ def test_a_signal_to_one_process_in_a_validation_ends_it_in_all(server: Any, tmp
     fault = {"process": 1, "kind": "validation"}
     whole, ranks = server.start(tmp_path / "whole", 2), server.start(tmp_path / "run", 2, fault=fault)
     assert [*whole.wait(), *ranks.wait()] == [0, 0, 143, 143], ranks.said()
-    assert len(lines(tmp_path / "run")) == 3 and open_run(tmp_path / "run" / "checkpoints" / "4").checkpoint.passing
+    assert (
+        len(lines(tmp_path / "run")) == 3
+        and open_run(tmp_path / "run" / "checkpoints" / "4").checkpoint.state["passing"]
+    )
     assert server.start(tmp_path / "run", 2, resume=True).wait() == [0, 0]
     one, other = ([line.get("validation/loss") for line in lines(tmp_path / name)] for name in ("whole", "run"))
     assert one == other and one[3] is not None and losses(tmp_path / "whole") == losses(tmp_path / "run")
