@@ -48,9 +48,6 @@ class Tagging(DocumentLabel):
     head: ClassVar[str] = "tagger"
     forms: ClassVar[tuple[str, ...]] = ("text",)
 
-    def __init__(self, *, weight: float = 1.0) -> None:
-        super().__init__(weight)
-
 
 class Feeling(Tagging):
     """Trains the moods."""
