@@ -116,7 +116,7 @@ def tests_of(module: Path, taken: dict[str, float], limit: float) -> list[str]:
     word = module.stem.split("_")[0]
     total, chosen = 0.0, []
     for file in sorted(taken, key=lambda file: (word not in Path(file).stem, taken[file])):
-        if total + taken[file] <= limit or not chosen:
+        if total + taken[file] <= limit:
             total += taken[file]
             chosen.append(file)
     return chosen
