@@ -51,6 +51,12 @@ def test_a_source_and_its_target_have_the_same_document_number():
     assert part.targets["translation"].tolist() == [[10, 11, 3, 12, 13, 3, -1, -1]]
 
 
+def test_the_tokens_of_sources_are_counted_too():
+    given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
+    _, part = first_part(given, 1)
+    assert (part.tokens, part.filled) == (6 + 5, (6 + 5) / (8 + 7))
+
+
 @pytest.mark.parametrize(("stream", "at"), [(ModelTraits(causal=False), [0, 4]), (DECODER, [3, 8])])
 def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_decoder(
     stream: ModelTraits, at: list[int]
