@@ -146,10 +146,10 @@ def report(faults: list[str]) -> None:
     assert not faults, "\n" + "\n".join(faults)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=label)
-def test_a_source_file_keeps_the_house_rules(path: Path):
-    text, name = path.read_text(), label(path)
-    report([*size_faults(text, name), *name_faults(text, name), *unsafe(text, name)])
+def test_source_files_keep_the_house_rules():
+    read = [(path.read_text(), label(path)) for path in SOURCES]
+    rules = (size_faults, name_faults, unsafe)
+    report([fault for text, name in read for rule in rules for fault in rule(text, name)])
 
 
 def test_files_have_at_most_300_lines():
@@ -158,9 +158,8 @@ def test_files_have_at_most_300_lines():
     report([f"{name}: {lines} lines" for name, lines in lengths.items() if lines > 300])
 
 
-@pytest.mark.parametrize("path", YAML, ids=label)
-def test_a_shipped_yaml_file_is_short_data_that_says_what_it_is_for(path: Path):
-    report(yaml_faults(path))
+def test_shipped_yaml_files_are_short_data_that_say_what_they_are_for():
+    report([fault for path in YAML for fault in yaml_faults(path)])
 
 
 def test_no_file_names_a_place_on_one_machine():
