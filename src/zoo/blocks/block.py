@@ -97,6 +97,7 @@ class Block(nn.Module, ABC):
         """New places only, and the state after them."""
         mixer_state, memory = state
 
+        # blocks connect functions of the stream alone, so the state is handed past them
         def mix(h: Tensor) -> Tensor:
             nonlocal mixer_state
             mixed, mixer_state = self.mixer.step(h, view, mixer_state)

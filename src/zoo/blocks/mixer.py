@@ -51,6 +51,7 @@ mixers: Slot[Mixer] = Slot("mixer")
 
 def take_rows(state: Any, rows: Int[Tensor, " chosen"] | slice) -> Any:
     """These rows of every tensor in a state, whatever it consists of: beams continue with them."""
+    # private by its name, but what torch.export is built on and transformers imports, too
     return tree_map_only(Tensor, lambda x: x[rows], state)
 
 
