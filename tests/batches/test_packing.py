@@ -1,7 +1,6 @@
 import time
 
 import numpy as np
-import pytest
 
 from zoo.batches.packing import RowShape, fill, pack
 from zoo.data.ids import Lengths, Piece
@@ -93,16 +92,3 @@ def test_without_packing_an_example_has_a_row_of_its_own():
 
 def test_no_plans_are_no_rows():
     assert pack([], RowShape(32), LANGUAGE) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"length": 0}, "length: 0 is too short for a row; it must be at least 1"),
-        ({"length": 8, "longest": 9}, "longest: 9 is more than a row holds; length allows at most 8"),
-        ({"length": 8, "source": 5, "longest_source": 6}, r"longest\.source: 6 is more than .* at most 5"),
-    ],
-)
-def test_impossible_shapes_are_refused(arguments: dict[str, int], message: str):
-    with pytest.raises(ValueError, match=message):
-        RowShape(**arguments)  # type: ignore[arg-type]

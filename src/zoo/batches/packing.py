@@ -21,9 +21,6 @@ class RowShape:
         longest: the most places of one example; None: `length`.
         longest_source: the same for its source; None: `source`.
         pack: whether examples share rows.
-
-    Raises:
-        ValueError: no place at all, or an example that would not fit in a row.
     """
 
     length: int
@@ -31,14 +28,6 @@ class RowShape:
     longest: int | None = None
     longest_source: int | None = None
     pack: bool = True
-
-    def __post_init__(self) -> None:
-        if self.length < 1:
-            raise ValueError(f"length: {self.length} is too short for a row; it must be at least 1")
-        limits = {"longest": (self.longest, self.length), "longest.source": (self.longest_source, self.source)}
-        for name, (longest, length) in limits.items():
-            if longest is not None and longest > length:
-                raise ValueError(f"{name}: {longest} is more than a row holds; length allows at most {length}")
 
     @property
     def limits(self) -> Limits:

@@ -10,19 +10,18 @@ from torch import nn
 from zoo import config
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
-from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import Split
-from zoo.data.store.store import Progress, open_cache
+from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
-from zoo.inference.loaded import Loaded, stream_of, working
-from zoo.inference.measure import row_shape
+from zoo.inference.loaded import Loaded, working
+from zoo.inference.measure import read_examples
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
@@ -38,6 +37,7 @@ from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
 
+Data = dict[str, tuple[Examples, Split]]  # by split, its examples and its tokens
 logger = logging.getLogger(__name__)
 
 
@@ -88,50 +88,36 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             files = processes.agree(lambda: start.tokenizer(experiment, rows).files())
             tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
-        data = Data.read(experiment, rows, tokenizer, processes, watcher.tokenising)
+        data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
         if experiment.training.steps is None:
-            experiment = fix_steps(experiment, data.train.rows_of_epoch())
-        return begin(request, experiment, start, data, processes, watcher)
+            experiment = fix_steps(experiment, data["train"][0].rows_of_epoch())
+        return begin(request, experiment, start, data, tokenizer, processes, watcher)
 
 
-@dataclass(frozen=True)
-class Data:
-    """A task's examples, ready to be packed into rows."""
-
-    train: Examples
-    validation: Examples | None
-    splits: Mapping[str, Split]
-    tokenizer: Tokenizer | None
-
-    @staticmethod
-    def read(
-        given: Experiment,
-        rows: Mapping[str, SplitRows],
-        tokenizer: Tokenizer | None,
-        processes: Processes,
-        progress: Progress,
-    ) -> "Data":
-        """Tokenise what is not cached yet, and report what had to be cut off."""
-        wanted = {name: split for name, split in rows.items() if name != "test"}
-        model = on_meta(given.model)  # refuses what does not combine before hours of tokenising
-        columns = rows["train"].data.column_names
-        form = given.mixture.form(columns, stream_of(model))
-        with processes.accelerator.main_process_first():
-            splits = open_cache(wanted, form.stored, tokenizer, progress)
-        shape, roles = row_shape(given.task, model), NO_ROLES if tokenizer is None else tokenizer.roles
-        for role in given.mixture.roles(form):
-            roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
-        size, mixture = form.stream.image_size, given.mixture
-        made = {name: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for name, s in splits.items()}
-        # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
-        made["train"] = replace(made["train"], seed=given.training.seed, augment=given.task.augment)
-        if processes.is_main and (given.mixture.whole or form.source):
-            report_truncated(made)
-        return Data(made["train"], made.get("validation"), splits, tokenizer)
+def read_data(
+    given: Experiment,
+    rows: Mapping[str, SplitRows],
+    tokenizer: Tokenizer | None,
+    processes: Processes,
+    progress: Progress,
+) -> Data:
+    """Tokenise what is not cached yet, and report what had to be cut off."""
+    wanted = {name: split for name, split in rows.items() if name != "test"}
+    model = on_meta(given.model)  # refuses what does not combine before hours of tokenising
+    with processes.accelerator.main_process_first():
+        data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)
+    train, split = data["train"]
+    for role in given.mixture.roles(train.form):
+        train.roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
+    # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
+    data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
+    if processes.is_main and (given.mixture.whole or train.form.source):
+        report_truncated(data)
+    return data
 
 
-def report_truncated(made: Mapping[str, Examples]) -> None:
-    for name, examples in made.items():
+def report_truncated(data: Data) -> None:
+    for name, (examples, _) in data.items():
         count, tokens = examples.truncated()
         if count:
             said = "%s: %d of %d rows are longer than the model reads: %d tokens are left out"
@@ -139,27 +125,34 @@ def report_truncated(made: Mapping[str, Examples]) -> None:
 
 
 def begin(
-    request: Request, given: Experiment, start: Start, data: Data, processes: Processes, watcher: Watcher
+    request: Request,
+    given: Experiment,
+    start: Start,
+    data: Data,
+    tokenizer: Tokenizer | None,
+    processes: Processes,
+    watcher: Watcher,
 ) -> State:
     """Write the run's files and train."""
     model = Model(given.model).initialize(given.training.seed)
-    start.fill(model, data.tokenizer)
+    start.fill(model, tokenizer)
     files = RunFiles(
         dump_settings(given.model),
         plain(given.task.plain()),
         config.dump(given.training),
-        {} if data.tokenizer is None else data.tokenizer.files(),
-        data={name: split.source.fingerprint for name, split in data.splits.items()},
+        {} if tokenizer is None else tokenizer.files(),
+        data={name: split.source.fingerprint for name, (_, split) in data.items()},
         request=config.dump(RequestRecord(request.start, request.task, request.changes, start.base)),
     )
-    length = data.train.shape.limits.longest
+    examples, _ = data["train"]
+    length = examples.shape.limits.longest
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
-    watch = Watch(validation(given, data, processes), watcher.step, flops)
+    watch = Watch(validation(given, data, tokenizer, processes), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     with begin_run(processes, request.folder, files, request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         with working():  # the request is settled and written: what fails from here on is the work
-            return train(model, Feed(data.train), given.mixture, given.training, run, processes, watch)
+            return train(model, Feed(examples), given.mixture, given.training, run, processes, watch)
 
 
 def fingerprint(model: nn.Module) -> list[float]:
@@ -167,13 +160,12 @@ def fingerprint(model: nn.Module) -> list[float]:
     return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
 
 
-def validation(given: Experiment, data: Data, processes: Processes) -> Validation | None:
+def validation(given: Experiment, data: Data, tokenizer: Tokenizer | None, processes: Processes) -> Validation | None:
     """How the run judges its model: by the task's first metric, else by the loss."""
-    if data.validation is None:
+    if "validation" not in data:
         return None
     evaluation = Evaluation(
-        data.validation,
-        data.splits["validation"],
+        *data["validation"],
         given.training.evaluation_batch,
         given.generate,
         process=processes.rank,
@@ -183,7 +175,7 @@ def validation(given: Experiment, data: Data, processes: Processes) -> Validatio
 
     def measure(model: nn.Module, between: Callable[[], None]) -> dict[str, float]:
         assert isinstance(model, Model)
-        loaded = Loaded(model, data.tokenizer, given.task, given.mixture)
+        loaded = Loaded(model, tokenizer, given.task, given.mixture)
         return replace(evaluation, between=between).run(loaded, given.task.metrics)
 
     if not given.metrics:

@@ -59,11 +59,6 @@ class Loaded:
         return self.given_tokenizer
 
     @property
-    def roles(self) -> Roles:
-        """The tokenizer's roles; none where nothing is read or written in tokens."""
-        return self.tokenizer.roles if self.stream.has_text else NO_ROLES
-
-    @property
     def stream(self) -> ModelTraits:
         return stream_of(self.model)
 

@@ -1,16 +1,21 @@
 """Evaluate a loaded run on a split of its own task, or of another one."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
+from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
-from zoo.data.store.store import open_cache
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.split import Split
+from zoo.data.store.store import Progress, open_cache
 from zoo.data.task import Task
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, stream_of
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -52,12 +57,30 @@ def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSet
     Raises:
         ValueError: the split, a file or a column is missing, or a label that the checkpoint does not know.
     """
-    task = loaded.task
+    task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
     rows = load_rows(task, inputs(), data, [split])
-    columns = rows[split].data.column_names
-    form = loaded.mixture.form(columns, loaded.stream)
-    tokenizer = loaded.tokenizer if loaded.stream.has_text else None
-    cached = open_cache(rows, form.stored, tokenizer)[split]
-    shape, read = row_shape(task, loaded.model), cached.reader(loaded.stream.image_size)
-    examples = Examples(form, loaded.mixture, cached.lengths, read, loaded.roles, shape)
-    return Evaluation(examples, cached, generate=generate).run(loaded, task.metrics)
+    found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
+    return Evaluation(*found, generate=generate).run(loaded, task.metrics)
+
+
+def read_examples(
+    rows: Mapping[str, SplitRows],
+    task: Task,
+    mixture: Mixture,
+    model: Model,
+    tokenizer: Tokenizer | None,
+    progress: Progress | None = None,
+) -> dict[str, tuple[Examples, Split]]:
+    """The examples of each split, of one form for all, and its tokens, which are made where they are not cached yet.
+
+    Args:
+        tokenizer: None for a model that neither reads nor writes text.
+
+    Raises:
+        ValueError: a column is missing, the model cannot read such examples, or the tokenizer lacks a role.
+    """
+    form = mixture.form(next(iter(rows.values())).data.column_names, stream_of(model))
+    splits = open_cache(rows, form.stored, tokenizer, progress)
+    shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
+    size = form.stream.image_size
+    return {name: (Examples(form, mixture, s.lengths, s.reader(size), roles, shape), s) for name, s in splits.items()}
