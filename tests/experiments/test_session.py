@@ -9,7 +9,7 @@ import pytest
 from zoo.config import parse_set
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
-from zoo.experiments.session import Data, validation
+from zoo.experiments.session import validation
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
     task: str, metrics: list[str], judge: tuple[Any, ...]
 ):
     given = resolve_pretraining(Request("bert-nano", task, Path("run"), [parse_set(f"task.metrics={metrics}")]))
-    found = validation(given, Data(Mock(), Mock(), {"validation": Mock()}, None), Mock())
+    found = validation(given, {"validation": (Mock(), Mock())}, None, Mock())
     assert found is not None and (found.metric, found.higher_is_better) == judge
