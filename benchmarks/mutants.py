@@ -3,9 +3,10 @@
     python benchmarks/mutants.py [ROOM…] [--sample 30] [--seed 0] [--seconds 30]
 
 A room is a folder of `src/zoo`. Each change is made in a copy of the last commit; the tests that see the room run until
-one fails: first the files named like the changed module, then the quickest, as many as take `--seconds` without a
-change. build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call continues it, a larger
-sample holds the smaller one, and more seconds try the survivors again. survivors.txt shows what no test noticed.
+one fails: first the quickest of the files named like the changed module, up to half of `--seconds` as measured without
+a change, then the quickest of all. build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call
+continues it, a larger sample holds the smaller one, and more seconds try the survivors again. survivors.txt shows what
+no test noticed.
 
 Why not mutmut 3, which is quicker: it changes nothing outside functions, and most of hub/targets is declarations.
 """
@@ -22,10 +23,9 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from cosmic_ray.commands import init
@@ -47,6 +47,7 @@ SEEN_BY = {  # a room -> the folders of the tests that see it
     "inference": ["inference", "metrics"],
     "hub/targets": ["hub/targets"],
 }
+Case = tuple[str, str]  # file, name
 PATIENCE = 5  # a run may take so many times as long, since other programs share the machine
 # One change for each operator. The tool knows ten, most of which end in a TypeError that any test notices. `|` is left
 # alone, as nearly all of ours stand in annotations.
@@ -78,16 +79,26 @@ class KeywordLeftOut(Operator):
 OPERATOR_PROVIDERS["zoo"] = {"KeywordLeftOut": KeywordLeftOut}
 
 
-def run_tests(words: list[str], log: Path) -> None:
+class Chosen(NamedTuple):
+    """Some test cases, by (file, name): a plugin of pytest that runs them alone, in their order."""
+
+    cases: dict[Case, float]
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        by_case = {(str(item.path.relative_to(Path.cwd())), item.name): item for item in items}
+        items[:] = [by_case[case] for case in self.cases if case in by_case]
+
+
+def run_tests(words: list[str], plugins: list[Chosen], log: Path) -> None:
     """Run tests in this process, and leave it with their status."""
     os.setsid()  # processes that the tests start end with it
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
-    os._exit(int(pytest.main([*PYTEST, *words])))
+    os._exit(int(pytest.main([*PYTEST, *words], plugins)))
 
 
-def are_passed(words: list[str], kept: Path, limit: float) -> bool:
+def are_passed(words: list[str], plugins: list[Chosen], kept: Path, limit: float) -> bool:
     """Whether tests pass, in a fork, which has all foreign modules: importing them takes most of a short run."""
-    child = multiprocessing.get_context("fork").Process(target=run_tests, args=(words, kept / "tests.log"))
+    child = multiprocessing.get_context("fork").Process(target=run_tests, args=(words, plugins, kept / "tests.log"))
     child.start()
     child.join(limit)
     try:
@@ -98,28 +109,26 @@ def are_passed(words: list[str], kept: Path, limit: float) -> bool:
     return child.exitcode == 0
 
 
-def measured(folder: str, kept: Path) -> dict[str, float]:
-    """Each test file of a folder, and how long it takes without a change."""
+def measured(folder: str, kept: Path) -> dict[Case, float]:
+    """Each test case of a folder, and how long it takes without a change."""
     report = kept / f"{folder.replace('/', '_')}.xml"
     if not report.exists():
-        if not are_passed([f"--junitxml={report}.new", f"tests/{folder}"], kept, 7200):
+        if not are_passed([f"--junitxml={report}.new", f"tests/{folder}"], [], kept, 7200):
             raise SystemExit(f"tests/{folder}: its tests fail without any change, see {kept / 'tests.log'}")
         Path(f"{report}.new").rename(report)
-    taken: Counter[str] = Counter()
-    for case in xml.parse(report).iter("testcase"):
-        taken[case.attrib["classname"].replace(".", "/") + ".py"] += float(case.attrib["time"])
-    return dict(taken)
+    cases = [case.attrib for case in xml.parse(report).iter("testcase") if not len(case)]  # without failures, skips
+    return {(case["classname"].replace(".", "/") + ".py", case["name"]): float(case["time"]) for case in cases}
 
 
-def tests_of(module: Path, taken: dict[str, float], limit: float) -> list[str]:
-    """The files of tests that run for a change of a module, in their order."""
+def tests_of(module: Path, taken: dict[Case, float], limit: float) -> dict[Case, float]:
+    """The test cases that run for a change of a module, file by file, in their order."""
     word = module.stem.split("_")[0]
-    total, chosen = 0.0, []
-    for file in sorted(taken, key=lambda file: (word not in Path(file).stem, taken[file])):
-        if total + taken[file] <= limit:
-            total += taken[file]
-            chosen.append(file)
-    return chosen
+    near = {case for case in taken if word in Path(case[0]).stem}
+    chosen: dict[Case, float] = {}
+    for case in sorted(taken, key=lambda case: (case not in near, taken[case])):
+        if sum(chosen.values()) + taken[case] <= (limit / 2 if case in near else limit):
+            chosen[case] = taken[case]
+    return dict(sorted(chosen.items(), key=lambda item: (item[0] not in near, item[0][0])))
 
 
 def is_fair(change: MutationSpec) -> bool:
@@ -144,7 +153,7 @@ def is_fair(change: MutationSpec) -> bool:
 def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> tuple[str, str]:
     """Try changes of a room that were not tried before: the room's summary, and the changes that survived."""
     session = kept / f"{room.replace('/', '_')}.sqlite"
-    taken = {file: time for folder in SEEN_BY[room] for file, time in measured(folder, kept).items()}
+    taken = {case: time for folder in SEEN_BY[room] for case, time in measured(folder, kept).items()}
     is_new = not session.exists()
     with use_db(str(session), WorkDB.Mode.create) as database:
         if is_new:
@@ -158,9 +167,11 @@ def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> t
         for change, job in drawn:
             if job not in done or not done[job].is_killed and float(done[job].output) < seconds:
                 tests = tests_of(change.module_path, taken, seconds)
-                limit = PATIENCE * sum(taken[test] for test in tests) + 120
+                files = list(dict.fromkeys(file for file, _ in tests))
+                limit = PATIENCE * sum(tests.values()) + 120
                 with use_mutation(change.module_path, get_operator(change.operator_name)(), change.occurrence) as texts:
-                    outcome = TestOutcome.SURVIVED if are_passed(tests, kept, limit) else TestOutcome.KILLED
+                    survives = are_passed(files, [Chosen(tests)], kept, limit)
+                outcome = TestOutcome.SURVIVED if survives else TestOutcome.KILLED
                 before, after = (text.splitlines() for text in texts)
                 lines = difflib.unified_diff(before, after, str(change.module_path), n=1, lineterm="")
                 done[job] = WorkResult(WorkerOutcome.NORMAL, str(seconds), outcome, "\n".join(lines))
