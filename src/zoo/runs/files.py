@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-import math
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from zoo.strict_json import parse_json
 
 ASIDE = ".partial-"
 REPLACED = f"{ASIDE}replaced-"
@@ -156,40 +157,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if len(content) > MAX_BYTES:
         raise ValueError(f"{path}: is damaged, it has more than {MAX_BYTES} bytes")
     return parse_json(content, str(path))
-
-
-def parse_json(data: bytes, place: str) -> dict[str, Any]:
-    """One map in strict JSON: no NaN, no infinities (Python reads `1e999` as one), no key twice.
-
-    Raises:
-        ValueError: the data is anything else.
-    """
-    try:
-        tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: is damaged, it is not JSON ({error})") from None
-    if not isinstance(tree, dict):
-        raise ValueError(f"{place}: is damaged, expected a map, got {tree!r:.80}")
-    return tree
-
-
-def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    tree = dict(pairs)
-    if len(tree) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key '{next(name for name in names if names.count(name) > 1)}' is written twice")
-    return tree
-
-
-def refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")
-
-
-def finite(word: str) -> float:
-    number = float(word)
-    if not math.isfinite(number):
-        raise ValueError(f"{word} is larger than any number")
-    return number
 
 
 def refuse_outside(folder: Path) -> None:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from zoo.runs.files import parse_json
+from zoo.strict_json import parse_json
 
 Line = dict[str, Any]
 logger = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ from typing import Any
 from zoo.config import Tree, parse_yaml
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
-from zoo.runs.files import parse_json, read_sealed, remove_folder
+from zoo.runs.files import read_sealed, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
+from zoo.strict_json import parse_json
 
 SHOWN = 5
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have

@@ -147,9 +147,9 @@ def test_json_lines_hold_texts_numbers_and_lists(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "line 2: not JSON"),
-        ("[1]", "line 2: expected one JSON object a line, got '[1]'"),
-        ('{"text": "a", "text": "b"}', "line 2: not JSON: key 'text' is written twice"),
-        ('{"text": NaN}', "line 2: not JSON: NaN is not JSON"),
+        ("[1]", "line 2: expected a JSON object, got [1]"),
+        ('{"text": "a", "text": "b"}', "line 2: not JSON: the key 'text' is written twice"),
+        ('{"text": NaN}', "line 2: not JSON: NaN is not a number"),
         ('{"other": "a"}', "row 2: column 'text' is missing"),
         ('{"text": 3}', "rows 1 to 2: values of different kinds in a column"),
         ('{"text": "\\ud800"}', "rows 1 to 2: values of different kinds in a column"),

@@ -38,7 +38,7 @@ def test_an_id_out_of_range_is_refused_before_the_library_reads_the_file(place: 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"model": {"type": "BPE"}}', b"[" * 100_000])
 def test_a_file_that_is_no_tokenizer_is_refused(content: bytes):
-    with pytest.raises(ValueError, match="x: not (a tokenizer|JSON): "):
+    with pytest.raises(ValueError, match="x: (not a tokenizer|not JSON|expected a JSON object)"):
         read_backend(content, "x")
 
 

@@ -151,7 +151,7 @@ def test_word_borders_are_unknown_where_the_spelling_does_not_tell():
         ("tokenizer.json", b'{"version": "1.0"}', r"run/tokenizer\.json: not a tokenizer"),
         ("roles.json", b"pad", r"run/roles\.json: not JSON"),
         ("roles.json", b"[" * 100_000, r"run/roles\.json: not JSON"),
-        ("roles.json", b"[1]", r"run/roles\.json: expected a map of roles to tokens"),
+        ("roles.json", b"[1]", r"run/roles\.json: expected a JSON object"),
         ("roles.json", b"{}", r"run/roles\.json: the role 'pad' is missing"),
         ("roles.json", b'{"pat": "<pad>"}', r"run/roles\.json: unknown role 'pat' \(did you mean 'pad'\?\)"),
         (

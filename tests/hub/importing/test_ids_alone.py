@@ -53,7 +53,7 @@ def test_damaged_ids_are_refused(tmp_path: Path):
     assert load_checkpoint(tmp_path / "theirs").special.end == 2
     for content, words in (
         ("{", "roles.json: not JSON"),
-        ("[]", "roles.json: expected a map"),
+        ("[]", "roles.json: expected a JSON object"),
         ('{"pad": 31}', "roles.json: pad must be an id below 31, got 31"),
         ('{"pads": 1}', r"roles.json: unknown role 'pads' \(did you mean 'pad'"),
     ):

@@ -105,7 +105,7 @@ def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path
     ("name", "content", "words"),
     [
         ("vocab.json", '{"a": -1}', "an id is no whole number"),
-        ("vocab.json", "[]", "vocab.json: is damaged, expected a map"),
+        ("vocab.json", "[]", "vocab.json: expected a JSON object"),
         ("merges.txt", "a b c\n", "merges.txt: a line does not hold two pieces"),
         ("tokenizer_config.json", '{"add_prefix_space": "yes"}', "add_prefix_space must be true or false, got 'yes'"),
     ],

@@ -1,6 +1,5 @@
 """What a file may have the `tokenizers` library do: read here, after all that could harm is refused."""
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from tokenizers import Tokenizer as Backend
 
 from zoo.data.tokenizers.charsmap import check_charsmaps
 from zoo.data.tokenizers.patterns import check_patterns
+from zoo.strict_json import parse_json
 
 MOST_IDS = 2**24  # no real vocabulary comes near; a larger id is damage, and would size arrays and embeddings
 logger = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ def read_backend(content: bytes, place: str) -> Backend:
     Raises:
         ValueError: the file is damaged, or could take forever or all memory.
     """
-    spec = read_json(content, place)
-    model = spec.get("model") if isinstance(spec, Mapping) else None
+    spec = parse_json(content, place)
+    model = spec.get("model")
     if not isinstance(model, Mapping):
         raise ValueError(f"{place}: not a tokenizer: it has no model")
     vocabulary, added = model.get("vocab"), spec.get("added_tokens")
@@ -39,18 +39,6 @@ def read_backend(content: bytes, place: str) -> Backend:
         logger.warning("%s: dropout %s is switched off: with it, the ids of a text are random", place, model["dropout"])
         backend.model.dropout = None
     return backend
-
-
-def read_json(content: bytes, place: str) -> Any:
-    """What a file of JSON holds.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deep.
-    """
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: not JSON: {error}") from None
 
 
 def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
-from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend, read_json
+from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
 from zoo.registry import Choice, refuse_unknown
+from zoo.strict_json import parse_json
 
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
@@ -59,7 +60,7 @@ class Tokenizer:
             if name not in files:
                 raise ValueError(f"{place}/{name}: the file is missing")
         backend = read_backend(files[BACKEND_FILE], f"{place}/{BACKEND_FILE}")
-        return cls(backend, read_json(files[ROLES_FILE], f"{place}/{ROLES_FILE}"), place)
+        return cls(backend, parse_json(files[ROLES_FILE], f"{place}/{ROLES_FILE}"), place)
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files that `from_files` reads back, by name."""
@@ -202,9 +203,7 @@ def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "token
         ValueError: the file with the ids is damaged.
     """
     where = f"{place}/{ROLES_FILE}"
-    ids = read_json(files.get(ROLES_FILE, b"{}"), where)
-    if not isinstance(ids, Mapping):
-        raise ValueError(f"{where}: expected a map of roles to ids, got {ids!r:.80}")
+    ids = parse_json(files.get(ROLES_FILE, b"{}"), where)
     for role, i in ids.items():
         refuse_unknown(role, ROLES, "role", where)
         if type(i) is not int or not 0 <= i < vocab_size:
@@ -212,10 +211,8 @@ def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "token
     return Roles(vocab_size, **{**dict.fromkeys(ROLES), "pad": 0, **ids})  # type: ignore[arg-type]  # pad is there
 
 
-def check_roles(role_tokens: Any, backend: Backend, place: str) -> dict[str, str]:
+def check_roles(role_tokens: Mapping[str, Any], backend: Backend, place: str) -> dict[str, str]:
     """The roles in their order, each with a token of the vocabulary."""
-    if not isinstance(role_tokens, Mapping):
-        raise ValueError(f"{place}: expected a map of roles to tokens, got {role_tokens!r:.80}")
     for role, token in role_tokens.items():
         refuse_unknown(str(role), ROLES, "role", place)
         if not isinstance(token, str) or backend.token_to_id(token) is None:

@@ -16,7 +16,7 @@ from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
 from zoo.hub.sources.folder import OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.runs.files import parse_json
+from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
 Tokens = dict[str, str]

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from zoo.runs.files import parse_json
+from zoo.strict_json import parse_json
 
 Json = dict[str, Any]
 CONFIG, GENERATION = "config.json", "generation_config.json"

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from zoo.hub.sources.sentencepiece import Pieces, read_pieces
-from zoo.runs.files import parse_json
+from zoo.strict_json import parse_json
 
 Files = Mapping[str, bytes]
 Options = Mapping[str, Any]

@@ -1,0 +1,39 @@
+"""JSON read strictly: what Python's own reader lets pass in silence is refused with its place."""
+
+import json
+import math
+from typing import Any
+
+
+def parse_json(data: bytes | str, place: str) -> dict[str, Any]:
+    """One object: no NaN, no infinities (Python reads `1e999` as one), no key twice, not nested too deep.
+
+    Raises:
+        ValueError: the data is anything else.
+    """
+    try:
+        tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: not JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise ValueError(f"{place}: expected a JSON object, got {tree!r:.80}")
+    return tree
+
+
+def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key '{next(name for name in names if names.count(name) > 1)}' is written twice")
+    return tree
+
+
+def refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
+
+
+def finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is larger than any number")
+    return number
