@@ -97,6 +97,10 @@ def test_a_share_of_the_run_becomes_steps(share: float, steps: int, warmup: int)
     assert fixed.warmup_steps == warmup and type(fixed.warmup_steps) is int
 
 
+def test_there_is_no_warm_up_unless_it_is_asked_for():
+    assert fix_training(resolve_training([{"steps": 30}]), rows=1, d_model=1).warmup_steps == 0
+
+
 @pytest.mark.parametrize("warmup", [5, 9])
 def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogCaptureFixture):
     fix_training(resolve_training([{"steps": 5, "warmup_steps": warmup}]), rows=1, d_model=1)
