@@ -154,9 +154,8 @@ def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> t
     """Try changes of a room that were not tried before: the room's summary, and the changes that survived."""
     session = kept / f"{room.replace('/', '_')}.sqlite"
     taken = {case: time for folder in SEEN_BY[room] for case, time in measured(folder, kept).items()}
-    is_new = not session.exists()
     with use_db(str(session), WorkDB.Mode.create) as database:
-        if is_new:
+        if not database.num_work_items:
             init(sorted(Path("src/zoo", room).rglob("*.py")), database, {})
         changes = [(item.mutations[0], item.job_id) for item in database.work_items]
         changes = [x for x in changes if re.search(f"({KINDS.replace(' ', '|')})$", x[0].operator_name)]
