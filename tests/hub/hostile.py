@@ -71,7 +71,7 @@ INERT: dict[str, Change] = {
 REFUSED: dict[str, tuple[Change, str]] = {
     "config_link": (moved_out("config.json"), "leads out of the folder"),
     "config_is_a_pipe": (fifo("config.json"), "not an ordinary file|no such folder|is not a run"),
-    "config_is_a_list": (put("config.json", "[1]"), "expected a map"),
+    "config_is_a_list": (put("config.json", "[1]"), "expected a JSON object"),
     "config_is_no_json": (put("config.json", "{'model_type': 'bert'}"), "not JSON"),
     "config_is_no_text": (put("config.json", b"\xff\xfe{}"), "not JSON"),
     "config_is_deep": (put("config.json", DEEP), "nested too deeply|not JSON"),

@@ -29,7 +29,7 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
     shown = title and visible(title)
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
-        table.add_column(name, style=None if number else "bold", no_wrap=number == 0)
+        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
     results.print(table)
