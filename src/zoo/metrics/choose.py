@@ -49,6 +49,6 @@ def parse_metric(name: str, offered: Offered, place: str) -> ChosenMetric:
         refuse_unknown(metric, offered[objective], f"metric of {objective}", place)
     else:
         bare = dict.fromkeys(metric for own in offered.values() for metric in own)
-        refuse_unknown(metric, bare, "metric", place)
+        refuse_unknown(metric, bare, f"metric of {', '.join(offered)}", place)
         objective = next(name for name, own in offered.items() if metric in own)
     return ChosenMetric(objective, metric)

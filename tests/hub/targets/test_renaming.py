@@ -6,11 +6,14 @@ import pytest
 import torch
 
 from zoo.blocks.position import sinusoids
+from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import (
     ROW,
     TRANSPOSED,
+    Change,
     Rename,
     affine,
+    expand,
     halves,
     rename,
     same,
@@ -57,3 +60,22 @@ def test_an_entry_of_a_setting_that_is_not_there_is_left_out():
     table = [Rename(("a",), "b", when=("tied", False))]
     assert rename({"a": torch.ones(1)}, table, {"tied": (True,)}) == {}
     assert list(rename({"a": torch.ones(1)}, table, {"tied": (False,)})) == ["b"]
+
+
+def test_a_change_may_depend_on_the_settings():
+    """GPT-NeoX keeps the rows of query, key and value by heads: a matrix alone does not say how many there are."""
+
+    def by_heads(flat: FlatSettings) -> Change:
+        (heads,) = flat["n_heads"]
+        return Change(
+            lambda t: t.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2),
+            lambda t: t.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2),
+        )
+
+    ours = {f"{i}.{name}": torch.randn(4, 6) for i in range(2) for name in "qkv"}
+    table = [Rename(("{i}.q", "{i}.k", "{i}.v"), "{i}.qkv", (by_heads,))]
+    flat: Any = {"n_heads": (2,)}
+    theirs = rename(ours, table, flat)
+    assert torch.equal(theirs["1.qkv"][:6], torch.cat([ours[f"1.{name}"][:2] for name in "qkv"]))
+    back = [entry.back(theirs[entry.theirs]) for entry in expand(table, flat, lambda entry: entry.theirs in theirs)]
+    assert all(torch.equal(tensor, ours[name]) for part in back for name, tensor in part.items())

@@ -1,7 +1,7 @@
 """Rename tables: which tensor of ours is which of theirs, and what is done to it on the way there and back."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -23,6 +23,9 @@ class Change:
 
     there: Callable[[Any], Any]
     back: Callable[[Any], Any] | None
+
+
+AnyChange = Change | Callable[[FlatSettings], Change]
 
 
 def halves(n: int) -> Tensor:
@@ -48,38 +51,45 @@ class Rename:
 
     Args:
         ours, theirs: names; `{i}` stands for every layer.
-        through: what is done to the tensor, in the order of the way there.
+        through: what is done to the tensor, in the order of the way there; a function makes its change from the model's
+            settings (rows ordered by heads need the number of heads).
         when: (path, value) of the setting without which the tensor is not there.
         start: the first layer that has it.
     """
 
     ours: tuple[str, ...]
     theirs: str
-    through: tuple[Change, ...] = ()
+    through: tuple[AnyChange, ...] = ()
     when: tuple[str, Any] | None = None
     start: int = 0
 
     def layer(self, i: int) -> "Rename":
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
 
+    def of(self, flat: FlatSettings) -> "Rename":
+        """The entry for one model."""
+        made = (change if isinstance(change, Change) else change(flat) for change in self.through)
+        return replace(self, through=tuple(made))
+
     def there(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Their tensor, from ours; it shares no memory with them."""
         parts = [tensors[name] for name in self.ours]
         tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # a single number cannot be concatenated
         for change in self.through:
+            assert isinstance(change, Change)  # `expand` has asked the functions
             tensor = change.there(tensor)
         return tensor.contiguous()
 
     def back(self, tensor: Tensor) -> Tensors:
         """Our tensors, from theirs."""
         for change in reversed(self.through):
-            assert change.back is not None, f"{self.theirs} cannot be read back"
+            assert isinstance(change, Change) and change.back is not None, f"{self.theirs} cannot be read back"
             tensor = change.back(tensor)
         parts = tensor.chunk(len(self.ours)) if len(self.ours) > 1 else (tensor,)
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 
-def same(ours: str, theirs: str, *through: Change, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
+def same(ours: str, theirs: str, *through: AnyChange, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
     """One tensor of each side."""
     return Rename((ours,), theirs, through, when, start)
 
@@ -87,8 +97,8 @@ def same(ours: str, theirs: str, *through: Change, when: tuple[str, Any] | None 
 def affine(
     ours: str | Sequence[str],
     theirs: str,
-    weight: Sequence[Change] = (),
-    bias: Sequence[Change] = (),
+    weight: Sequence[AnyChange] = (),
+    bias: Sequence[AnyChange] = (),
     start: int = 0,
     biased: str | None = None,
 ) -> tuple[Rename, Rename]:
@@ -110,6 +120,7 @@ def expand(renames: Sequence[Rename], flat: FlatSettings, known: Callable[[Renam
     for rename in renames:
         if rename.when is not None and flat[rename.when[0]] != (rename.when[1],):
             continue
+        rename = rename.of(flat)
         if "{i}" not in rename.theirs:
             yield rename
             continue
