@@ -93,6 +93,6 @@ def test_a_mistake_in_two_processes_is_said_once(
             monkeypatch.setenv(name, value)
         said = zoo(*words(data, tmp_path / "run", "training.stesp=3"))
         assert said.status == 2
-        assert said.err.count("unknown setting 'stesp' (did you mean 'steps'?)") == said_here
+        assert said.err.count("unknown key 'stesp' (did you mean 'steps'?)") == said_here
         assert said_here or not said.err
     assert not (tmp_path / "run").exists()

@@ -13,12 +13,13 @@ from commands import Said
 
 from zoo.cli.early import FLAGS, check_words, declared, split_words
 from zoo.cli.table import COMMANDS, load
-from zoo.config import read_yaml
+from zoo.config import parse_set, read_yaml
 from zoo.data.task import Task
+from zoo.experiments.resolve import resolve_alone
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
-from zoo.training.settings import Training
+from zoo.training.settings import OF_OPTIMIZER, Training
 
 Zoo = Callable[..., Said]
 
@@ -30,8 +31,8 @@ def names(cls: type) -> set[str]:
 def test_the_keys_read_from_the_source_are_those_of_the_settings():
     stacks = {name for slot in PARTS.values() for kind in slot.names() for name in names(slot[kind].Settings)}
     assert set(declared("")) == names(ModelSettings) | stacks
-    for section, settings in (("task", Task), ("training", Training), ("generate", GenerateSettings)):
-        assert set(declared(section)) == names(settings)
+    assert set(declared("task")) == names(Task) and set(declared("generate")) == names(GenerateSettings)
+    assert set(declared("training")) == names(Training) | set(OF_OPTIMIZER)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -52,6 +53,10 @@ def test_options_without_a_value_are_known(command: str):
         ("droput=0", r"did you mean 'dropout'"),
         ("traning.steps=4", r"did you mean 'training'"),
         ("d_model", "expected key=value, such as training.steps=1000"),
+        ("training.stepz=3", r"--set training.stepz: unknown key 'stepz' \(did you mean 'steps'\?\)"),
+        ("training={stepz: 3}", r"--set training.stepz: unknown key 'stepz' \(did you mean 'steps'\?\)"),
+        ("task.lengt=3", r"--set task.lengt: unknown key 'lengt' \(did you mean 'length'\?\)"),
+        ("generate.beam=2", r"--set generate.beam: unknown key 'beam' \(did you mean 'beams'\?\)"),
     ],
 )
 def test_a_wrong_key_is_answered_with_its_full_name(text: str, words: str):
@@ -59,9 +64,45 @@ def test_a_wrong_key_is_answered_with_its_full_name(text: str, words: str):
         check_words("pretrain", ["gpt2-nano", "pydocs-lm", "-o", "run", "--set", text])
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["training.optimizer.eps=1", "training.eps=1", "training={betas: [0, 1]}", "training.schedule=none-such"]
+    + ["task.source.hub=a/b", "task.objective.mine.share=1", "generate={beams: 2}", "encoder.norm=rmsnrm"],
+)
+def test_keys_that_the_late_check_may_accept_pass(text: str):
+    check_words("pretrain", ["gpt2-nano", "pydocs-lm", "-o", "run", text])
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_command_that_generates_refuses_other_changes_at_once(command: str, tmp_path: Path):
+    with pytest.raises(ValueError, match=r"unknown key 'temprature' \(did you mean 'temperature'\?\)"):
+        check_words(command, [str(tmp_path), "--set", "generate.temprature=1"])
+    with pytest.raises(ValueError, match=f"--set task.length: zoo {command} does not read it; allowed: generate.…"):
+        check_words(command, [str(tmp_path), "--set=task.length=1"])
+    check_words(command, [str(tmp_path), "--set", "generate.temperature=hot"])
+
+
+@pytest.mark.parametrize("text", ["task.foo=1", "task.length=4", "generate.beams=2"])
+def test_settings_of_a_task_need_a_task(text: str):
+    with pytest.raises(ValueError, match="need a TASK: zoo show MODEL TASK"):
+        check_words("show", ["bert-tiny", text])
+    with pytest.raises(ValueError, match="need a TASK: zoo show MODEL TASK"):
+        resolve_alone("bert-tiny", [parse_set(text)])
+
+
+@pytest.mark.parametrize(("text", "words"), [("stepz=3", "unknown key 'stepz'"), ("warmup_steps=1.5", "must be whole")])
+def test_a_model_alone_has_its_training_checked(text: str, words: str):
+    with pytest.raises(ValueError, match=rf"training\..*{words}"):
+        resolve_alone("bert-tiny", [parse_set(f"training.{text}")])
+    resolve_alone("bert-tiny", [parse_set("training.epochs=3")])
+
+
 def test_words_options_and_changes_are_told_apart():
     given = ["gpt2", "task", "-o", "run", "a=1", "--resume", "--set", "b=2", "--set=c=3", "--data=x", "d=4"]
     assert split_words("pretrain", given) == (["gpt2", "task"], ["a=1", "b=2", "c=3", "d=4"])
+    assert split_words("show", ["--", "gpt2", "a=1"]) == (["gpt2"], ["a=1"])
+    assert split_words("pretrain", ["gpt2", "d=1/task.yaml", "a=1"]) == (["gpt2", "d=1/task.yaml"], ["a=1"])
+    assert split_words("pretrain", ["-orun", "--set", "b=2", "gpt2", "task"]) == (["gpt2", "task"], ["b=2"])
     assert split_words("predict", ["run", "a=1", "--pair", "b", "--", "--set"]) == (["run", "a=1", "--set"], [])
 
 
@@ -75,7 +116,13 @@ def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "words", ["pretrain gpt2-nao pydocs-lm -o r", "finetune runs/no sst2 -o r", "show bert-tiny --set droput=0"]
+    "words",
+    [
+        "pretrain gpt2-nao pydocs-lm -o r",
+        "finetune runs/no sst2 -o r",
+        "show bert-tiny --set droput=0",
+        "show bert-tiny training.stepz=3",
+    ],
 )
 def test_a_typo_is_answered_before_torch_is_imported(words: str):
     listed = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules))"
@@ -104,6 +151,20 @@ def test_show_with_a_task_prints_what_a_run_would_resolve_to(zoo: Zoo):
 
 
 @pytest.mark.parametrize("output", ["", " "])
-def test_a_run_without_a_folder_is_refused(zoo: Zoo, data: Path, output: str):
-    said = zoo("pretrain", "bert-nano", data / "classify.yaml", "-o", output, "--data", data)
-    assert said.status == 2 and "-o: names no folder; give the folder of the run, such as -o runs/first" in said.err
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pretrain bert-nano pydocs-lm -o",
+        "finetune HERE pydocs-lm -o",
+        "attend HERE text -o",
+        "export HERE",
+        "import HERE",
+    ],
+)
+def test_an_empty_output_path_is_refused(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, output: str
+):
+    monkeypatch.chdir(tmp_path)
+    said = zoo(*words.replace("HERE", str(tmp_path)).split(), output)
+    assert said.status == 2 and "it is empty and names no place; give a path, such as runs/first" in said.err
+    assert ("'-o' / '--output'" if "-o" in words else "'RUN'" if "import" in words else "'DIR'") in said.err

@@ -28,7 +28,7 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
 @pytest.mark.parametrize(
     ("level", "words"),
     [
-        ({"stepz": 3}, r"training.stepz: unknown setting 'stepz' \(did you mean 'steps'\?\)"),
+        ({"stepz": 3}, r"training.stepz: unknown key 'stepz' \(did you mean 'steps'\?\)"),
         ({"steps": 3, "epochs": 1}, r"training: name either steps \(3\) or epochs \(1\), not both"),
         ({"steps": "many"}, "training.steps: expected a whole number or null, got 'many'"),
         ({"steps": None}, "training: name either steps or epochs"),

@@ -1,4 +1,9 @@
-"""Names, paths and `--set` checked before a command is imported: torch takes seconds, a typo should not."""
+"""What is checked before a command is imported, because torch takes seconds and a typo should not.
+
+That is: that a MODEL's and a TASK's file can be read as YAML, with its bases; that a CHECKPOINT is there; that a change
+is of the form KEY=VALUE; its first key; and its second one in `task`, `training` and `generate`. Values, and the keys
+inside a part of the model (`encoder.norm`), are left to the command, which checks everything.
+"""
 
 import ast
 from collections.abc import Sequence
@@ -6,10 +11,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from zoo import config
+from zoo.cli.options import read_section
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
-from zoo.experiments.request import SECTIONS
-from zoo.registry import nearest
+from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
+from zoo.registry import nearest, refuse_unknown
 
 FLAGS = ("--json", "--resume", "--private", "--help", "-h")  # options that take no value
 KEYS = {  # by section, the files and the class that declare its settings; importing them would import torch
@@ -18,6 +24,7 @@ KEYS = {  # by section, the files and the class that declare its settings; impor
     "training": (("training/settings.py", "Training"),),
     "generate": (("models/generation/*.py", "GenerateSettings"),),
 }
+OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: keys of training that are no fields of it
 
 
 def check_place(word: str) -> None:
@@ -33,7 +40,9 @@ WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: f
     **dict.fromkeys(("finetune", "evaluate"), ("place", "tasks")),
     **dict.fromkeys(("predict", "attend", "export", "push", "import", "check"), ("place",)),
 }
-CHANGING = ("show", "pretrain", "finetune")  # commands that take changes of any setting, as trailing words too
+# commands that take changes of any setting, as trailing words too -> how many words always stand before those
+CHANGING = {"show": 1, "pretrain": 2, "finetune": 2}
+GENERATING = ("predict", "evaluate")  # commands that take changes of `generate` only
 
 
 def check_words(command: str, arguments: Sequence[str]) -> None:
@@ -50,26 +59,43 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
             check_place(word)
         else:
             config.read_layers(word, kind)
-    for text in sets:
-        path, _ = parse_set(text)
-        if command in CHANGING:
-            check_key(path)
+    if command in CHANGING or command in GENERATING:
+        check_changes(command, sets, alone=command == "show" and len(words) == 1)
+
+
+def check_changes(command: str, sets: Sequence[str], alone: bool) -> None:
+    """Refuse changes of keys that the command does not have.
+
+    Args:
+        alone: a MODEL without a TASK.
+    """
+    if command in GENERATING:
+        read_section(sets, "generate", command)
+    pairs = [parse_set(text) for text in sets]
+    for path, _ in pairs:
+        check_key(path)
+    if alone:
+        refuse_without_task(pairs)
+    sections = by_section(pairs)
+    for section in SECTIONS:
+        for path, _ in sections[section]:
+            refuse_unknown(path[0], declared(section), "key", f"--set {section}.{path[0]}")
 
 
 def split_words(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words of a command that are no options, and its changes."""
     words: list[str] = []
     sets: list[str] = []
-    left = iter(arguments)
+    left, only_words = iter(arguments), False
     for word in left:
-        if word == "--":
-            words += left
-        elif not word.startswith("-") or word == "-":
-            changes = command in CHANGING and words and "=" in word
+        if word == "--" and not only_words:
+            only_words = True
+        elif only_words or not word.startswith("-") or word == "-":
+            changes = command in CHANGING and len(words) >= CHANGING[command] and "=" in word
             (sets if changes else words).append(word)
         elif word.startswith("--set="):
             sets.append(word.removeprefix("--set="))
-        elif word not in FLAGS and "=" not in word:
+        elif word not in FLAGS and "=" not in word and (word.startswith("--") or len(word) == 2):  # not -oVALUE
             value = next(left, None)
             sets += [value] if word == "--set" and value is not None else []
     return words, sets
@@ -99,4 +125,5 @@ def declared(section: str) -> list[str]:
     parsed = [(ast.parse(path.read_text("utf-8")), name) for path, name in files]
     classes = [c for tree, name in parsed for c in tree.body if isinstance(c, ast.ClassDef) and c.name.endswith(name)]
     fields = [field.target for c in classes for field in c.body if isinstance(field, ast.AnnAssign)]
-    return list(dict.fromkeys(target.id for target in fields if isinstance(target, ast.Name)))
+    beside = OF_OPTIMIZER if section == "training" else ()
+    return list(dict.fromkeys([*(target.id for target in fields if isinstance(target, ast.Name)), *beside]))

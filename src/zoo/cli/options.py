@@ -19,6 +19,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
 
 
+def output_path(text: str) -> Path:
+    """The path that a command writes to."""
+    if not text.strip():  # Path("") is the working directory
+        raise typer.BadParameter("it is empty and names no place; give a path, such as runs/first")
+    return Path(text)
+
+
 def read_section(texts: Sequence[str], section: str, command: str) -> Tree:
     """The one section that a command reads of its changes.
 

@@ -50,6 +50,17 @@ class Request:
         return [{".".join(path): value} for path, value in (*self.repeated, *self.sets)]
 
 
+def refuse_without_task(pairs: Iterable[Pair]) -> None:
+    """Refuse changes that only a run on a task reads.
+
+    Raises:
+        ValueError: with the words that are missing.
+    """
+    for path, _ in pairs:
+        if path[0] in ("task", "generate"):
+            raise ValueError(f"--set {'.'.join(path)}: settings of {path[0]} need a TASK: zoo show MODEL TASK")
+
+
 def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
     """The pairs of each section, without its name; those of no section are the model's.
 

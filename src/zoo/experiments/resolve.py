@@ -11,7 +11,7 @@ from zoo import config
 from zoo.config import Layer, Tree, as_tree, merge, nest
 from zoo.data.task import Task, read_task
 from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
-from zoo.experiments.request import MODEL, Pair, Request, by_section
+from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
 from zoo.metrics.choose import parse_metrics
 from zoo.models.generation.settings import parse_generate
@@ -36,8 +36,16 @@ def resolve_pretraining(request: Request) -> Experiment:
 
 
 def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
-    """A model without a task, and where its values came from."""
-    model, traced = resolve_model(config.read_layers(name, "configs"), [(SET, pair) for pair in sets])
+    """A model without a task, and where its values came from.
+
+    Raises:
+        ValueError: an unknown name or key, values that do not combine, or a change that only a task would read.
+    """
+    refuse_without_task(sets)
+    layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
+    model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
+    # for its refusals: to the model, its settings of training are a map that it does not look into
+    resolve_training_layers([*sections_of(layers, "training"), Layer(SET, training)])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 

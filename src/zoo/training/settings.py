@@ -135,7 +135,7 @@ def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
     """Merge settings, the lowest precedence first; naming steps or epochs at a higher level cancels the other.
 
     Raises:
-        ValueError: an unknown setting, a wrong type, or values that do not combine.
+        ValueError: an unknown key, a wrong type, or values that do not combine.
     """
     return build(Training, functools.reduce(lay_training, levels, LOWEST), "training")
 
@@ -144,7 +144,7 @@ def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
     """One level of settings over those below it."""
     known = [*(field.name for field in fields(Training)), *OF_OPTIMIZER]
     for key in level:
-        refuse_unknown(str(key), known, "setting", f"training.{key}")
+        refuse_unknown(str(key), known, "key", f"training.{key}")
     lengths = [key for key in ("steps", "epochs") if level.get(key) is not None]
     if len(lengths) == 2:
         raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")

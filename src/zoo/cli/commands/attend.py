@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint
+from zoo.cli.options import Checkpoint, output_path
 from zoo.cli.visible import say
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import attend as run_attend
@@ -22,7 +22,7 @@ OUTPUT = "A page to play with (.html), or a picture (.png)."
 
 def attend(
     checkpoint: Checkpoint,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=OUTPUT)],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=OUTPUT, parser=output_path)],
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=TEXT)] = None,
     target: Annotated[str | None, typer.Option("--target", metavar="TEXT", help=TARGET)] = None,
     image: Annotated[str | None, typer.Option("--image", metavar="FILE", help=IMAGE)] = None,

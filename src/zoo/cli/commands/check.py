@@ -86,7 +86,6 @@ def check_file(place: Path) -> Report:
     else:
         resolved = report.attempt(resolve_alone, str(place), ())
         if resolved is not None:
-            report.attempt(resolve_training, [resolved[0].training])
             report.attempt(on_meta, resolved[0])
     return report
 

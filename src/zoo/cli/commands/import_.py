@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from zoo.cli.options import output_path
 from zoo.cli.visible import say
 from zoo.hub.checkpoint import import_checkpoint
 
@@ -13,7 +14,7 @@ SOURCE = "A Hugging Face folder, or hub:ORG/NAME."
 
 def import_command(
     source: Annotated[str, typer.Argument(metavar="DIR", help=SOURCE)],
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="New or empty.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="New or empty.", parser=output_path)],
 ) -> None:
     """Write a model of transformers as a run."""
     for line in import_checkpoint(source, run).lines():

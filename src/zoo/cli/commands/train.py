@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import is_main_process
-from zoo.cli.options import Changes, Checkpoint, Data, Model, Set
+from zoo.cli.options import Changes, Checkpoint, Data, Model, Set, output_path
 from zoo.cli.progress import bars
 from zoo.cli.visible import complain, say
 from zoo.config import parse_set
@@ -21,7 +21,7 @@ from zoo.training.state import State
 RUN = "Folder of the run: new or empty, unless --resume."
 RESUME = "Continue the run that is in the folder, with the changes that it was started with."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
-Out = Annotated[str, typer.Option("-o", "--output", metavar="RUN", help=RUN)]
+Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN, parser=output_path)]
 Resume = Annotated[bool, typer.Option("--resume", help=RESUME)]
 
 
@@ -54,15 +54,13 @@ def finetune(
     watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
 
 
-def ask(start: str, task: str, output: str, changes: list[str], resume: bool, data: Path | None) -> Request:
+def ask(start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None) -> Request:
     """What the words of a training command ask for.
 
     Raises:
-        ValueError: a change is not of the form KEY=VALUE, or no folder is named.
+        ValueError: a change is not of the form KEY=VALUE.
     """
-    if not output.strip():  # Path("") is the working directory
-        raise ValueError("-o: names no folder; give the folder of the run, such as -o runs/first")
-    return Request(start, task, Path(output), [parse_set(text) for text in changes], resume, data)
+    return Request(start, task, output, [parse_set(text) for text in changes], resume, data)
 
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
