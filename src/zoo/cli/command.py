@@ -58,6 +58,7 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(DONE)
         except Exception as error:
+            raise_if_stopped()  # numpy and others, whose import a signal broke off, raise errors of their own
             if is_main_process():
                 complain(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
             sys.exit(WRONG if isinstance(error, ValueError | typer.TyperException) else FAILED)
