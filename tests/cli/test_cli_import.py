@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import Said
+from safetensors.torch import load_file, save_file
 
 from zoo.cli.visible import visible
 from zoo.data.task import read_task
@@ -13,6 +14,7 @@ from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
+from zoo.hub.exporting.weights import WEIGHTS
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -67,3 +69,37 @@ def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(
 
 def test_escape_sequences_are_shown_and_not_obeyed():
     assert visible("a\x1b]0;owned\x07\n\tä") == "a\\x1b]0;owned\\x07\n\tä"
+
+
+def test_a_model_whose_outputs_are_not_finite_fails_in_every_command(
+    zoo: Zoo, folder: Path, data: Path, tmp_path: Path
+):
+    tensors = load_file(folder / WEIGHTS)
+    tensors["bert.encoder.layer.0.output.dense.weight"][0, 0] = 3e38  # a finite number, so the import accepts it
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+    run = str(tmp_path / "run")
+    assert zoo("import", str(folder), run).status == 0
+    predicted = zoo("predict", run, "the red [MASK]", "--json")
+    evaluated = zoo("evaluate", run, str(data / "mlm.yaml"), "--split", "train", "--data", str(data))
+    for said in (predicted, evaluated):
+        assert said.status == 1 and "the model's outputs are not finite (NaN or infinite)" in said.err
+        assert "zoo check" in said.err and not said.out
+    exported = zoo("export", run, str(tmp_path / "out"))
+    assert exported.status == 1 and "logits of masked_lm in float32 are not finite" in exported.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_head_that_was_never_trained_is_not_evaluated_and_exported_with_a_warning(
+    zoo: Zoo, folder: Path, data: Path, tmp_path: Path
+):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))
+    run = str(tmp_path / "run")
+    assert zoo("import", str(folder), run).status == 0
+    said = zoo("evaluate", run, str(data / "classify.yaml"), "--data", str(data))
+    assert said.status == 2 and "the head 'classification' is newly initialised" in said.err
+    exported = zoo("export", run, str(tmp_path / "out"))
+    assert exported.status == 0
+    assert "newly initialised and never trained, so the answers are random: heads.classification\n" in exported.log
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "- Newly initialised and never trained, so the answers are random: classification." in card

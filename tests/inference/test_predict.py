@@ -113,6 +113,26 @@ def test_a_head_that_was_never_trained_does_not_answer(tmp_path: Path):
     assert predict(bert, ["a dog"], ["runs"], SETTINGS)[0].output.startswith("is")
 
 
+@pytest.mark.parametrize(
+    ("name", "objective", "text", "beams"),
+    [
+        ("bert-nano", "masked_lm", "the [MASK]", 1),
+        ("bert-nano", "classification", "the", 1),
+        ("gpt2-nano", "causal_lm", "the", 1),
+        ("gpt2-nano", "causal_lm", "the", 3),
+        ("transformer-nano", "translation", "the", 1),
+    ],
+)
+def test_outputs_that_are_not_finite_are_no_answer(name: str, objective: str, text: str, beams: int):
+    model = loaded(name, objective)
+    with torch.no_grad():
+        for parameter in model.model.stream.parameters():
+            parameter.fill_(3e38)
+    message = r"^the model's outputs are not finite \(NaN or infinite\): the weights are damaged, .* run zoo check"
+    with pytest.raises(RuntimeError, match=message):
+        predict(model, [text], None, replace(SETTINGS, beams=beams))
+
+
 def test_a_run_records_which_heads_were_never_trained(tmp_path: Path):
     weights: dict[str, Any] = {"weights": {"a": torch.zeros(1)}}
     for name, state in {"imported": {"step": 0, "untrained": ["masked_lm"]}, "trained": {"step": 0}}.items():

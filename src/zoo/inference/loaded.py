@@ -1,6 +1,7 @@
 """A trained run, ready to be used: its model, its tokenizer, and what it was trained to do."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,19 @@ class Loaded:
     def stream(self) -> ModelTraits:
         return stream_of(self.model)
 
+    def refuse_untrained(self, objective: str) -> None:
+        """Check that the head of an objective was trained.
+
+        Raises:
+            ValueError: it is newly initialised.
+        """
+        head = self.mixture.members[objective].head
+        if head in self.untrained:
+            raise ValueError(
+                f"the head '{head}' is newly initialised (missing from the imported checkpoint), so its "
+                f"answers would be random: train it first, with zoo finetune on a task of objective {objective}"
+            )
+
     @torch.no_grad()
     def run(self, **inputs: Any) -> Output:
         """What the model makes of its inputs.
@@ -85,6 +99,19 @@ def working() -> Iterator[None]:
         yield
     except ValueError as error:
         raise RuntimeError(str(error)) from error
+
+
+def refuse_not_finite(outputs: Iterable[float], what: str = "the model's outputs") -> None:
+    """Check what a model gives; training does not ask this, because it logs such numbers and goes on.
+
+    Raises:
+        RuntimeError: a number is NaN or infinite.
+    """
+    if not all(map(math.isfinite, outputs)):
+        raise RuntimeError(
+            f"{what} are not finite (NaN or infinite): the weights are damaged, or training diverged; "
+            "run zoo check on the checkpoint, or use an earlier one"
+        )
 
 
 def stream_of(model: Model) -> ModelTraits:

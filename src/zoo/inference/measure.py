@@ -15,7 +15,7 @@ from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation
-from zoo.inference.loaded import Loaded, stream_of
+from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -55,12 +55,19 @@ def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSet
     """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
 
     Raises:
-        ValueError: the split, a file or a column is missing, or a label that the checkpoint does not know.
+        ValueError: the split, a file or a column is missing, a label that the checkpoint does not know, or a head that
+            was never trained.
+        RuntimeError: the loss is not finite.
     """
+    for objective in loaded.mixture.members:
+        loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
     rows = load_rows(task, inputs(), data, [split])
     found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
-    return Evaluation(*found, generate=generate).run(loaded, task.metrics)
+    values = Evaluation(*found, generate=generate).run(loaded, task.metrics)
+    # metrics are not asked: a perplexity may overflow though the loss is finite
+    refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
+    return values
 
 
 def read_examples(

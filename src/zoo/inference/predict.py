@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
 from zoo.inference.typed import CHUNK
 from zoo.models.generation.settings import GenerateSettings
@@ -58,6 +58,7 @@ def answer_each(
 
     Raises:
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
+        RuntimeError: the model fails, or its outputs are not finite.
     """
     if pairs is not None and len(pairs) != len(texts):
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
@@ -78,14 +79,10 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
         ValueError: the head that would answer is newly initialised.
     """
     obstacles = []
-    for name, member in loaded.mixture.members.items():
+    for name in loaded.mixture.members:
         obstacle = obstacle_of(name, known.get(name), pair, writes) or known[name].obstacle(loaded, text, pair)
-        if obstacle is None and member.head in loaded.untrained:
-            raise ValueError(
-                f"the head '{member.head}' is newly initialised (missing from the imported checkpoint), so its "
-                f"answers would be random: train it first, with zoo finetune on a task of objective {name}"
-            )
         if obstacle is None:
+            loaded.refuse_untrained(name)
             return known[name]
         obstacles.append(obstacle)
     return "; or ".join(obstacles)
@@ -110,9 +107,17 @@ def answer(loaded: Loaded, questions: Sequence[Question], settings: GenerateSett
     pairs = [question.pair for question in questions if question.pair is not None] or None
     try:
         numbers = [question.number - 1 for question in questions]
-        return list(predictor.predict(loaded, Questions(texts, pairs, numbers, settings)))
+        found = predictor.predict(loaded, Questions(texts, pairs, numbers, settings))
+        refuse_not_finite(number for prediction in found for number in numbers_in(prediction.scores))
+        return list(found)
     except ValueError as error:
         if len(questions) == 1:
             return [Unanswered(texts[0], questions[0].number, str(error))]
     middle = len(questions) // 2
     return [*answer(loaded, questions[:middle], settings), *answer(loaded, questions[middle:], settings)]
+
+
+def numbers_in(scores: Any) -> Iterator[float]:
+    """The numbers of a prediction's scores: a score, the shares of named answers, or such shares for each place."""
+    for one in scores if isinstance(scores, list) else [scores]:
+        yield from (n for n in (one.values() if isinstance(one, dict) else [one]) if isinstance(n, float))

@@ -15,6 +15,7 @@ from zoo.data.sources.pictures import decode
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.samples import SampleRow, lay_out
 from zoo.hub.targets.declare.target import NativeClass
+from zoo.inference.loaded import refuse_not_finite
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model, Output
@@ -44,6 +45,18 @@ def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> tuple[Tensor, Tensor]:
     longest = max(map(len, rows))
     filled = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
     return filled, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+
+
+def check_logits(dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRow]) -> None:
+    """Check that our logits are finite at the places that hold something; else there is nothing to compare.
+
+    Raises:
+        RuntimeError: they are not.
+    """
+    there = pad([row.tokens for row in rows])[1].bool()[..., None]
+    for head, logits in ours.items():
+        known = logits.where(there, 0) if logits.dim() == 3 else logits
+        refuse_not_finite(map(float, known.aminmax()), f"logits of {head} in {dtype}")
 
 
 def compare_logits(
@@ -98,19 +111,24 @@ def compare_losses(
     return compare("losses", dtype, loss, torch.tensor(theirs, dtype=torch.float64))
 
 
-def compare_pictures(rows: Sequence[SampleRow], size: int | None, theirs: Tensor | None) -> Tensor | None:
-    """The pixels of all rows as we bring them to the model's size; raises where AutoImageProcessor gives others."""
+def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:
+    """The pixels of all rows as we bring them to the model's size."""
     if size is None:
         return None
     found = [decode(base64.b64decode(row.picture), f"picture {i}", size) for i, row in enumerate(rows)]
-    ours = torch.stack([torch.from_numpy(picture) for picture in found])
+    return torch.stack([torch.from_numpy(picture) for picture in found])
+
+
+def compare_pictures(ours: Tensor | None, theirs: Tensor | None) -> None:
+    """Raise where AutoImageProcessor gives other pixels than ours."""
+    if ours is None:
+        return
     if theirs is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
         got = "none" if theirs is None else f"{theirs.dtype} {tuple(theirs.shape)}"
         raise RuntimeError(f"pixels: ours are {ours.dtype} {tuple(ours.shape)}, AutoImageProcessor gives {got}")
     wrong = (ours != theirs).flatten(1).any(1).nonzero().flatten().tolist()
     if wrong:
         raise RuntimeError(f"AutoImageProcessor gives other pixels than ours for picture {wrong[0]}")
-    return ours
 
 
 def compare_texts(

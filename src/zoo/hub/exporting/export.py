@@ -1,5 +1,6 @@
 """The life of an export, from a model to a finished folder that plain transformers loads."""
 
+import logging
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.runs.files import ASIDE, remove_stray, sync, write_file
 from zoo.runs.tensors import write_tensors
 
+logger = logging.getLogger(__name__)
 PARTIAL = f"{ASIDE}export"
 
 
@@ -59,13 +61,18 @@ def export_model(
 
     Raises:
         ValueError: an unknown target, a choice that the target lacks, or a folder that holds something.
-        RuntimeError: transformers computes something else than our model; nothing is left behind.
+        RuntimeError: transformers computes something else than our model, or logits are not finite; nothing is left
+            behind.
     """
     target = choose_target(trained.settings, target_name)
     native = target.native_class(trained.settings)
     assert native is not None
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
     check_vocabulary(trained)
+    if random := trained.never_trained(native):
+        logger.warning(
+            "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
+        )
     folder = folder.expanduser()
     check_folder(folder)
     try:

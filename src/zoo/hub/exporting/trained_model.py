@@ -76,6 +76,7 @@ class TrainedModel:
     Args:
         tokenizer: None for a model that reads pictures and writes nothing, or that was imported without one.
         special: the ids of special tokens, where there is no tokenizer.
+        untrained: heads that are newly initialised, as in Loaded.
         address: where the export will be found, as its card says it: `org/name` on the hub.
     """
 
@@ -84,6 +85,7 @@ class TrainedModel:
     task: Task
     history: TrainingHistory
     special: Roles = NO_ROLES
+    untrained: tuple[str, ...] = ()
     address: str = PLACEHOLDER
 
     @property
@@ -114,6 +116,10 @@ class TrainedModel:
         ranked = sorted(settings.heads, key=lambda head: order.index(head.name) if head.name in order else len(order))
         return dataclasses.replace(settings, heads=tuple(ranked))
 
+    def never_trained(self, native: NativeClass) -> list[str]:
+        """The heads of `native` that are newly initialised: what they answer is random."""
+        return [head for head in self.untrained if head in native.heads]
+
     def class_names(self, native: NativeClass) -> list[str]:
         """The names of the classes that a head of `native` chooses among: the task's, else those of transformers.
 
@@ -138,4 +144,5 @@ def load_trained(saved: SavedRun, address: str = PLACEHOLDER) -> TrainedModel:
     loaded = load_run(saved)
     told = saved.training, saved.data, saved.environment, read_request(saved.folder), saved.metrics
     history = TrainingHistory(saved.folder.name, saved.step, *told)
-    return TrainedModel(loaded.model, loaded.given_tokenizer, loaded.task, history, loaded.special, address)
+    known = loaded.special, loaded.untrained, address
+    return TrainedModel(loaded.model, loaded.given_tokenizer, loaded.task, history, *known)

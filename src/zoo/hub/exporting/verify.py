@@ -11,11 +11,13 @@ from zoo.blocks.position import positions
 from zoo.hub.exporting.child import Reload
 from zoo.hub.exporting.comparing import (
     TOLERANCES,
+    check_logits,
     compare_generated,
     compare_logits,
     compare_losses,
     compare_pictures,
     compare_texts,
+    pixels_of,
     score,
 )
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
@@ -90,13 +92,16 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     prompts = prompts if native.generates else []
     request = request_of(trained, target, native)
     request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
+    pixels, scored = pixels_of(rows, trained.stream.image_size), {}
+    for dtype in TOLERANCES:
+        scored[dtype] = score(model.to(getattr(torch, dtype)), rows, pixels)
+        check_logits(dtype, scored[dtype], rows)
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != native.name:
         raise RuntimeError(f"transformers loads a {report['class']} (wanted: {native.name}) with {report['faults']}")
-    pixels = compare_pictures(rows, trained.stream.image_size, logits.pop("pixels", None))
+    compare_pictures(pixels, logits.pop("pixels", None))
     differences, losses = {}, {}
-    for dtype in TOLERANCES:
-        ours = score(model.to(getattr(torch, dtype)), rows, pixels)
+    for dtype, ours in scored.items():
         theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
         differences[dtype] = compare_logits(dtype, ours, theirs, rows)
         losses[dtype] = compare_losses(dtype, ours, rows, native, report["losses"][dtype])

@@ -33,7 +33,7 @@ def card_files(
         *training(trained, picture is not None),
         *evaluation(history, trained.address),
         *environment(history.environment),
-        *limitations(trained),
+        *limitations(trained, native),
         *checked(check, "" if target.imports else "plain "),
     ]
     return {CARD: "\n".join(lines).encode()} | ({CURVES: picture} if picture is not None else {})
@@ -122,7 +122,7 @@ def environment(known: Mapping[str, Any]) -> list[str]:
     return section("Environment", folded("Versions and machine", table(("what", "which"), rows))) if rows else []
 
 
-def limitations(trained: TrainedModel) -> list[str]:
+def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     """What not to expect of it."""
     size, own = trained.stream.image_size, trained.task.card.limitations
     reads = [f"the middle square of a picture, brought to {size} x {size} pixels"] * (size is not None)
@@ -130,7 +130,9 @@ def limitations(trained: TrainedModel) -> list[str]:
     tried = "It was not measured on data that it was not trained on."
     if trained.history.measured:
         tried = "It was measured on the validation split by which it was chosen; other data may give other figures."
+    random = trained.never_trained(native)
     lines = [
+        *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
         f"It reads {' and '.join(reads)}.",
         plain(hide_paths(own)) if own else "Its author has not said what it should not be used for.",
         "It knows only what its data holds, the mistakes and prejudices of the data included.",
