@@ -72,7 +72,7 @@ def test_reading_some_places_more_than_others_costs_what_the_published_penalty_d
 
 
 def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
-    logits, targets = torch.randn(2, 3, 7), torch.tensor([[1, 2, 3], [4, -1, -1]])
+    logits, targets = torch.randn(2, 3, 7), torch.tensor([[0, 2, 3], [4, -1, -1]])
     layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]
     plain, costly = Mixture.parse("captioning"), Mixture.parse({"captioning": {"coverage": 0.5}})
     assert (plain.asks, costly.asks) == ({}, {"weights": ("decoder.cross",)})

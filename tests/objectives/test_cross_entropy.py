@@ -6,9 +6,9 @@ from zoo.objectives import cross_entropy as module
 from zoo.objectives.cross_entropy import cross_entropy
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ELEMENTS_ON_CPU", 25)  # two rows of 11 at a time
+@pytest.fixture(autouse=True, params=[25, 5])  # two rows of 11 at a time; a vocabulary larger than a chunk
+def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ELEMENTS_ON_CPU", request.param)
 
 
 def logits_and_targets(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:

@@ -144,3 +144,8 @@ def test_every_objective_keeps_its_contract(name: str):
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
     term = member.term(torch.randn(4, 7), torch.full((4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_every_objective_keeps_its_weight(name: str):
+    assert objectives[name](weight=3.0).weight == 3.0
