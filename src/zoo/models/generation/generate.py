@@ -45,8 +45,10 @@ def generate(
     limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     state = decoder.start(len(prompts), model.remember(source, source_documents))
-    search: Search = BeamSearch(limits, end, settings, model.device)
-    if settings.beams == 1:
+    search: Search
+    if settings.beams > 1:
+        search = BeamSearch(limits, end, settings, model.device)
+    else:
         search = Sampler(torch.tensor(numbers or range(len(limits)), device=model.device), limits, end, settings)
     logits = next_logits(model, decoder.step(tokens, documents, state))
     if search.width > 1:
