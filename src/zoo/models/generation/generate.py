@@ -45,11 +45,7 @@ def generate(
     limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     state = decoder.start(len(prompts), model.remember(source, source_documents))
-    search: Search
-    if settings.beams > 1:
-        search = BeamSearch(limits, end, settings, model.device)
-    else:
-        search = Sampler(torch.tensor(numbers or range(len(limits)), device=model.device), limits, end, settings)
+    search = started(settings, limits, end, numbers, model.device)
     logits = next_logits(model, decoder.step(tokens, documents, state))
     if search.width > 1:
         copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
@@ -70,6 +66,15 @@ def generate(
     if any(full):
         logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", sum(full), len(full), room)
     return found
+
+
+def started(
+    settings: GenerateSettings, limits: list[int], end: int | None, numbers: Sequence[int] | None, device: torch.device
+) -> Search:
+    """Return the search that `settings` asks for, with one text for each of `limits`."""
+    if settings.beams > 1:
+        return BeamSearch(limits, end, settings, device)
+    return Sampler(torch.tensor(numbers or range(len(limits)), device=device), limits, end, settings)
 
 
 def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
