@@ -23,11 +23,11 @@ from transformers import BertConfig, BertForPreTraining
 from zoo.batches.collate import lay_rows
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.documents import positions_of
+from zoo.devices.memory import keep_large_blocks
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.objectives.cross_entropy import cross_entropy
 from zoo.training.devices.attention_backend import check_backend, use_backend
-from zoo.training.devices.memory import keep_large_blocks
 from zoo.training.settings import resolve_training
 
 LENGTH, VOCABULARY, SHARE = 128, 8000, 0.15

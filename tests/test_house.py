@@ -29,6 +29,8 @@ MANY = {  # more than seven parameters
     "Model.forward": "the public face: one keyword for each stream of a batch",
     "create_model": "its options are the keys of a model",
     "Shell.forward": "transformers' own arguments",
+    "evaluate": "the public face: a command has one for each option",
+    "predict": "the same",
 }
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler"}
 UNSAFE_IMPORTS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib"}

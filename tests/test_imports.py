@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "discover annotations registry strict_json config blocks models data examples objectives batches metrics runs "
-    "inference training experiments report hub cli"
+    "discover annotations registry strict_json config devices blocks models data examples objectives batches metrics "
+    "runs inference training experiments report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -33,6 +33,7 @@ ONLY: dict[str, set[str]] = {
     "registry": set(),
     "strict_json": set(),
     "config": {"yaml"},
+    "devices": {"torch"},
     "blocks": {"torch", "jaxtyping"},
 }
 IMPORT_NAMES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not the package's own name

@@ -4,13 +4,14 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["create_model", "export", "list_models", "load"]
+__all__ = ["create_model", "export", "list_models", "load", "pipeline"]
 
 PUBLIC = {  # name -> the module that has it, imported on first use: `import zoo` alone loads not even torch
     "create_model": "zoo.models.create",
     "list_models": "zoo.models.create",
     "load": "zoo.hub.api",
     "export": "zoo.hub.api",
+    "pipeline": "zoo.hub.api",
 }
 
 

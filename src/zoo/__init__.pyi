@@ -2,8 +2,9 @@
 
 from zoo.hub.api import export as export
 from zoo.hub.api import load as load
+from zoo.hub.api import pipeline as pipeline
 from zoo.models.create import create_model as create_model
 from zoo.models.create import list_models as list_models
 
 __version__: str
-__all__ = ["create_model", "export", "list_models", "load"]
+__all__ = ["create_model", "export", "list_models", "load", "pipeline"]

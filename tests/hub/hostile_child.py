@@ -146,7 +146,7 @@ def use_finetune(folder: Path, target: Path) -> None:
 
 def use_export(folder: Path, target: Path) -> None:
     """An export, which plain transformers reloads here, where it is watched."""
-    export_model(load_trained(resolve(folder), "a/b"), target / "out", None, reload)
+    export_model(load_trained(resolve(folder), address="a/b"), target / "out", None, reload)
 
 
 def use_push(folder: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from looking import loaded
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
 from zoo.inference.predictors.predictor import Prediction
-from zoo.inference.typed import CHUNK
+from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles, create_run
@@ -152,6 +152,6 @@ def test_an_objective_without_a_predictor_is_named():
 def test_equal_lines_are_sampled_differently_in_whichever_pass_they_are():
     model = loaded("gpt2-nano", "causal_lm")
     settings = GenerateSettings(max_new_tokens=8, temperature=1.0)
-    outputs = [found.output for found in predict(model, ["the red"] * (2 * CHUNK), None, settings)]
-    assert len(set(outputs)) > CHUNK and outputs[:CHUNK] != outputs[CHUNK:]
-    assert outputs == [found.output for found in predict(model, ["the red"] * (2 * CHUNK), None, settings)]
+    outputs = [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]
+    assert len(set(outputs)) > BATCH and outputs[:BATCH] != outputs[BATCH:]
+    assert outputs == [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]

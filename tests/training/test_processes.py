@@ -9,8 +9,8 @@ import pytest
 import torch
 from tiny import TinyModel, lines, settings
 
+from zoo.devices.precision import forward_dtype
 from zoo.runs.saved import open_run
-from zoo.training.devices.precision import forward_dtype
 from zoo.training.learner import reseed_dropout
 from zoo.training.supervision.launch import check_processes, count_launched, start_processes
 

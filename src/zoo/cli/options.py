@@ -16,6 +16,12 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be given again.")]
 Changes = Annotated[list[str], typer.Argument(metavar="[KEY=VALUE]", help="Changes, as with --set.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+DEVICE = "auto (CUDA, else MPS, else the CPU), cpu, cuda, cuda:1 or mps."
+Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help=DEVICE)]
+PRECISION = "auto (bfloat16 where the device has it), float32, bfloat16 or float16."
+Precision = Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)]
+EXACT_PRECISION = "float32 unless given: auto, float32, bfloat16 or float16."
+Batch = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Texts, or rows, in one pass of the model.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
 
 

@@ -1,31 +1,55 @@
-"""For Python users: load a trained model, and export one."""
+"""For Python users: load a trained model, ask it, and export it."""
 
 from pathlib import Path
 
+from zoo.devices.choose import EXACT, choose_placement
+from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
+from zoo.inference.pipeline import Pipeline
 from zoo.models.model import Model
 
 
-def load(path: str | Path) -> Model:
-    """The model of a run folder or a checkpoint folder inside one, in evaluation mode.
+def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Model:
+    """The model of a CHECKPOINT, in evaluation mode.
+
+    Args:
+        path: a run, a checkpoint folder inside one, a Hugging Face folder, or `hub:ORG/NAME`.
+        device: auto: CUDA, else MPS, else the CPU; `model.device` says which, and what you give it must lie there.
+        precision: of the weights. They stay the float32 numbers that training left unless you ask for less: bfloat16,
+            float16, or auto (bfloat16 where the device has it in hardware), as commands that use a model do.
 
     Raises:
-        ValueError: there is none there, or a file of it is damaged.
+        ValueError: there is none there, a file of it is damaged, or there is no such device.
     """
-    return load_checkpoint(path).model
+    return load_checkpoint(path, choose_placement(device, precision)).model
 
 
-def export(path: str | Path, folder: str | Path, target: str | None = None) -> ExportReport:
+def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO) -> Pipeline:
+    """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
+
+    Args:
+        path: as for `load`.
+        device: auto: CUDA, else MPS, else the CPU.
+        precision: auto: bfloat16 where the device has it in hardware, else float32; the weights are cast once.
+
+    Raises:
+        ValueError: as `load`.
+    """
+    return Pipeline(load_checkpoint(path, choose_placement(device, precision)))
+
+
+def export(path: str | Path, folder: str | Path, target: str | None = None, *, device: str = AUTO) -> ExportReport:
     """Write a trained model into a new or empty folder that plain transformers loads.
 
     Args:
         path: a run folder or a checkpoint folder inside one.
         target: a native target; None: the first one that fits.
+        device: where our side of the check computes.
 
     Raises:
         ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
-    return export_model(load_trained(resolve(path)), Path(folder), target)
+    return export_model(load_trained(resolve(path), choose_placement(device, EXACT)), Path(folder), target)

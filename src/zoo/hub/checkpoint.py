@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from zoo.devices.choose import AS_STORED, Placement
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import ImportReport, import_folder
 from zoo.hub.sources.download import HUB, download
@@ -55,10 +56,10 @@ def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
     return import_folder(folder, Path(run).expanduser())
 
 
-def load_checkpoint(path: str | Path) -> Loaded:
+def load_checkpoint(path: str | Path, where: Placement = AS_STORED) -> Loaded:
     """The model, tokenizer and task that a CHECKPOINT means.
 
     Raises:
         ValueError: as `resolve`, or what lies there does not fit together.
     """
-    return load_run(resolve(path))
+    return load_run(resolve(path), where)

@@ -12,7 +12,7 @@ from zoo.batches.collate import MicroBatch, collate, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.inference.loaded import Loaded
-from zoo.inference.typed import CHUNK
+from zoo.inference.typed import BATCH
 from zoo.inference.writing import write
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
@@ -62,7 +62,7 @@ class Evaluation:
 
     examples: Examples
     split: Split
-    batch: int = 32
+    batch: int = BATCH
     generate: GenerateSettings = GenerateSettings()
     process: int = 0
     processes: int = 1
@@ -120,9 +120,9 @@ class Evaluation:
         count = len(self.split.rows)
         mine = range(self.process, count, self.processes)
         written: list[str] = []
-        for start in range(0, -(-count // self.processes), CHUNK):
+        for start in range(0, -(-count // self.processes), BATCH):
             self.between()
-            written += self.write(loaded, mine[start : start + CHUNK])
+            written += self.write(loaded, mine[start : start + BATCH])
         (written_field,) = self.examples.form.stored.predicted
         texts = self.split.rows.select(mine)[written_field]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]

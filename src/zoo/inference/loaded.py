@@ -12,6 +12,8 @@ from torch import Tensor
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
+from zoo.devices.choose import AS_STORED, Placement
+from zoo.devices.precision import AUTO
 from zoo.examples.form import ModelTraits
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model, Output
@@ -35,6 +37,7 @@ class Loaded:
         given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
         special: the roles of a model that was imported without one.
         untrained: heads whose weights are newly initialised, since the checkpoint that was imported lacks them.
+        trained_in: the precision of its training, as that was set.
     """
 
     model: Model
@@ -43,6 +46,7 @@ class Loaded:
     mixture: Mixture
     special: Roles = NO_ROLES
     untrained: tuple[str, ...] = ()
+    trained_in: str = AUTO
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -123,7 +127,7 @@ def stream_of(model: Model) -> ModelTraits:
     return ModelTraits(model.stream.causal, both, segments, size)
 
 
-def load_run(saved: SavedRun) -> Loaded:
+def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     """Build a run's model and fill it with the checkpoint's weights.
 
     Raises:
@@ -141,7 +145,8 @@ def load_run(saved: SavedRun) -> Loaded:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
         raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
-    return Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective), special, saved.checkpoint.untrained)
+    known = special, saved.checkpoint.untrained, saved.training.get("precision", AUTO)
+    return Loaded(where.move(model.eval()), tokenizer, task, Mixture.parse(task.objective), *known)
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

@@ -13,9 +13,11 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress, open_cache
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
+from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -51,20 +53,37 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     return replace(loaded, task=task, mixture=mixture)
 
 
-def measure(loaded: Loaded, split: str, data: Path | None, generate: GenerateSettings) -> dict[str, float]:
+def measure(
+    loaded: Loaded,
+    split: str,
+    data: Path | None,
+    generate: GenerateSettings,
+    precision: str = AUTO,
+    batch: int = BATCH,
+) -> dict[str, float]:
     """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
+
+    Args:
+        loaded: with weights in float32.
+        precision: of the forward pass, as in training; auto: as the run's own validation computed.
+        batch: rows in one pass.
 
     Raises:
         ValueError: the split, a file or a column is missing, a label that the checkpoint does not know, or a head that
             was never trained.
         RuntimeError: the loss is not finite.
     """
+    device, wanted = loaded.model.device, precision
+    if precision == AUTO:
+        wanted = nearest_precision(loaded.trained_in, device)
+    dtype = forward_dtype(wanted, device, "--precision")
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
     rows = load_rows(task, inputs(), data, [split])
     found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
-    values = Evaluation(*found, generate=generate).run(loaded, task.metrics)
+    with mixed(device, dtype):
+        values = Evaluation(*found, batch, generate).run(loaded, task.metrics)
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     return values

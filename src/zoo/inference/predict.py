@@ -1,13 +1,16 @@
 """What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import islice
 from typing import Any, NamedTuple
 
+from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
-from zoo.inference.typed import CHUNK
+from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
+
+WINDOW = 64  # batches whose texts are sorted together: an answer waits for no more than these
 
 
 class Unanswered(NamedTuple):
@@ -28,7 +31,12 @@ class Question(NamedTuple):
 
 
 def predict(
-    loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, writes: bool = False
+    loaded: Loaded,
+    texts: Texts,
+    pairs: Texts | None,
+    settings: GenerateSettings,
+    writes: bool = False,
+    batch: int = BATCH,
 ) -> list[Prediction]:
     """An answer to each input, all or none; options as in `answer_each`.
 
@@ -36,7 +44,7 @@ def predict(
         ValueError: as `answer_each`, or an input has no answer: it is too long, or fits no objective of the checkpoint.
     """
     found = []
-    for answer in answer_each(loaded, texts, pairs, settings, writes):
+    for answer in answer_each(loaded, texts, pairs, settings, writes, batch):
         if isinstance(answer, Unanswered):
             raise ValueError(f"input {answer.line}: {answer.error}" if len(texts) > 1 else answer.error)
         found.append(answer)
@@ -44,7 +52,12 @@ def predict(
 
 
 def answer_each(
-    loaded: Loaded, texts: Texts, pairs: Texts | None, settings: GenerateSettings, writes: bool = False
+    loaded: Loaded,
+    texts: Texts,
+    pairs: Texts | None,
+    settings: GenerateSettings,
+    writes: bool = False,
+    batch: int = BATCH,
 ) -> Iterator[Prediction | Unanswered]:
     """The answer to each input in turn; an input that cannot be answered does not keep the others from it.
 
@@ -55,6 +68,7 @@ def answer_each(
         pairs: second texts, for models of pairs.
         settings: how text is generated, where it is.
         writes: whether to generate text: what classifies is passed over then.
+        batch: texts in one pass of the model; those of similar length share one.
 
     Raises:
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
@@ -65,11 +79,27 @@ def answer_each(
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
     second: Sequence[str | None] = pairs or [None] * len(texts)
     asked = enumerate(zip(texts, second, strict=True), 1)
-    questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in asked]
-    for _, group in groupby(questions, lambda question: id(question.predictor)):
-        alike = list(group)
-        for start in range(0, len(alike), CHUNK):
-            yield from answer(loaded, alike[start : start + CHUNK], settings)
+    while window := list(islice(asked, WINDOW * batch)):
+        questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in window]
+        answers = answer_sorted(loaded, questions, settings, batch)
+        yield from (answers[question.number] for question in questions)
+
+
+def answer_sorted(
+    loaded: Loaded, questions: Sequence[Question], settings: GenerateSettings, batch: int
+) -> dict[int, Prediction | Unanswered]:
+    """The answers by the questions' numbers; a pass holds questions of one predictor and of similar length."""
+    by_predictor: dict[int, list[Question]] = {}
+    for question in questions:
+        by_predictor.setdefault(id(question.predictor), []).append(question)
+    answers: dict[int, Prediction | Unanswered] = {}
+    for alike in by_predictor.values():
+        # the longest first: they show how much memory a batch needs
+        alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
+        passes = in_batches(alike, batch, lambda some: answer(loaded, some, settings))
+        found = [one for answered in passes for one in answered]
+        answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
+    return answers
 
 
 def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | None, writes: bool) -> Predictor | str:

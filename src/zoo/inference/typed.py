@@ -14,7 +14,7 @@ from zoo.examples.example import Example
 from zoo.examples.form import Form, Limits, forms
 from zoo.inference.loaded import Loaded
 
-CHUNK = 32  # texts in one pass of the model
+BATCH = 32  # texts, or rows, in one pass of the model
 
 
 def refuse_longer(count: int, most: int, what: str) -> None:

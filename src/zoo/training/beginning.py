@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from zoo.devices.choose import device_name
 from zoo.runs.environment import describe_environment
 from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
-from zoo.training.devices.precision import device_name
 from zoo.training.settings import MAY_CHANGE
 from zoo.training.supervision.processes import Processes
 

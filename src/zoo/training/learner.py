@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoo.devices.precision import forward_dtype, mixed
 from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.devices.attention_backend import use_backend
-from zoo.training.devices.precision import forward_dtype
 from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
 from zoo.training.optimizers import trained
 from zoo.training.settings import Training
@@ -46,9 +46,9 @@ class Learner:
         if checkpoint is not None:
             self.restore(checkpoint)
 
-    def autocast(self) -> Any:
+    def autocast(self) -> AbstractContextManager[Any]:
         """The precision of the forward pass."""
-        return torch.autocast(self.processes.device.type, self.dtype, enabled=self.dtype is not None)
+        return mixed(self.processes.device, self.dtype)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss that is divided by counts of all processes."""

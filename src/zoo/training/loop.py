@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from zoo.batches.feed import Feed, build_ahead
+from zoo.devices.memory import explain_memory
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import Term
 from zoo.runs.run import Run
-from zoo.training.devices.memory import explain_memory
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner, hold_gradients, reseed_dropout
 from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike

@@ -5,8 +5,8 @@ import logging
 import torch
 
 from zoo.batches.feed import Feed
+from zoo.devices.memory import empty_cache, is_out_of_memory
 from zoo.objectives.mixture import Mixture
-from zoo.training.devices.memory import is_out_of_memory
 from zoo.training.learner import Learner
 from zoo.training.optimizers import trained
 
@@ -64,5 +64,4 @@ def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
         return False
     finally:
         learner.optimizer.zero_grad(set_to_none=True)
-        if learner.processes.device.type == "cuda":
-            torch.cuda.empty_cache()
+        empty_cache()

@@ -107,11 +107,10 @@ def test_the_card_tells_data_training_metrics_limitations_and_environment(classi
     assert not [words for words in told if words not in text]
 
 
-def test_the_card_says_where_its_command_computes_in_another_precision(classifier: TrainedModel):
-    said = "measured with `precision: auto` as in training; the command computes in float32"
-    for precision, rounded in (("auto", True), ("float32", False)):
+def test_the_cards_command_computes_as_the_validation_did(classifier: TrainedModel):
+    for precision, said in (("auto", "validation\n"), ("bfloat16", "validation --precision bfloat16\n")):
         given = dataclasses.replace(classifier, history=history(training={"steps": 10, "precision": precision}))
-        assert (said in write(given)) == rounded
+        assert f"films.yaml --split {said}" in write(given)
 
 
 def test_a_fine_tuned_models_card_names_what_it_began_with_and_no_tokenizer_that_was_never_made(

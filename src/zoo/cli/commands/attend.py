@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint, output_path
+from zoo.cli.options import EXACT_PRECISION, Checkpoint, Device, output_path
 from zoo.cli.visible import say
+from zoo.devices.choose import EXACT, choose_placement
+from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.settings import parse_generate
@@ -26,10 +28,12 @@ def attend(
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=TEXT)] = None,
     target: Annotated[str | None, typer.Option("--target", metavar="TEXT", help=TARGET)] = None,
     image: Annotated[str | None, typer.Option("--image", metavar="FILE", help=IMAGE)] = None,
+    device: Device = AUTO,
+    precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=EXACT_PRECISION)] = EXACT,
 ) -> None:
     """Draw where a model looks: its attention weights on a text or a picture."""
     check_output(output)
-    loaded = load_checkpoint(checkpoint)
+    loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
     write_maps(found, Path(checkpoint).name, output)
     say(output)

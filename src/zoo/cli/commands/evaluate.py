@@ -4,13 +4,18 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint, Data, Json, Set, read_section
+from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, Set, read_section
 from zoo.cli.visible import say_json, say_rows
 from zoo.config import merge
 from zoo.data.task import load_task
+from zoo.devices.choose import EXACT, choose_placement
+from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.measure import measure, on_task
+from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
+
+AS_VALIDATED = "auto (as the run was trained), float32, bfloat16 or float16; weights stay float32."
 
 
 def evaluate(
@@ -19,15 +24,18 @@ def evaluate(
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="train, validation or test.")] = "validation",
     sets: Set = [],  # noqa: B006
     data: Data = None,
+    device: Device = AUTO,
+    precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=AS_VALIDATED)] = AUTO,
+    batch: Batch = BATCH,
     as_json: Json = False,
 ) -> None:
     """Measure a checkpoint on a split of a task."""
     changes = read_section(sets, "generate", "evaluate")
-    loaded = load_checkpoint(checkpoint)
+    loaded = load_checkpoint(checkpoint, choose_placement(device, EXACT))
     if task is not None:
         loaded = on_task(loaded, load_task(task))
     generate = parse_generate(merge(loaded.task.generate, changes))
-    found = {"split": split, **measure(loaded, split, data, generate)}
+    found = {"split": split, **measure(loaded, split, data, generate, precision, batch)}
     if as_json:
         return say_json(found)
     say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())

@@ -5,16 +5,24 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint, output_path
+from zoo.cli.options import Checkpoint, Device, output_path
 from zoo.cli.visible import say
+from zoo.devices.choose import EXACT
+from zoo.devices.precision import AUTO
 from zoo.hub.api import export as run_export
+
+PRECISION = "Of the check, which compares in float32: auto and float32 are the same."
 
 
 def export(
     checkpoint: Checkpoint,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty.", parser=output_path)],
     to: Annotated[str | None, typer.Option("--to", metavar="TARGET", help="The first that fits, unless given.")] = None,
+    device: Device = AUTO,
+    precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)] = EXACT,
 ) -> None:
     """Write a checkpoint as a folder that plain transformers loads."""
-    for line in run_export(checkpoint, folder, to).lines():
+    if precision not in (AUTO, EXACT):
+        raise ValueError(f"--precision: {precision}: the check of an export compares numbers in float32; leave it out")
+    for line in run_export(checkpoint, folder, to, device=device).lines():
         say(line)

@@ -7,13 +7,16 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import FAILED
-from zoo.cli.options import Checkpoint, Json, Set, read_section
+from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
 from zoo.cli.visible import complain, say, say_json
 from zoo.config import merge
+from zoo.devices.choose import choose_placement
+from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.predict import Unanswered, answer_each
 from zoo.inference.predict import predict as run_predict
 from zoo.inference.predictors.predictor import Prediction
+from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
 INPUTS = "A text, or the file of a picture; none: the lines of standard input."
@@ -25,16 +28,19 @@ def predict(
     inputs: Annotated[list[str], typer.Argument(metavar="[TEXT|IMAGE]", help=INPUTS)] = [],  # noqa: B006
     pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help=PAIR)] = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    batch: Batch = BATCH,
     as_json: Json = False,
 ) -> None:
     """Generate, fill masks, classify, translate or caption: what the checkpoint does."""
     changes = read_section(sets, "generate", "predict")
-    loaded = load_checkpoint(checkpoint)
+    loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     settings = parse_generate(merge(loaded.task.generate, changes))
     texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
     # what was typed is answered all or none; a line of many is not to cost the others
     work = run_predict if inputs else answer_each
-    found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes)
+    found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes, batch=batch)
     if as_json:
         found = list(found)
         say_json([answer._asdict() for answer in found])

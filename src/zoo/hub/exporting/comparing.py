@@ -28,16 +28,21 @@ IGNORED = -100  # the label of a place that no loss counts
 def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
     """Our logits of all rows in one batch."""
     if pixels is not None and model.decoder is None:
-        alone: Output = model(pixels)
-        return alone.heads
+        alone: Output = model(pixels.to(model.device))
+        return to_cpu(alone)
     tokens, documents = pad([row.tokens for row in rows])
     given: dict[str, Tensor] = {"documents": documents, **({} if pixels is None else {"source": pixels})}
     if model.settings.embeddings.segments > 1 and rows[0].segments:
         given["segments"] = pad([row.segments for row in rows])[0]
     if rows[0].source:
         given["source"], given["source_documents"] = pad([row.source for row in rows])
-    output: Output = model(tokens, **given)
-    return output.heads
+    output: Output = model(tokens.to(model.device), **{name: tensor.to(model.device) for name, tensor in given.items()})
+    return to_cpu(output)
+
+
+def to_cpu(output: Output) -> dict[str, Tensor]:
+    """Logits by head, where transformers' are."""
+    return {head: logits.cpu() for head, logits in output.heads.items()}
 
 
 def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> tuple[Tensor, Tensor]:
@@ -168,7 +173,8 @@ def compare_generated(
         if model.encoder is not None:
             source = torch.tensor([prompt["tokens"]]) if pixels is None else pixels[prompt["row"], None]
             beginning = [roles.id("start")]
-        ours = generate(model, [beginning], limited, roles.end, source)[0].tokens
+        given = None if source is None else source.to(model.device)
+        ours = generate(model, [beginning], limited, roles.end, given)[0].tokens
         text = found[: found.index(roles.end)] if roles.end in found else found
         if ours != text:
             how = "greedily" if settings.beams == 1 else f"with {settings.beams} beams"

@@ -8,6 +8,7 @@ from typing import Any
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.devices.choose import AS_STORED, Placement
 from zoo.examples.form import ModelTraits
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import load_run, stream_of
@@ -135,13 +136,16 @@ class TrainedModel:
         return names or [f"LABEL_{i}" for i in range(count)]
 
 
-def load_trained(saved: SavedRun, address: str = PLACEHOLDER) -> TrainedModel:
+def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = PLACEHOLDER) -> TrainedModel:
     """A run's model, tokenizer, task and history.
+
+    Args:
+        where: the model lies, and an export's check computes.
 
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
-    loaded = load_run(saved)
+    loaded = load_run(saved, where)
     told = saved.training, saved.data, saved.environment, read_request(saved.folder), saved.metrics
     history = TrainingHistory(saved.folder.name, saved.step, *told)
     known = loaded.special, loaded.untrained, address

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from zoo.blocks.position import positions
+from zoo.devices.choose import with_dtype
 from zoo.hub.exporting.child import Reload
 from zoo.hub.exporting.comparing import (
     TOLERANCES,
@@ -83,7 +84,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     Raises:
         RuntimeError: something differs; the message says what, where and by how much.
     """
-    model = copy.deepcopy(trained.model).cpu().float().eval()
+    model = copy.deepcopy(trained.model).eval()
     room = min((part.max_length for part in trained.readers.values()), default=1)
     rows = labelled(sample_rows(trained, native, room), native)
     texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
@@ -94,7 +95,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
     pixels, scored = pixels_of(rows, trained.stream.image_size), {}
     for dtype in TOLERANCES:
-        scored[dtype] = score(model.to(getattr(torch, dtype)), rows, pixels)
+        scored[dtype] = score(with_dtype(model, getattr(torch, dtype)), rows, pixels)
         check_logits(dtype, scored[dtype], rows)
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != native.name:

@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+from zoo.devices.choose import EXACT, choose_placement
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
@@ -30,7 +31,8 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
     place = Path(checkpoint).expanduser()
     if (place / CONFIG).is_file() and not is_run(place):
         return files_of_folder(place)
-    export_model(load_trained(resolve(checkpoint), address), aside)
+    trained = load_trained(resolve(checkpoint), choose_placement(precision=EXACT), address)
+    export_model(trained, aside)
     return sorted(aside.iterdir())
 
 

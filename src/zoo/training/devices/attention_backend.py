@@ -8,8 +8,8 @@ from torch import nn
 from zoo.blocks.attention import Attention
 from zoo.blocks.backends.backend import Backend
 from zoo.blocks.position import Position, positions
+from zoo.devices.precision import forward_dtype
 from zoo.models.kinds.part import Part
-from zoo.training.devices.precision import forward_dtype
 from zoo.training.settings import Training
 
 KEY = "training.attention_backend"

@@ -12,9 +12,10 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedType, InitProcessGroupKwargs
 from torch.distributed import DistNetworkError
 
+from zoo.devices.choose import choose_device, device_name
+from zoo.devices.memory import keep_large_blocks
+from zoo.devices.precision import forward_dtype
 from zoo.registry import refuse_unknown
-from zoo.training.devices.memory import keep_large_blocks
-from zoo.training.devices.precision import device_name, forward_dtype
 from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
 
@@ -47,7 +48,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         # on CPUs Accelerate would train with DDP instead, without a word
         raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
-    on_cpu = launched > 1 and not torch.accelerator.is_available()
+    on_cpu = choose_device().type == "cpu"
     try:
         accelerator = Accelerator(
             cpu=on_cpu,

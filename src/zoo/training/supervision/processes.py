@@ -8,6 +8,8 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
+from zoo.devices.precision import widest
+
 T = TypeVar("T")
 
 
@@ -28,9 +30,7 @@ class Processes:
 
     def add_up(self, numbers: Sequence[float] | Tensor) -> list[float]:
         """Numbers added up over all processes."""
-        # Apple's GPUs have no float64
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        local = torch.as_tensor(numbers, dtype=dtype)
+        local = torch.as_tensor(numbers, dtype=widest(self.device))
         if self.count == 1:
             return local.tolist()
         total: list[float] = self.accelerator.reduce(local.to(self.device), "sum").tolist()

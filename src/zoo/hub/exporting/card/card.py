@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.config import to_yaml
+from zoo.devices.precision import AUTO
 from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
@@ -105,13 +106,11 @@ def evaluation(history: TrainingHistory, address: str) -> list[str]:
         return []
     task = visible(name_of(history.request.task))
     place = address if address == PLACEHOLDER else f"hub:{address}"
-    command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation"])
+    named = history.training.get("precision", AUTO)
+    precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
+    command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation", *precision])
     rows = [(name, f"{value:.4f}") for name, value in history.measured.items()]
-    known = history.training.get("precision")
-    rounded = known is not None and known != "float32"
-    how = f", measured with `precision: {known}` as in training; the command computes in float32" * rounded
-    said = [f"On the validation split{how}:", ""]
-    return section("Evaluation", said, table(("metric", "value"), rows), block(command))
+    return section("Evaluation", ["On the validation split:", ""], table(("metric", "value"), rows), block(command))
 
 
 def environment(known: Mapping[str, Any]) -> list[str]:

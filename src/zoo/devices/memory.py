@@ -1,14 +1,19 @@
 """Memory: glibc keeps large blocks for the next step, and an error names the setting to lower."""
 
 import ctypes
+import logging
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE = 1 << 30
+T = TypeVar("T")
+R = TypeVar("R")
+logger = logging.getLogger(__name__)
 WITH_IT = {M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: 64 << 20}
 
 
@@ -31,6 +36,51 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an error says that a device, or the CPU, has no memory left."""
     # the CPU's allocator raises a plain RuntimeError
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def empty_cache() -> None:
+    """Give back to the GPU what a failed pass took and nothing holds any more."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    elif torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+
+
+def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) -> Iterator[R]:
+    """What `work` makes of `size` items at a time.
+
+    A batch that memory does not hold is halved, and so are those after it, as `training.micro_batch: auto` does.
+
+    Raises:
+        RuntimeError: memory does not hold a single item.
+    """
+    start = 0
+    while start < len(items):
+        fits, found = try_batch(items[start : start + size], work)
+        if fits:
+            yield from found
+            start += size
+            continue
+        empty_cache()
+        size = -(-min(size, len(items) - start) // 2)
+        logger.warning("out of memory: going on with batches of %d (--batch)", size)
+
+
+def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[bool, list[R]]:
+    """Whether memory holds a batch, and what `work` makes of it; nothing of a failed pass is held after this.
+
+    Raises:
+        RuntimeError: the batch is a single item.
+    """
+    try:
+        return True, [work(batch)]
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        if len(batch) == 1:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise RuntimeError(f"out of memory with a batch of 1; choose --device cpu. {first}") from error
+        return False, []
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from zoo.training.devices import memory
+from zoo.devices import memory
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="not glibc")

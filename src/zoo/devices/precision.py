@@ -1,0 +1,53 @@
+"""The precision of the forward pass on a device."""
+
+import torch
+
+from zoo.registry import refuse_unknown
+
+AUTO = "auto"
+DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PLACE = "training.precision"
+
+
+def forward_dtype(precision: str, device: torch.device, place: str = PLACE) -> torch.dtype | None:
+    """The dtype that matrix products are computed in; None: float32 throughout.
+
+    Args:
+        precision: auto: bfloat16 where the device has it in hardware, else float32.
+        place: where the precision was set, for a message.
+
+    Raises:
+        ValueError: an unknown precision, or float16 on a CPU.
+    """
+    refuse_unknown(precision, [AUTO, *DTYPES], "value", place)
+    if precision == "float16" and device.type == "cpu":
+        raise ValueError(f"{place}: float16 needs a GPU; on a CPU use bfloat16 or float32")
+    if precision == AUTO:
+        return torch.bfloat16 if has_bfloat16(device) else None
+    return DTYPES[precision]
+
+
+def nearest_precision(precision: str, device: torch.device) -> str:
+    """A precision that something was computed in elsewhere, or auto where this device does not have it."""
+    return AUTO if precision == "float16" and device.type == "cpu" else precision
+
+
+def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
+    """The precision of the forward pass of a model whose weights are float32, as training and its validation have it.
+
+    Casts of weights are kept until the context ends.
+    """
+    return torch.autocast(device.type, dtype, enabled=dtype is not None)
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 matrices in hardware, which then is several times faster than float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """The most exact dtype of a device: Apple's GPUs have no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -1,0 +1,77 @@
+"""Claims about the choice of a device: one rule, and a name of what is not there is refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from zoo.devices.choose import choose_device, choose_placement, with_dtype
+from zoo.devices.precision import nearest_precision, widest
+
+MISSING = "--device: there is no device 'cuda:2' here"
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, gpus: int, mps: bool) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+
+@pytest.mark.parametrize(("gpus", "mps", "best"), [(2, True, "cuda:0"), (0, True, "mps"), (0, False, "cpu")])
+def test_auto_is_cuda_then_mps_then_the_cpu(gpus: int, mps: bool, best: str, monkeypatch: pytest.MonkeyPatch):
+    pretend(monkeypatch, gpus, mps)
+    assert choose_device() == torch.device(best)
+
+
+@pytest.mark.parametrize(("name", "device"), [("cpu", "cpu"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")])
+def test_a_device_may_be_named(name: str, device: str, monkeypatch: pytest.MonkeyPatch):
+    pretend(monkeypatch, 2, False)
+    assert choose_device(name) == torch.device(device)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "mps", "said"),
+    [
+        (2, False, r" \(did you mean 'cuda:1'\?\); allowed: auto, cuda, cuda:0, cuda:1, cpu$"),
+        (0, True, "; allowed: auto, mps, cpu$"),
+        (0, False, "; allowed: auto, cpu$"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(
+    gpus: int, mps: bool, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    pretend(monkeypatch, gpus, mps)
+    with pytest.raises(ValueError, match=MISSING + said):
+        choose_device("cuda:2")
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(ValueError, match=r"--precision: unknown value 'bf16'.*; allowed: auto, float32, bfloat16, flo"):
+        choose_placement("cpu", "bf16")
+
+
+def test_float16_is_refused_on_a_cpu_by_the_name_of_the_option():
+    with pytest.raises(ValueError, match="^--precision: float16 needs a GPU; on a CPU use bfloat16 or float32$"):
+        choose_placement("cpu", "float16")
+
+
+def test_what_was_computed_in_float16_is_computed_on_a_cpu_as_that_does_best():
+    assert nearest_precision("float16", torch.device("cpu")) == "auto"
+    assert nearest_precision("float16", torch.device("cuda")) == "float16"
+
+
+@pytest.mark.parametrize(("able", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_weights_are_cast_once_and_stay_tied(able: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": able})
+    model = nn.ModuleList([nn.Linear(2, 3), nn.Linear(2, 3)])
+    model[1].weight = model[0].weight
+    choose_placement("cpu").move(model)
+    assert {p.dtype for p in model.parameters()} == {dtype} and model[1].weight is model[0].weight
+
+
+def test_a_dtype_that_a_device_lacks_is_computed_on_the_cpu(monkeypatch: pytest.MonkeyPatch):
+    assert (widest(torch.device("mps")), widest(torch.device("cpu"))) == (torch.float32, torch.float64)
+    monkeypatch.setattr("zoo.devices.choose.widest", lambda device: torch.float32)
+    model = nn.Linear(1, 1, device="meta")
+    monkeypatch.setattr(model, "to", lambda device, dtype: (device.type, dtype))
+    wanted = torch.float32, torch.float64
+    assert [with_dtype(model, dtype) for dtype in wanted] == [("meta", torch.float32), ("cpu", torch.float64)]
