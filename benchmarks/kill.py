@@ -77,7 +77,7 @@ def write_data(folder: Path) -> None:
 
 def train(family: str, place: Path, folder: Path) -> None:
     """Train one of the families in a folder, continuing what is there; the classifier starts from the finished BERT."""
-    watcher = Watcher(lambda *_: None, lambda line: None)
+    watcher = Watcher(lambda *_: None, lambda *_: None, lambda line: None)
     start = STARTS[family]
     words = str(place / "reference" / start) if start in STARTS else start
     sets = [(("training", key), value) for key, value in SETTINGS.items()]

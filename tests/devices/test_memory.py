@@ -1,8 +1,10 @@
 """Claims about memory: glibc takes the settings, other C libraries are left alone."""
 
 import platform
+from collections.abc import Sequence
 
 import pytest
+import torch
 
 from zoo.devices import memory
 
@@ -28,3 +30,33 @@ def test_where_glibc_refuses_the_threshold_nothing_is_set(monkeypatch: pytest.Mo
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("glibc", "2.17"))
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Old())
     assert not memory.keep_large_blocks() and asked == [memory.M_MMAP_THRESHOLD]
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved_and_so_are_those_after_it(caplog: pytest.LogCaptureFixture):
+    asked = []
+
+    def work(batch: Sequence[int]) -> int:
+        asked.append(len(batch))
+        if len(batch) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return sum(batch)
+
+    assert sum(memory.in_batches(range(11), 8, work)) == sum(range(11))
+    assert asked == [8, 4, 2, 2, 2, 2, 2, 1]
+    assert [record.args for record in caplog.records] == [(4,), (2,)]
+
+
+def test_a_single_item_that_memory_does_not_hold_is_an_error_that_says_what_to_do():
+    def work(batch: Sequence[int]) -> int:
+        raise MemoryError
+
+    with pytest.raises(RuntimeError, match="^out of memory with a batch of 1; choose --device cpu. MemoryError$"):
+        list(memory.in_batches([1, 2], 2, work))
+
+
+def test_another_error_of_a_batch_is_passed_on():
+    def work(batch: Sequence[int]) -> int:
+        raise RuntimeError("expected 3 axes")
+
+    with pytest.raises(RuntimeError, match="^expected 3 axes$"):
+        list(memory.in_batches([1, 2], 2, work))

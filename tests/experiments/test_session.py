@@ -25,5 +25,5 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
     task: str, metrics: list[str], judge: tuple[Any, ...]
 ):
     given = resolve_pretraining(Request("bert-nano", task, Path("run"), [parse_set(f"task.metrics={metrics}")]))
-    found = validation(given, {"validation": (Mock(), Mock())}, None, Mock())
+    found = validation(given, {"validation": (Mock(), Mock())}, None, Mock(), Mock())
     assert found is not None and (found.metric, found.higher_is_better) == judge

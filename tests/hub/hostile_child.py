@@ -141,7 +141,7 @@ def use_evaluate(folder: Path, target: Path) -> None:
 
 def use_finetune(folder: Path, target: Path) -> None:
     request = Request(str(folder), task_file(target), target / "run")
-    finetune(resolve(folder), request, Watcher(lambda *_: None, lambda *_: None))
+    finetune(resolve(folder), request, Watcher(*[lambda *_: None] * 3))
 
 
 def use_export(folder: Path, target: Path) -> None:

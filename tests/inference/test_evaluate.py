@@ -111,7 +111,7 @@ def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, t
         mine = evaluation(loaded, tmp_path, **share)
         mine.run(loaded, ["chrf"])
     rows = len(list(mine.examples.once()))
-    assert rows == 4 and asked == [-(-rows // processes) + 1] * processes  # and once for a chunk of texts
+    assert rows == 4 and asked == [-(-rows // processes) + -(-5 // processes)] * processes  # and for each of 5 texts
 
 
 def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(loaded: Loaded, tmp_path: Path):

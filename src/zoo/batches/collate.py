@@ -49,26 +49,33 @@ class MicroBatch:
         return replace(self, inputs=inputs, targets=targets)
 
 
-def collate(rows: Sequence[PackedRow], examples: Examples, micro_batch: int) -> MicroBatch:
-    """Build the rows and fill up with empty ones to `micro_batch` rows."""
+def collate(
+    rows: Sequence[PackedRow], examples: Examples, micro_batch: int, places: tuple[int, int] | None = None
+) -> MicroBatch:
+    """Build the rows and fill up with empty ones to `micro_batch` rows.
+
+    Args:
+        places: of a row and of its source row, as many as these rows need; None: as many as a row has.
+    """
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]
-    shape, stream, pad = examples.shape, examples.form.stream, examples.roles.pad
-    tokens, documents = lay_rows([[e.tokens for e in row] for row in built], (micro_batch, shape.length), pad)
+    length, source = places or (examples.shape.length, examples.shape.source)
+    stream, pad = examples.form.stream, examples.roles.pad
+    tokens, documents = lay_rows([[e.tokens for e in row] for row in built], (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
     used, slots = (documents > 0).sum(), documents.size
     if stream.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
-        arrays["segments"] = lay_rows(parts, (micro_batch, shape.length), 0)[0]
+        arrays["segments"] = lay_rows(parts, (micro_batch, length), 0)[0]
     if examples.form.pictures and not examples.form.source:
         arrays["tokens"] = lay_pictures(built, micro_batch, stream)
     if examples.form.source:
-        arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, shape.source), pad, stream)
+        arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, source), pad, stream)
         used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source_documents"].size
     inputs: Inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    places, targets = score(built, examples, micro_batch)
-    if places:
-        inputs["places"] = places
+    scored, targets = score(built, examples, micro_batch, length)
+    if scored:
+        inputs["places"] = scored
     named = [name for row in rows for name in row.names]
     return MicroBatch(inputs, targets, named, int(used), float(used / slots))
 
@@ -108,11 +115,10 @@ def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> 
 
 
 def score(
-    built: list[list[Example]], examples: Examples, micro_batch: int
+    built: list[list[Example]], examples: Examples, micro_batch: int, length: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """By head, the flat places to score (only where there is a capacity); by objective, the targets."""
-    length = examples.shape.length
-    capacities = examples.mixture.capacities(length)
+    capacities = examples.mixture.capacities(examples.shape.length)
     places: dict[str, Tensor] = {}
     targets: dict[str, Tensor] = {}
     for head, name in examples.mixture.names_by_head.items():

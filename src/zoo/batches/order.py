@@ -1,9 +1,11 @@
 """The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from zoo.batches.packing import RowShape, pack
 from zoo.data.ids import Ids, Lengths, Read, Roles
@@ -45,6 +47,7 @@ class Examples:
         shape: what a row holds.
         seed: of order, cuts, pairs and masks.
         augment: how pictures are varied; None: not at all.
+        only: by document, the numbers of the examples that are used; None: all.
 
     Raises:
         ValueError: the tokenizer lacks an objective's own role, or the shape leaves no room for text.
@@ -58,6 +61,7 @@ class Examples:
     shape: RowShape
     seed: int = 0
     augment: Augment | None = None
+    only: Mapping[int, frozenset[int]] | None = None
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
@@ -71,7 +75,30 @@ class Examples:
     def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
         """The examples of some documents in an epoch."""
         limits = self.shape.limits
-        return [plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits)]
+        plans = (plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits))
+        return [plan for plan in plans if self.only is None or plan.number in self.only.get(plan.document, ())]
+
+    @property
+    def documents(self) -> Sequence[int]:
+        """The documents whose examples are used, in the order of the data."""
+        return range(self.lengths.documents) if self.only is None else sorted(self.only)
+
+    @cached_property
+    def count(self) -> int:
+        """How many examples of epoch 0 there are; plans all of them, once."""
+        return sum(len(self.plan(0, [document])) for document in self.documents)
+
+    def sample(self, most: int) -> "Examples":
+        """The same examples, or so many of them if there are more; the data and the seed alone decide which."""
+        ends = np.cumsum([len(self.plan(0, [document])) for document in range(self.lengths.documents)])
+        if not len(ends) or most >= ends[-1]:
+            return self
+        chosen = keyed(Purpose.SAMPLE, self.seed).permutation(int(ends[-1]))[:most]
+        documents, only = np.searchsorted(ends, chosen, side="right"), dict[int, set[int]]()
+        for document, number in zip(documents.tolist(), (chosen - ends[documents]).tolist(), strict=True):
+            numbers = [plan.number for plan in self.plan(0, [document])]
+            only.setdefault(document, set()).add(numbers[number])  # counted from the end
+        return replace(self, only={document: frozenset(numbers) for document, numbers in only.items()})
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         """The rows of a window of an epoch, shuffled."""
@@ -86,16 +113,15 @@ class Examples:
 
     def once(self) -> Iterator[PackedRow]:
         """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
-        for start in range(0, self.lengths.documents, WINDOW):
-            documents = range(start, min(start + WINDOW, self.lengths.documents))
-            packed = pack(self.plan(0, documents), self.shape, self.mixture)
+        for start in range(0, len(self.documents), WINDOW):
+            packed = pack(self.plan(0, self.documents[start : start + WINDOW]), self.shape, self.mixture)
             rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
             rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
             yield from (PackedRow(0, plans) for plans in rows)
 
     def truncated(self) -> tuple[int, int]:
         """How many examples of an epoch are truncated, and how many tokens they lose together."""
-        lost = [plan.truncated for plan in self.plan(0, range(self.lengths.documents)) if plan.truncated]
+        lost = [plan.truncated for plan in self.plan(0, self.documents) if plan.truncated]
         return len(lost), sum(lost)
 
     def build(self, row: PackedRow) -> list[Example]:

@@ -10,6 +10,8 @@ from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
+STEP = 16  # places
+
 
 @dataclass(frozen=True)
 class RowShape:
@@ -33,6 +35,12 @@ class RowShape:
     def limits(self) -> Limits:
         longest = self.length if self.longest is None else self.longest
         return Limits(longest, self.source if self.longest_source is None else self.longest_source)
+
+    def around(self, rows: Sequence[Sequence[ExamplePlan]]) -> tuple[int, int]:
+        """Places and source places that are enough for these rows, rounded up, so that few sizes occur."""
+        used = max((sum(plan.length for plan in row) for row in rows), default=0)
+        read = max((sum(plan.source_length for plan in row) for row in rows), default=0)
+        return min(self.length, -(-used // STEP) * STEP), min(self.source, -(-read // STEP) * STEP)
 
 
 def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> list[tuple[ExamplePlan, ...]]:

@@ -1,31 +1,74 @@
-"""Progress on standard error: bars with the time left."""
+"""Progress on standard error: bars with the time left, and where nobody looks at a terminal, a line now and then."""
 
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from zoo.cli.main import is_main_process
 from zoo.cli.visible import errors
-from zoo.experiments.session import Watcher
 from zoo.runs.metrics import Line
+
+EVERY = 60.0  # seconds between two lines
+logger = logging.getLogger(__name__)
+
+
+class Bars:
+    """A bar for tokenising each split, one for each evaluation and one for the steps.
+
+    Args:
+        progress: what draws them; None: nobody looks at a terminal.
+    """
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress = progress
+        self.tasks: dict[str, TaskID] = {}
+        self.began = self.said = 0.0
+
+    def draw(self, name: str, done: float, total: float, note: str = "") -> None:
+        """Move a bar; a full one goes, so that the next work of its name has its own time left."""
+        if self.progress is None:
+            return
+        if name not in self.tasks:
+            self.tasks[name] = self.progress.add_task(name, total=total, note=note)
+        self.progress.update(self.tasks[name], completed=done, total=total, note=note)
+        if done >= total:
+            self.progress.remove_task(self.tasks.pop(name))
+
+    def tokenise(self, split: str, done: int, total: int) -> None:
+        """Show how many documents of a split are tokenised."""
+        self.draw(f"tokenising {split}", done, total)
+
+    def step(self, line: Line) -> None:
+        """Show how many steps are done."""
+        self.draw("training", line["step"], line["steps"], f"loss {line['loss']:.3f}")
+
+    def evaluate(self, split: str, what: str, done: int, total: int) -> None:
+        """Show how much of a split is evaluated; without a terminal say it, at the start and every minute."""
+        self.draw(f"{split}, {what}", done, total)
+        now = time.monotonic()
+        if done == 0:
+            self.began = self.said = now
+            self.say(f"{split}: {total:,} {what}")
+        elif now - self.said >= EVERY:
+            self.said, left = now, (now - self.began) * (total - done) / done
+            self.say(f"{split}: {done:,} of {total:,} {what}, about {left / 60:.0f} minutes left")
+
+    def say(self, text: str) -> None:
+        """Say what a bar would show."""
+        if self.progress is None:
+            logger.info(text)
 
 
 @contextmanager
-def bars() -> Iterator[Watcher]:
-    """A watcher that draws a bar for tokenising each split and one for the steps."""
+def bars() -> Iterator[Bars]:
+    """Bars on standard error while something runs."""
+    if not (is_main_process() and errors.is_terminal):
+        yield Bars(None)
+        return
     note = TextColumn("{task.fields[note]}")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note)
-    watched = is_main_process() and errors.is_terminal
-    with Progress(*columns, console=errors, transient=True, disable=not watched) as progress:
-        tasks: dict[str, int] = {}
-
-        def draw(name: str, done: float, total: float, note: str = "") -> None:
-            if name not in tasks:
-                tasks[name] = progress.add_task(name, total=total, note=note)
-            progress.update(tasks[name], completed=done, total=total, note=note)  # type: ignore[arg-type]
-
-        def step(line: Line) -> None:
-            draw("training", line["step"], line["steps"], f"loss {line['loss']:.3f}")
-
-        yield Watcher(lambda split, done, total: draw(f"tokenising {split}", done, total), step)
+    with Progress(*columns, console=errors, transient=True) as progress:
+        yield Bars(progress)

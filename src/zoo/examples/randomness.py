@@ -12,6 +12,7 @@ class Purpose(IntEnum):
     PLAN = 2
     ROWS = 3
     EXAMPLE = 4
+    SAMPLE = 5
 
 
 def keyed(purpose: Purpose, *key: int) -> np.random.Generator:

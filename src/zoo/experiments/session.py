@@ -43,9 +43,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who looks on: called with what is being tokenised, and with each step's line."""
+    """Who looks on: called with what is being tokenised, with what a validation has done, and with each step's line."""
 
     tokenising: Progress
+    validating: Progress
     step: Callable[[Line], None]
 
 
@@ -147,7 +148,7 @@ def begin(
     examples, _ = data["train"]
     length = examples.shape.limits.longest
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
-    watch = Watch(validation(given, data, tokenizer, processes), watcher.step, flops)
+    watch = Watch(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     with begin_run(processes, request.folder, files, request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
@@ -160,17 +161,26 @@ def fingerprint(model: nn.Module) -> list[float]:
     return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
 
 
-def validation(given: Experiment, data: Data, tokenizer: Tokenizer | None, processes: Processes) -> Validation | None:
+def validation(
+    given: Experiment, data: Data, tokenizer: Tokenizer | None, processes: Processes, progress: Progress
+) -> Validation | None:
     """How the run judges its model: by the task's first metric, else by the loss."""
     if "validation" not in data:
         return None
+    (examples, split), most = data["validation"], given.training.evaluation_examples
+    chosen = examples if most is None else examples.sample(most)
+    if chosen is not examples and processes.is_main:
+        said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
+        logger.info(said, chosen.count, examples.count)
     evaluation = Evaluation(
-        *data["validation"],
+        chosen,
+        split,
         given.training.evaluation_batch,
         given.generate,
         process=processes.rank,
         processes=processes.count,
         gather=processes.gather,
+        progress=progress,
     )
 
     def measure(model: nn.Module, between: Callable[[], None]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -11,14 +11,20 @@ from torch import Tensor
 from zoo.batches.collate import MicroBatch, collate, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
+from zoo.data.store.store import Progress
+from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded
-from zoo.inference.typed import BATCH
+from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import write
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
 
 Gather = Callable[[Any], list[Any]]
+
+
+def unseen(what: str, done: int, total: int) -> None:
+    """Progress that nobody looks at."""
 
 
 @dataclass
@@ -58,6 +64,7 @@ class Evaluation:
         generate: how text is generated, where a metric compares texts.
         process, processes, gather: which share of the batches this process does, and how results come together.
         between: called before each batch, equally often in every process; what it raises ends the evaluation.
+        progress: called with what is done (`examples`, then `texts`), how many of them, and how many there are.
     """
 
     examples: Examples
@@ -68,6 +75,7 @@ class Evaluation:
     processes: int = 1
     gather: Gather = lambda mine: [mine]
     between: Callable[[], None] = lambda: None
+    progress: Progress = unseen
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
         """`examples`, `loss`, `loss/<term>` and each metric, by name.
@@ -93,13 +101,22 @@ class Evaluation:
     def losses(self, loaded: Loaded, by_class: Collection[str]) -> Sums:
         """One pass over this process's share of the rows; `by_class`: objectives whose single answers are wanted."""
         loaded.model.eval()
-        sums = Sums()
-        for number, rows in enumerate(chunks(self.examples.once(), self.batch)):
+        sums, done = Sums(), 0
+        self.progress("examples", done, self.examples.count)
+
+        def scored(rows: Sequence[PackedRow]) -> Sums:
+            places = self.examples.shape.around([row.plans for row in rows])
+            part = collate(rows, self.examples, len(rows), places).to(loaded.model.device)
+            return self.score(loaded, part, by_class)
+
+        for number, rows in enumerate(by_length(self.examples.once(), self.batch)):
             if number % self.processes == 0:
                 self.between()
             if number % self.processes == self.process:
-                part = collate(rows, self.examples, self.batch).to(loaded.model.device)
-                sums.add(self.score(loaded, part, by_class))
+                for found in in_batches(rows, self.batch, scored):
+                    sums.add(found)
+            done += sum(len(row.plans) for row in rows)
+            self.progress("examples", done, self.examples.count)
         return sums
 
     def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
@@ -117,38 +134,47 @@ class Evaluation:
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
-        count = len(self.split.rows)
-        mine = range(self.process, count, self.processes)
-        written: list[str] = []
-        for start in range(0, -(-count // self.processes), BATCH):
+        everyone = self.examples.documents
+        mine, written = everyone[self.process :: self.processes], dict[int, str]()
+        lengths = {plan.document: plan.source_length for plan in self.examples.plan(0, mine)}
+        longest_first = sorted(mine, key=lambda document: lengths[document], reverse=True)
+        self.progress("texts", 0, len(everyone))
+        for start in range(0, -(-len(everyone) // self.processes), self.batch):
             self.between()
-            written += self.write(loaded, mine[start : start + BATCH])
+            some = longest_first[start : start + self.batch]
+            for found in in_batches(some, self.batch, lambda few: self.write(loaded, few)):
+                written |= found
+            self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
         (written_field,) = self.examples.form.stored.predicted
         texts = self.split.rows.select(mine)[written_field]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
-        gathered = self.gather((written, references))
+        gathered = self.gather(([written[document] for document in mine], references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
 
-    def write(self, loaded: Loaded, documents: Sequence[int]) -> list[str]:
-        """What the model writes for some documents; nothing for none."""
-        if not documents:
-            return []
+    def write(self, loaded: Loaded, documents: Sequence[int]) -> dict[int, str]:
+        """What the model writes for some documents."""
         examples, device = self.examples, loaded.model.device
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
         laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
         source, numbers = (torch.from_numpy(array).to(device) for array in laid)
         found = write(loaded, source, numbers, self.generate, documents)
-        return [loaded.tokenizer.decode(generated.tokens) for generated in found]
+        return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:
-        """UTF-8 bytes of the texts that are predicted; of a truncated one those of the part that the model reads."""
-        total, documents = int(self.split.bytes.sum()), range(self.examples.lengths.documents)
-        for plan in self.examples.plan(0, documents) if loaded.mixture.whole else ():
-            row = self.split.rows[plan.document] if plan.truncated else {}
-            for piece in plan.pieces if row else ():
-                text = row[piece.field]
-                total -= len(text.encode()) - loaded.tokenizer.bytes_read(text, piece.length)
+        """UTF-8 bytes of the texts that are predicted; of one that is read in part, those of that part."""
+        examples, sampled = self.examples, self.examples.only is not None
+        total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
+        if examples.lengths.sentences is not None or not (loaded.mixture.whole or sampled):
+            return total
+        for document, plans in groupby(examples.plan(0, examples.documents), lambda plan: plan.document):
+            pieces = [piece for plan in plans for piece in plan.pieces]
+            for name in {piece.field for piece in pieces} & set(examples.form.stored.predicted):
+                span = examples.lengths.span(name, document)
+                read = [(p.start - span.start, p.stop - span.start) for p in pieces if p.field == name]
+                text = self.split.rows[document][name]
+                if sum(stop - start for start, stop in read) < span.length and isinstance(text, str):
+                    total -= len(text.encode()) - loaded.tokenizer.bytes_read(text, read)
         return total
 
     def measure(
@@ -175,8 +201,8 @@ def answers(logits: Tensor, targets: Tensor) -> list[tuple[int, int]]:
     return list(zip(logits[scored].argmax(-1).tolist(), targets[scored].tolist(), strict=True))
 
 
-def chunks(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
-    """Lists of `size` rows; the last may be shorter."""
-    # itertools.batched, which Python 3.11 lacks
-    while chunk := list(islice(rows, size)):
-        yield chunk
+def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
+    """Lists of `size` rows of similar length, the longest first; the last may be shorter."""
+    while window := list(islice(rows, WINDOW * size)):
+        window.sort(key=lambda row: sum(plan.length + plan.source_length for plan in row.plans), reverse=True)
+        yield from (window[start : start + size] for start in range(0, len(window), size))

@@ -15,7 +15,7 @@ from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision
 from zoo.examples.form import inputs
-from zoo.inference.evaluate import Evaluation
+from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
@@ -60,6 +60,7 @@ def measure(
     generate: GenerateSettings,
     precision: str = AUTO,
     batch: int = BATCH,
+    progress: Progress = unseen,
 ) -> dict[str, float]:
     """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
 
@@ -67,6 +68,7 @@ def measure(
         loaded: with weights in float32.
         precision: of the forward pass, as in training; auto: as the run's own validation computed.
         batch: rows in one pass.
+        progress: as in `Evaluation`.
 
     Raises:
         ValueError: the split, a file or a column is missing, a label that the checkpoint does not know, or a head that
@@ -83,7 +85,7 @@ def measure(
     rows = load_rows(task, inputs(), data, [split])
     found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     with mixed(device, dtype):
-        values = Evaluation(*found, batch, generate).run(loaded, task.metrics)
+        values = Evaluation(*found, batch, generate, progress=progress).run(loaded, task.metrics)
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     return values

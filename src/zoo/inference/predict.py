@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
-from zoo.inference.typed import BATCH
+from zoo.inference.typed import BATCH, WINDOW
 from zoo.models.generation.settings import GenerateSettings
-
-WINDOW = 64  # batches whose texts are sorted together: an answer waits for no more than these
 
 
 class Unanswered(NamedTuple):

@@ -15,6 +15,7 @@ from zoo.examples.form import Form, Limits, forms
 from zoo.inference.loaded import Loaded
 
 BATCH = 32  # texts, or rows, in one pass of the model
+WINDOW = 64  # batches whose texts, or rows, are sorted by length together: an answer waits for no more than these
 
 
 def refuse_longer(count: int, most: int, what: str) -> None:

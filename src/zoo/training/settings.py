@@ -25,11 +25,13 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "checkpointing": ROUNDING,
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
+    "evaluation_examples": "validations before and after are of different examples",
     **dict.fromkeys(("log_every", "trackers", "processes", "skip_limit", "peak_flops"), ""),
     **dict.fromkeys(("hang_timeout", "peer_timeout"), ""),
 }
 AT_LEAST = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
+    "evaluation_examples": 1,
     **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every"), 0),
     "average": 2,
 }
@@ -53,6 +55,7 @@ class Training:
         attention_backend: what computes attention over whole rows; flex and varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
+        evaluation_examples: how many examples a validation asks: a fixed sample, the same every time; None: all.
         keep: how many of the last checkpoints stay, beside the best one.
         ema: decay of a moving average of the weights, which is then what is validated and published; None: none.
         average: publish the mean of this many last checkpoints; None: the last weights.
@@ -84,6 +87,7 @@ class Training:
     seed: int = 0
     evaluate_every: int | None = None
     save_every: int | None = None
+    evaluation_examples: int | None = None
     keep: int = 2
     ema: float | None = None
     average: int | None = None

@@ -1,10 +1,12 @@
 """zoo evaluate."""
 
+import functools
 from typing import Annotated
 
 import typer
 
 from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, Set, read_section
+from zoo.cli.progress import bars
 from zoo.cli.visible import say_json, say_rows
 from zoo.config import merge
 from zoo.data.task import load_task
@@ -35,7 +37,9 @@ def evaluate(
     if task is not None:
         loaded = on_task(loaded, load_task(task))
     generate = parse_generate(merge(loaded.task.generate, changes))
-    found = {"split": split, **measure(loaded, split, data, generate, precision, batch)}
+    with bars() as drawn:
+        progress = functools.partial(drawn.evaluate, split)
+        found = {"split": split, **measure(loaded, split, data, generate, precision, batch, progress)}
     if as_json:
         return say_json(found)
     say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())

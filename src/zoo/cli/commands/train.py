@@ -1,5 +1,6 @@
 """zoo pretrain and zoo finetune."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -65,8 +66,8 @@ def ask(start: str, task: str, output: Path, changes: list[str], resume: bool, d
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
     """Train with bars to look at; say what came out and where it lies."""
-    with bars() as watcher:
-        state = work(watcher)
+    with bars() as drawn:
+        state = work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
     if not is_main_process():
         return
     if state.best is not None:

@@ -121,11 +121,12 @@ class Tokenizer:
         with explain_failure("tokenizer", "it cannot read a text"):
             return np.array(self.backend.encode(checked, add_special_tokens=False).ids, dtype=np.int64)
 
-    def bytes_read(self, text: str, count: int) -> int:
-        """How many bytes of UTF-8 the first `count` tokens of a text stand for."""
+    def bytes_read(self, text: str, spans: Iterable[tuple[int, int]]) -> int:
+        """How many bytes of UTF-8 some spans of a text's tokens stand for."""
         offsets = self.ordinary.encode(whole(text), add_special_tokens=False).offsets
-        end = len(text) if count >= len(offsets) else offsets[count][0]
-        return len(text[:end].encode())
+        begins = [0, *(begin for begin, _ in offsets[1:]), len(text)]
+        ends = [(begins[start], begins[min(stop, len(begins) - 1)]) for start, stop in spans]
+        return sum(len(text[begin:end].encode()) for begin, end in ends)
 
     def begin(self, text: str) -> list[int]:
         """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.

@@ -1,0 +1,23 @@
+"""Claims about what is said of slow work where nobody looks at a terminal."""
+
+import logging
+
+import pytest
+
+from zoo.cli import progress
+from zoo.cli.progress import Bars
+
+
+def test_a_slow_evaluation_says_at_its_start_and_every_minute_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "zoo")
+    drawn = Bars(None)
+    for seconds, done in ((1000, 0), (1030, 10), (1061, 20), (1119, 35), (1180, 1500)):
+        monkeypatch.setattr(progress.time, "monotonic", lambda seconds=seconds: float(seconds))
+        drawn.evaluate("validation", "examples", done, 1500)
+    assert caplog.messages == [
+        "validation: 1,500 examples",
+        "validation: 20 of 1,500 examples, about 75 minutes left",
+        "validation: 1,500 of 1,500 examples, about 0 minutes left",
+    ]
