@@ -32,7 +32,8 @@ TOGETHER = (  # alternatives of which the later ones take at once what the first
     *(f"{FIRST}{UPPER}*{LOWER}+{end}|{FIRST}{UPPER}+{LOWER}*{end}" for end in (ENDING, "")),  # GPT-4o, Mistral
 )
 QUADRATIC = (r"\s+$", r"^▁+$", r" +▁")  # in one run of spaces or markers; DeepSeek, Whisper, Marian
-ONE = "|".join([*ALTERNATIVES, *map(re.escape, (r"\s+(?!\S)", *TOGETHER))])
+LINES = [each.replace(r"\r\n", "\r\n") for each in TOGETHER]  # as some files write them (DeepSeek)
+ONE = "|".join([*ALTERNATIVES, *map(re.escape, (r"\s+(?!\S)", *TOGETHER, *LINES))])
 ALLOWED = re.compile(rf"(?:{ONE})(?:\|(?:{ONE}))*|" + "|".join(map(re.escape, QUADRATIC)))
 
 
