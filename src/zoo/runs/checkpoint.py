@@ -125,7 +125,7 @@ def write_checkpoint(
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # if the disk fails here, too, --resume gives the old one its name back
             restore_replaced(folder.parent)
-        raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; the earlier ones are untouched") from error
+        raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
 
 
 def verify(folder: Path) -> Checkpoint:
