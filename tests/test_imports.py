@@ -35,7 +35,8 @@ ONLY: dict[str, set[str]] = {
     "config": {"yaml"},
     "blocks": {"torch", "jaxtyping"},
 }
-IMPORT_NAMES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not the package's own name
+# where it is not the package's own name
+IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
 # public names, the table of commands, folders of variants, and a kernel that imports torch's compiler
 LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py", "zoo/blocks/backends/varlen.py")
 
