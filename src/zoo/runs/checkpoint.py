@@ -84,11 +84,6 @@ class Checkpoint:
         """The weights to use."""
         return self.tensors(self.published_kind)
 
-    @property
-    def published_sha256(self) -> str:
-        """The SHA-256 of the file of the weights to use."""
-        return self.files[f"{self.published_kind}.safetensors"]
-
 
 def write_checkpoint(
     folder: Path,
