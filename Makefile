@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # processes or commands of their own too
 QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
 	tests/contracts/test_parameter_names.py \
-	$(filter-out tests/test_wheel.py tests/test_outside_variants.py tests/test_docs.py,$(wildcard tests/test_*.py))
+	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
 .PHONY: help test quick long mutants bits lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help

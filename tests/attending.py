@@ -6,9 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.attention import flex_attention
-
-from zoo.blocks.backends import varlen
+from torch.nn.attention import flex_attention, varlen
 
 
 def varlen_formula(

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jaxtyping
@@ -16,8 +17,11 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers of one run share its 
     FOLDER = tempfile.TemporaryDirectory(prefix="zoo-tests-")
     os.environ |= {"ZOO_CACHE": f"{FOLDER.name}/zoo", "HF_HOME": f"{FOLDER.name}/hugging-face"}
 
-# before zoo is imported: every annotated shape in these packages is checked at each call
+# before zoo is imported: every annotated shape in these packages can be checked at each call, which doubles its time
 jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.examples", "zoo.objectives"], "beartype.beartype")
+SHAPES = ("contracts", "blocks", "examples", "objectives", "test_shapes.py")  # tests that call all of them
+
+os.fsync = os.fstat  # type: ignore[assignment]  # waiting for the disk takes a tenth of all time, and no power is cut here
 
 settings.register_profile("zoo", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("zoo")
@@ -43,6 +47,13 @@ def refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(refuse_network)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Check shapes in the tests that call every annotated function, fixtures included, and in no others."""
+    here = item.path.relative_to(Path(__file__).parent).parts[0]
+    jaxtyping.config.update("jaxtyping_disable", here not in SHAPES)
 
 
 @pytest.fixture(autouse=True)

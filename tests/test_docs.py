@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from programs import load_program
+from resolved import resolve_training
 from zoo.cli.main import main
 from zoo.cli.table import COMMANDS, load
 from zoo.config import as_tree, parse_set
@@ -19,7 +20,6 @@ from zoo.data.task import Task, load_task
 from zoo.experiments.request import by_section
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
-from zoo.training.settings import resolve_training
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

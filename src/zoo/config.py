@@ -256,8 +256,9 @@ def build(cls: type[C], tree: Any, place: str) -> C:
             raise ValueError(f"{place}: the key '{name}' is missing")
     try:
         return cls(**values)
-    except ValueError as error:  # from __post_init__, which does not know its place
-        raise ValueError(f"{place}: {error}") from None
+    except ValueError as error:  # from __post_init__, which knows its place only where the class has a single one
+        known_place = str(error).startswith((f"{place}.", f"{place}:"))
+        raise ValueError(str(error) if known_place else f"{place}: {error}") from None
 
 
 def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, place: str) -> Any:

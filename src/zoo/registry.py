@@ -4,7 +4,7 @@ import difflib
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
@@ -20,6 +20,12 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     """' (did you mean 'x'?)' for the allowed name closest to `word`, or '' where none is close."""
     close = difflib.get_close_matches(word, list(allowed), n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def first_of(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
+    """The first few of what may be many, as a message lists them, and how many more there are."""
+    more = [f"and {len(parts) - most} more"] if len(parts) > most else []
+    return between.join([*parts[:most], *more])
 
 
 def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:

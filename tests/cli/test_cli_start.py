@@ -28,6 +28,12 @@ def test_list_imports_no_torch():
     assert not imported("list", "--json") & {*HEAVY}
 
 
+def test_a_prediction_imports_neither_transformers_nor_the_compiler_of_torch():
+    code = "import sys, zoo.cli.commands.predict; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"transformers", "accelerate", "evaluate", "torch._dynamo"} & set(said.split())
+
+
 @pytest.mark.parametrize("words", [["--help"], ["-h"], []])
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str], words: list[str]):
     assert call(*words) == 0

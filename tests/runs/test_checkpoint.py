@@ -132,7 +132,7 @@ def test_a_checkpoint_that_cannot_be_replaced_has_its_name_still(tmp_path: Path,
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises(RuntimeError, match="the earlier ones are untouched"):
+    with pytest.raises(RuntimeError, match="any earlier one is untouched"):
         write(tmp_path, 20, 0.2)
     assert torch.equal(verify(tmp_path / "20").published["w"], torch.full((5,), 0.1))
     assert [path.name for path in tmp_path.iterdir()] == ["20"]
@@ -145,7 +145,7 @@ def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "sync", full)
-    words = "2: cannot write the checkpoint: .*No space left on device; the earlier ones are untouched"
+    words = "2: cannot write the checkpoint: .*No space left on device; any earlier one is untouched"
     with pytest.raises(RuntimeError, match=words):
         write(tmp_path, 2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["1"]

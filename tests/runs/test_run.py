@@ -50,7 +50,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path, res
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path):
     (tmp_path / "run").write_text("x")
-    with pytest.raises(ValueError, match="run: is a file; a run needs a folder"):
+    with pytest.raises(ValueError, match="run: is a file; choose a new or empty folder"):
         create_run(tmp_path / "run", FILES)
     with pytest.raises(ValueError, match="cannot be written: Not a directory"):
         create_run(tmp_path / "run" / "deeper", FILES)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from resolved import resolve_training
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
@@ -13,7 +14,7 @@ from zoo.cli.main import main
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.attention_backend import attentions, check_backend, use_backend
-from zoo.training.settings import Training, resolve_training
+from zoo.training.settings import Training
 
 GPU = torch.device("cuda")
 KEY = "training.attention_backend"

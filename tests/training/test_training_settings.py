@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from resolved import resolve_training
 from zoo import config
 from zoo.experiments.settle import fix_training
-from zoo.training.settings import MAY_CHANGE, Training, resolve_training
+from zoo.training.settings import MAY_CHANGE, Training
 
 
 def test_the_defaults_are_valid():
@@ -41,7 +42,7 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"patience": 2, "average": 3}, "training.average: does not combine with patience"),
         ({"precision": "bfloat"}, r"training.precision: unknown value 'bfloat' \(did you mean 'bfloat16'\?\)"),
         ({"schedule": "cosin"}, r"training.schedule: unknown schedule 'cosin' \(did you mean 'cosine'\?\)"),
-        ({"schedule": {"name": "cosine", "floor": 2}}, "schedule.floor: must be from 0 to 1, got 2"),
+        ({"schedule": {"name": "cosine", "floor": 2}}, "training: schedule.floor: must be from 0 to 1, got 2"),
         ({"optimizer": "adam", "weight_decay": 0.1}, "training.optimizer: unknown option of optimizer 'adam'"),
         ({"weight_decay": -0.1}, "training.weight_decay: must be at least 0, got -0.1"),
         ({"betas": [0.9, 1]}, r"training.betas: each must be at least 0 and below 1, got \[0.9, 1.0\]"),
@@ -51,7 +52,7 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_place(level: dict[str, Any], words: str):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"^{words}"):  # the place once, at the start
         resolve_training([level])
 
 

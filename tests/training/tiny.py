@@ -11,6 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from resolved import resolve_training
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
@@ -22,7 +23,7 @@ from zoo.runs.saved import open_run
 from zoo.training.beginning import begin_run
 from zoo.training.judging import Watch
 from zoo.training.loop import train
-from zoo.training.settings import Training, resolve_training
+from zoo.training.settings import Training
 from zoo.training.state import State
 from zoo.training.supervision.processes import Processes
 

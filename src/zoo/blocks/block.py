@@ -36,6 +36,17 @@ class BlockState(NamedTuple):
     memory: KeysValues | None
 
 
+class Stepping:
+    """A mixer's step as a function of the stream alone, which is all that a block connects; its state is kept here."""
+
+    def __init__(self, mixer: Mixer, view: View, state: Any) -> None:
+        self.mixer, self.view, self.state = mixer, view, state
+
+    def __call__(self, x: Stream) -> Stream:
+        mixed, self.state = self.mixer.step(x, self.view, self.state)
+        return mixed
+
+
 class Block(nn.Module, ABC):
     """One layer: mixer, attention to a memory where there is one, feed-forward.
 
@@ -95,20 +106,13 @@ class Block(nn.Module, ABC):
 
     def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> tuple[Stream, BlockState]:
         """New places only, and the state after them."""
-        mixer_state, memory = state
-
-        # blocks connect functions of the stream alone, so the state is handed past them
-        def mix(h: Tensor) -> Tensor:
-            nonlocal mixer_state
-            mixed, mixer_state = self.mixer.step(h, view, mixer_state)
-            return mixed
-
+        mix, memory = Stepping(self.mixer, view, state.mixer), state.memory
         sublayers: dict[str, Sublayer] = {"mixer": mix}
         if self.cross is not None and memory is not None and source_view is not None:
             cross, known, seen = self.cross, memory, source_view
             sublayers["cross"] = lambda h: cross(h, known, seen, whole=False)
         sublayers["feed_forward"] = self.feed_forward
-        return self.combine(x, sublayers), BlockState(mixer_state, memory)
+        return self.combine(x, sublayers), BlockState(mix.state, memory)
 
 
 blocks: Slot[Block] = Slot("block")

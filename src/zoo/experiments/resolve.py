@@ -45,7 +45,7 @@ def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[
     layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
     model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
     # for its refusals: to the model, its settings of training are a map that it does not look into
-    resolve_training_layers([*sections_of(layers, "training"), Layer(SET, training)])
+    resolve_training([*sections_of(layers, "training"), Layer(SET, training)])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
@@ -59,7 +59,7 @@ def check_task(name: str) -> None:
     task, _ = resolve_task(name, files, ())
     parse_metrics(task.metrics, Mixture.parse(task.objective).metrics)
     parse_generate(task.generate)
-    resolve_training_layers(sections_of(files, "training"))
+    resolve_training(sections_of(files, "training"))
 
 
 def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
@@ -109,7 +109,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     model, from_model = resolve_model(layers, of_model, mixture)
     own = [Layer(place, as_tree([pair])) for place, pair in of_task]
     levels = [*below, *sections_of([*files, *own], "training"), *of_training]
-    training, from_training = resolve_training_layers(levels)
+    training, from_training = resolve_training(levels)
     if obstacle := mixture.obstacle(traits_of(model)):  # before the metrics: their message would hide a wrong model
         raise ValueError(obstacle)
     metrics = parse_metrics(task.metrics, mixture.metrics)
@@ -166,8 +166,12 @@ def resolve_model(
     return settings, traced
 
 
-def resolve_training_layers(levels: Iterable[Layer]) -> tuple[Training, Traced]:
-    """The settings of training, the lowest level first; naming steps or epochs cancels the other of a lower level."""
+def resolve_training(levels: Iterable[Layer]) -> tuple[Training, Traced]:
+    """The settings of training, the lowest level first.
+
+    Raises:
+        ValueError: an unknown key, a wrong type, or values that do not combine.
+    """
     traced = Traced(LOWEST, {})
     for place, level in levels:
         traced = traced.become(lay_training(traced.tree, level), place, leaves(gather_optimizer(level)))

@@ -27,16 +27,6 @@ class TextMetric(Metric):
         return float(type(self).counter().corpus_score(predictions, streams(references)).score)
 
 
-def bleu_of(longest: int) -> Callable[[], Any]:
-    """Corpus BLEU of n-grams up to `longest` words, 0 to 100, in lower case as captions are scored; 13a tokens.
-
-    Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
-    brevity, which they leave out.
-    """
-    # force: captions have a space before their full stop, which sacrebleu would warn of
-    return partial(BLEU, max_ngram_order=longest, lowercase=True, force=True)
-
-
 @metrics.register("bleu")
 class Bleu(TextMetric):
     """Corpus BLEU, 0 to 100, with sacrebleu's own tokenizer (13a), case kept.
@@ -47,32 +37,18 @@ class Bleu(TextMetric):
     counter = BLEU
 
 
-@metrics.register("bleu-1")
-class Bleu1(TextMetric):
-    """Words."""
+# Corpus BLEU of n-grams up to that many words, 0 to 100, in lower case as captions are scored; 13a tokens.
+# Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
+# brevity, which they leave out.
+for longest, counted in enumerate(
+    ("Words.", "Words and pairs of them.", "Up to three words in a row.", "Up to four words in a row."), start=1
+):
 
-    counter = bleu_of(1)
-
-
-@metrics.register("bleu-2")
-class Bleu2(TextMetric):
-    """Words and pairs of them."""
-
-    counter = bleu_of(2)
-
-
-@metrics.register("bleu-3")
-class Bleu3(TextMetric):
-    """Up to three words in a row."""
-
-    counter = bleu_of(3)
-
-
-@metrics.register("bleu-4")
-class Bleu4(TextMetric):
-    """Up to four words in a row."""
-
-    counter = bleu_of(4)
+    @metrics.register(f"bleu-{longest}")
+    class BleuUpTo(TextMetric):
+        __doc__ = counted
+        # force: captions have a space before their full stop, which sacrebleu would warn of
+        counter = partial(BLEU, max_ngram_order=longest, lowercase=True, force=True)
 
 
 @metrics.register("chrf")

@@ -76,24 +76,15 @@ class Model(nn.Module):
 
     def initialize(self, seed: int) -> "Model":
         """Draw all parameters as the settings say; the same seed gives the same model."""
-        generator = torch.Generator(self.device).manual_seed(seed)
-        initializer = self.settings.initialize.build()
-        for part in (self.encoder, self.decoder):
-            if part is not None:
-                initialize(part, initializer, part.n_layers, generator)
-        self.initialize_heads(seed + 1)
+        initializer, stream = self.settings.initialize.build(), self.stream
+        parts = [(part, part.n_layers) for part in (self.encoder, self.decoder) if part is not None]
+        tops = [(top, stream.n_layers) for top in (*self.heads.values(), self.pooler) if top is not None]
+        # heads have a generator of their own, so that models which differ in heads alone begin with the same parts
+        for number, modules in ((seed, parts), (seed + 1, tops)):
+            generator = torch.Generator(self.device).manual_seed(number)
+            for module, n_layers in modules:
+                initialize(module, initializer, n_layers, generator)
         return self
-
-    def initialize_heads(self, seed: int, names: list[str] | None = None) -> None:
-        """Draw the parameters of these heads (`pooler` among the names) and leave all else; None: of all."""
-        generator = torch.Generator(self.device).manual_seed(seed)
-        initializer = self.settings.initialize.build()
-        found: dict[str, nn.Module] = dict(self.heads.items())
-        if self.pooler is not None:
-            found["pooler"] = self.pooler
-        for name, head in found.items():
-            if names is None or name in names:
-                initialize(head, initializer, self.stream.n_layers, generator)
 
     @property
     def device(self) -> torch.device:

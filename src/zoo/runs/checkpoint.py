@@ -84,11 +84,6 @@ class Checkpoint:
         """The weights to use."""
         return self.tensors(self.published_kind)
 
-    @property
-    def published_sha256(self) -> str:
-        """The SHA-256 of the file of the weights to use."""
-        return self.files[f"{self.published_kind}.safetensors"]
-
 
 def write_checkpoint(
     folder: Path,
@@ -125,7 +120,7 @@ def write_checkpoint(
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # if the disk fails here, too, --resume gives the old one its name back
             restore_replaced(folder.parent)
-        raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; the earlier ones are untouched") from error
+        raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
 
 
 def verify(folder: Path) -> Checkpoint:

@@ -89,6 +89,21 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(gone)
 
 
+def names_in(folder: Path) -> list[str]:
+    """What a folder holds that is yet to be written, except what a killed process left; nothing if it is not there.
+
+    Raises:
+        ValueError: a file, or a folder that cannot be read.
+    """
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder}: is a file; choose a new or empty folder")
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
+    return [name for name in names if not name.startswith(ASIDE)]
+
+
 def remove_stray(folder: Path) -> list[str]:
     """Delete what a killed process left half-written in a folder; the names of what was there."""
     stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []

@@ -101,7 +101,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         raise ValueError(f"{path}: {error.strerror}") from None
     if len(content) < mark.bytes:
         raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, at the checkpoint it had {mark.bytes}")
-    if chain_of(content[: mark.bytes]) != mark.chain:
+    if functools.reduce(link, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
         raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
@@ -110,8 +110,3 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         if line.get("step") != number:
             raise ValueError(f"{path}: line {number}: is damaged, it is of step {line.get('step')}")
     return lines
-
-
-def chain_of(content: bytes) -> str:
-    """The hash of all lines."""
-    return functools.reduce(link, content.splitlines(keepends=True), "")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config import Tree, parse_yaml
+from zoo.registry import first_of
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import read_sealed, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
-SHOWN = 5
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have
 RESOLVED = "training"  # a section of a model or task, which training.yaml has with all that is laid over it
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
     if faults:
-        raise ValueError(f"{folder}: cannot be resumed with other settings: {'; '.join(faults[:SHOWN])}")
+        raise ValueError(f"{folder}: cannot be resumed with other settings: {first_of(faults, '; ')}")
 
 
 def parse(name: str, content: bytes, place: str) -> Any:

@@ -12,11 +12,11 @@ from typing import IO, Any
 from torch import Tensor
 
 from zoo.config import Tree, to_yaml
-from zoo.registry import plain
+from zoo.registry import first_of, plain
 from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, whole, write_checkpoint
 from zoo.runs.files import (
-    ASIDE,
     digest,
+    names_in,
     refuse_outside,
     remove_stray,
     replace_file,
@@ -28,7 +28,6 @@ from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRIC
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
 
-SHOWN = 5
 PROBE = 1 << 20  # bytes
 logger = logging.getLogger(__name__)
 
@@ -173,19 +172,13 @@ def join_run(folder: Path) -> Run:
 
 def check_folder(folder: Path, resume: bool) -> None:
     """Refuse a folder that holds anything but the run to continue."""
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder}: is a file; a run needs a folder")
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
-    there = [name for name in names if name != LOCK and not name.startswith(ASIDE)]
+    there = [name for name in names_in(folder) if name != LOCK]
     if not there:
         if resume:
             logger.warning("%s has no checkpoint yet; starting from step 0", folder)
         return
     if CONFIG not in there:
-        raise ValueError(f"{folder}: is not empty and not a run ({', '.join(there[:SHOWN])}); choose a new folder")
+        raise ValueError(f"{folder}: is not empty and not a run ({first_of(there)}); choose a new folder")
     if not resume:
         raise ValueError(f"{folder}: already holds a run; continue it with --resume, or choose another folder")
 

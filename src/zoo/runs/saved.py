@@ -52,8 +52,8 @@ class SavedRun:
     @property
     def record(self) -> BaseRecord:
         """What a run that goes on from this checkpoint keeps of it."""
-        own = read_request(self.folder)
-        return BaseRecord(self.step, self.checkpoint.published_sha256, dict(self.data), own.start, own.base)
+        own, weights = read_request(self.folder), f"{self.checkpoint.published_kind}.safetensors"
+        return BaseRecord(self.step, self.checkpoint.files[weights], dict(self.data), own.start, own.base)
 
     @property
     def step(self) -> int:

@@ -9,7 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-SHOWN = 5
+from zoo.registry import first_of
+
 LARGEST = torch.finfo(torch.float32).max
 
 
@@ -94,8 +95,7 @@ def wrong_shapes(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) 
 def refuse(faults: list[str]) -> None:
     """Raise a ValueError that lists the first few faults, where there are any."""
     if faults:
-        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise ValueError(f"the weights do not fit the model: {'; '.join(faults[:SHOWN])}{more}")
+        raise ValueError(f"the weights do not fit the model: {first_of(faults, '; ')}")
 
 
 def shape(tensor: Tensor) -> str:

@@ -11,13 +11,12 @@ from typing import Any
 import torch
 
 from zoo.devices.choose import device_name
+from zoo.registry import first_of
 from zoo.runs.environment import describe_environment
 from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
 from zoo.training.settings import MAY_CHANGE
 from zoo.training.supervision.processes import Processes
-
-SHOWN = 5
 
 
 def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:
@@ -56,7 +55,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
         for key, first, other in differences(everyone[0], theirs)
     ]
     if faults:
-        raise ValueError(f"the processes were started for different trainings: {'; '.join(faults[:SHOWN])}")
+        raise ValueError(f"the processes were started for different trainings: {first_of(faults, '; ')}")
 
 
 @cache

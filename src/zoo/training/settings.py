@@ -1,8 +1,7 @@
 """Every setting of training, and how the levels of precedence become one: library < model < task < --set."""
 
-import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 from zoo.blocks.backends.backend import Backend, backends
-from zoo.config import Tree, build, merge
+from zoo.config import Tree, merge
 from zoo.registry import Choice, refuse_unknown
 from zoo.training.optimizers import optimizers
 from zoo.training.schedules import Schedule, schedules
@@ -135,17 +134,8 @@ class Training:
 LOWEST: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
 
 
-def resolve_training(levels: Sequence[Mapping[str, Any]]) -> Training:
-    """Merge settings, the lowest precedence first; naming steps or epochs at a higher level cancels the other.
-
-    Raises:
-        ValueError: an unknown key, a wrong type, or values that do not combine.
-    """
-    return build(Training, functools.reduce(lay_training, levels, LOWEST), "training")
-
-
 def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
-    """One level of settings over those below it."""
+    """One level of settings over those below it; naming steps or epochs cancels the other of a lower level."""
     known = [*(field.name for field in fields(Training)), *OF_OPTIMIZER]
     for key in level:
         refuse_unknown(str(key), known, "key", f"training.{key}")

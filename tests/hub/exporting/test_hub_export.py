@@ -178,7 +178,7 @@ def test_a_folder_that_holds_something_is_refused(build: Any, tmp_path: Path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     refuse(build("gpt2-nano"), tmp_path / "full", r"full: is not empty \(mine.txt\); choose a new or empty folder")
-    refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt", "is a file; an export needs a new or empty folder")
+    refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt", "is a file; choose a new or empty folder")
     refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt" / "out", "out: cannot be written: Not a directory")
     assert [path.name for path in tmp_path.rglob("*")] == ["full", "mine.txt"]
 

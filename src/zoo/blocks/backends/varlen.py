@@ -2,20 +2,17 @@
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.varlen import varlen_attn
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
-# before torch 2.12 the kernel shares keys among heads without being told
-GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
 
 
 @backends.register("varlen")
@@ -30,13 +27,20 @@ class Varlen(FlashBackend):
     narrow = True
     biases = False
 
+    def __init__(self) -> None:
+        # torch's module imports its compiler, which would take every command longer than all other imports of zoo
+        self.kernels = import_module("torch.nn.attention.varlen")
+        # before torch 2.12 the kernel shares keys among heads without being told
+        told = "enable_gqa" in inspect.signature(self.kernels.varlen_attn).parameters
+        self.grouped = {"enable_gqa": True} if told else {}
+
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         asking, answering = view.visibility.once("ends", lambda: ends_of(view.visibility))
         queries, keys, values = in_one_dtype(queries, keys, values)
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
-        said = varlen_attn(
+        said = self.kernels.varlen_attn(
             end_to_end(queries, asking, width),
             end_to_end(keys, answering, width),
             end_to_end(values, answering, width),
@@ -46,7 +50,7 @@ class Varlen(FlashBackend):
             answering.longest,
             scale=rule.score.scale,
             window_size=(back, ahead),
-            **(GROUPED if keys.shape[1] != n_heads else {}),
+            **(self.grouped if keys.shape[1] != n_heads else {}),
         )
         assert isinstance(said, Tensor)
         # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it

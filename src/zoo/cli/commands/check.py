@@ -12,14 +12,15 @@ from zoo import config
 from zoo.cli.main import DONE, FAILED
 from zoo.cli.options import Json
 from zoo.cli.visible import say, say_json
+from zoo.config import Layer
 from zoo.data.task import Task
-from zoo.experiments.resolve import check_task, resolve_alone
+from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
-from zoo.training.settings import OF_OPTIMIZER, Training, resolve_training
+from zoo.training.settings import OF_OPTIMIZER, Training
 
 EXPORTED = "config.json"
 ALLOWED = "a run, a checkpoint, a folder of transformers' files, or the YAML file of a model or a task"
@@ -80,7 +81,7 @@ def check_file(place: Path) -> Report:
         return report
     report.kind = kind_of(tree)
     if report.kind == "training":
-        report.attempt(resolve_training, [given(tree)])
+        report.attempt(resolve_training, [Layer(str(place), given(tree))])
     elif report.kind == "task":
         report.attempt(check_task, str(place))
     else:

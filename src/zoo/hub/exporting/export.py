@@ -19,7 +19,8 @@ from zoo.hub.sources.folder import CONFIG, HASHES
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.runs.files import ASIDE, remove_stray, sync, write_file
+from zoo.registry import first_of
+from zoo.runs.files import ASIDE, names_in, remove_stray, sync, write_file
 from zoo.runs.tensors import write_tensors
 
 logger = logging.getLogger(__name__)
@@ -99,12 +100,8 @@ def check_vocabulary(trained: TrainedModel) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: is a file; an export needs a new or empty folder")
-    found = folder.iterdir() if folder.is_dir() else ()
-    there = sorted(path.name for path in found if not path.name.startswith(ASIDE))  # a killed export leaves those
-    if there:
-        raise ValueError(f"{folder}: is not empty ({', '.join(there):.100}); choose a new or empty folder")
+    if there := names_in(folder):
+        raise ValueError(f"{folder}: is not empty ({first_of(there)}); choose a new or empty folder")
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     if named is not None and named not in (recipe.class_name, f"{recipe.class_name}Fast"):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
-        backend = recipe.build(foreign.read_all(recipe.files), options)
+        backend = recipe.build({name: foreign.read(name) for name in recipe.files}, options)
     # before anything writes the tokenizer out, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(options)])

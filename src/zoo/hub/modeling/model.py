@@ -1,7 +1,6 @@
 """What all classes of the shell have in common: a model of ours inside a `PreTrainedModel`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
@@ -44,13 +43,6 @@ def answering(forward: F) -> F:
     return can_return_tuple(wrapped)  # type: ignore[no-any-return]
 
 
-@dataclass
-class Inside:
-    """The model itself; a plain object, so that torch finds its parts in the shell alone, under their own names."""
-
-    model: Model
-
-
 class SourceReader(nn.Module):
     """An encoder with the arguments and the answer that `generate` expects of one."""
 
@@ -90,13 +82,14 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     takes: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
     answers: ClassVar[type[ModelOutput]]
     shifts: ClassVar[bool] = False
+    inside: Model
 
     def __init__(self, config: ZooConfig) -> None:
         settings = self.settle(config)
         super().__init__(config)
         self.config.settings = plain_settings(settings)  # what `save_pretrained` writes
         model = Model(settings)
-        self.inside = Inside(model)
+        self.__dict__["inside"] = model  # not as a module, so that torch finds its parts under their own names alone
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
         parts = [part for part in (model.encoder, model.decoder) if part is not None]
         if parts[0].image_size is not None:
@@ -165,7 +158,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """A head's logits; of the first one, unless another is named."""
-        return self.inside.model.score(head or next(iter(self.heads)), states, given, None)
+        return self.inside.score(head or next(iter(self.heads)), states, given, None)
 
     def read(
         self,
@@ -175,7 +168,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         use_cache: bool | None = None,
     ) -> tuple[Tensor, StateCache | None]:
         """The states of a row; of the new tokens, where a cache has the others."""
-        model = self.inside.model
+        model = self.inside
         if model.decoder is None:
             assert model.encoder is not None
             return model.encoder(given).states, None
@@ -189,12 +182,12 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     def remember(self, states: Tensor, mask: Tensor | None) -> Memory:
         """The memory, from an encoder's states and the mask of its sources."""
-        encoder = self.inside.model.encoder
+        encoder = self.inside.encoder
         assert encoder is not None
         return Memory(states, Documents.of(documents_of(mask, states), states), encoder)
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
-        encoder = self.inside.model.encoder
+        encoder = self.inside.encoder
         return self if encoder is None else SourceReader(encoder)
 
     @torch.no_grad()
@@ -203,7 +196,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
         fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
-            begun = Model(self.inside.model.settings).initialize(int(torch.randint(2**31, ())))
+            begun = Model(self.inside.settings).initialize(int(torch.randint(2**31, ())))
             drawn = dict(begun.named_parameters())
             for name in fresh:
                 self.get_parameter(name).copy_(drawn[name])
@@ -216,12 +209,12 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return False  # `generate` would make one of keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
-        for part in (self.inside.model.encoder, self.inside.model.decoder):
+        for part in (self.inside.encoder, self.inside.decoder):
             if part is not None:
                 part.checkpointing = enable
 
     def get_input_embeddings(self) -> nn.Module:
-        embeddings = self.inside.model.stream.embeddings
+        embeddings = self.inside.stream.embeddings
         if embeddings is None:
             raise NotImplementedError(f"{type(self).__name__} has no token vectors: it reads pictures")
         return embeddings.tokens

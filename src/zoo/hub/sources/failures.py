@@ -1,4 +1,9 @@
-"""What goes wrong with the hub: one message for each failure, whether it may pass, and trying again."""
+"""What goes wrong with the hub: one message for each failure, whether it may pass, and trying again.
+
+The client's `http_backoff` repeats single requests, and its errors are a page each, with addresses and sometimes a
+server's raw words. Here a whole piece of work is repeated (a push must look at the repository again), and a message is
+one line, without control characters and without the token.
+"""
 
 import logging
 import re

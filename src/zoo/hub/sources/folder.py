@@ -1,7 +1,6 @@
 """A folder that a stranger made: zoo reads inside of it only, with limits, and never runs anything in it."""
 
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,7 +82,3 @@ class CheckpointFolder:
     def read_json(self, name: str) -> Json:
         """A JSON file that holds a map; an empty one where there is no such file."""
         return parse_json(self.read(name), str(self.folder / name)) if self.has(name) else {}
-
-    def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of those files that are there, by name."""
-        return {name: self.read(name) for name in names if self.has(name)}

@@ -8,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoo.hub.sources.folder import CheckpointFolder
+from zoo.registry import first_of
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -16,7 +17,6 @@ MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names tak
 MOST_FILES = 1000
 MOST_AXES, MOST_NAME = 8, 300  # of a tensor; messages repeat its shape and its name
 READ = ("F64", "F32", "F16", "BF16")  # what a weight may be
-SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     names = sorted(path.name for path in foreign.folder.iterdir())
     refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
     others = [name for name in names if name.endswith(OTHERS)]
-    found = f" (there is {', '.join(others[:SHOWN])})" if others else ""
+    found = f" (there is {first_of(others)})" if others else ""
     raise ValueError(f"{foreign.folder}: has no {WHOLE} and no {INDEX}{found}")
 
 

@@ -1,5 +1,6 @@
-"""Variants that another installed package registers: lists, `--set`, errors and run folders know them."""
+"""What a stranger installs: the wheel alone, without the source tree, beside packages that register variants."""
 
+import ast
 import json
 import os
 import subprocess
@@ -10,7 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src"
+import zoo
+
+ROOT = Path(__file__).parents[1]
+STUB = ast.parse((ROOT / "src" / "zoo" / "__init__.pyi").read_text())
 NORM = '''
 import torch
 from torch import Tensor, nn
@@ -37,9 +41,10 @@ class PeakNorm(nn.Module):
 TASK = """# lm.yaml: predict the next token
 objective: causal_lm
 source: {files: {train: text.txt}}
+columns: {text: text}
 tokenizer: {name: byte_bpe, vocab_size: 300}
 length: 16
-training: {steps: 2, batch: 2, precision: float32}
+training: {steps: 2, batch: 2, warmup_steps: 0}
 """
 
 
@@ -63,6 +68,7 @@ def write_wheel(folder: Path, name: str, module: str, text: str) -> Path:
 BROKEN = "import nothing_of_this_name\n"
 ASK = """
 import contextlib, io, json, sys
+import zoo
 from zoo.__main__ import main
 
 said = []
@@ -74,13 +80,15 @@ for words in json.loads(sys.argv[1]):
         except SystemExit as left:
             status = left.code
     said.append([status, out.getvalue(), err.getvalue()])
-print(json.dumps(said))
+print(json.dumps([zoo.__file__, said]))
 """
 NORM_SET = "norm={name: peaknorm, eps: 0.01}"
 COMMANDS = {
+    "models": ["list", "models"],
     "list": ["list", "blocks", "--json"],
     "show": ["show", "gpt2-nano", "--set", "norm=peaknrm"],
     "pretrain": ["pretrain", "gpt2-nano", "lm.yaml", "-o", "run", "--set", NORM_SET],
+    "predict": ["predict", "run", "the dogs", "--set", "generate.max_new_tokens=3", "--json"],
 }
 
 
@@ -92,26 +100,54 @@ class Said(NamedTuple):
     err: str
 
 
+def pip(*words: object) -> None:
+    subprocess.run([sys.executable, "-m", "pip", *map(str, words)], check=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with zoo's wheel and two packages installed into it, one with a norm, one broken; nothing is fetched."""
+    made = tmp_path_factory.mktemp("wheels")
+    pip("wheel", "-q", ROOT, "--no-deps", "--no-build-isolation", "-w", made)
+    for name, text in (("zoo_peaks", NORM), ("zoo_broken", BROKEN)):
+        write_wheel(made, name, name, text)
+    quiet = ["-q", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    pip("install", *quiet, "--target", made / "site", *made.glob("*.whl"))
+    return made / "site"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which two packages are installed, one with a norm and one that is broken, and data for a run."""
-    made = tmp_path_factory.mktemp("outside")
-    wheels = [write_wheel(made, name, name, text) for name, text in (("zoo_peaks", NORM), ("zoo_broken", BROKEN))]
-    quiet = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(made / "site"), *map(str, wheels)]
-    subprocess.run(command, check=True)
+    """Data for a run, and the run."""
+    made = tmp_path_factory.mktemp("stranger")
     (made / "lm.yaml").write_text(TASK)
     (made / "text.txt").write_text("".join(f"the cat sat on mat {n} and the dog slept\n" for n in range(60)))
     return made
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> dict[str, Said]:
-    """What each command said, called one after the other in a process that has the packages."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(folder / "site")])}
+def said(folder: Path, site: Path) -> dict[str, Said]:
+    """What each command said, called one after the other in a process that has the wheels alone."""
     command = [sys.executable, "-c", ASK, json.dumps(list(COMMANDS.values()))]
+    environment = {**os.environ, "PYTHONPATH": str(site)}  # in the place of the source tree
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder, check=True)
-    return {name: Said(*answer) for name, answer in zip(COMMANDS, json.loads(done.stdout), strict=True)}
+    place, answers = json.loads(done.stdout)
+    assert Path(place) == site / "zoo" / "__init__.py"
+    return {name: Said(*answer) for name, answer in zip(COMMANDS, answers, strict=True)}
+
+
+def test_the_wheel_has_every_file_of_the_package_and_the_models_and_tasks(site: Path):
+    source = ROOT / "src" / "zoo"
+    wanted = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    wanted |= {f"{path.parent.name}/{path.name}" for kind in ("configs", "tasks") for path in (ROOT / kind).iterdir()}
+    has = {str(path.relative_to(site / "zoo")) for path in (site / "zoo").rglob("*") if path.is_file()}
+    assert {name for name in wanted if "__pycache__" not in name} == {name for name in has if "__pycache__" not in name}
+    assert {"py.typed", "__init__.pyi", "configs/gpt2-nano.yaml", "tasks/numbers-words.yaml"} <= has
+
+
+def test_the_installed_wheel_lists_trains_and_predicts_without_the_source_tree(said: dict[str, Said]):
+    assert "gpt2-nano" in said["models"].out
+    assert said["predict"].status == 0 and json.loads(said["predict"].out)[0]["input"] == "the dogs"
 
 
 def test_lists_name_a_variant_from_outside_and_its_options(said: dict[str, Said]):
@@ -133,3 +169,12 @@ def test_a_package_that_cannot_be_imported_is_named_and_stops_nothing(said: dict
     assert said["list"].status == 0 and "layernorm" in json.loads(said["list"].out)["norm"]
     complaint = "package zoo_broken: zoo_broken cannot be imported, so its variants are missing"
     assert [complaint in one.err for one in said.values()].count(True) == 1
+
+
+def test_the_stub_names_what_the_package_offers_and_where_it_lies():
+    named = {
+        (alias.name, node.module) for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert named == set(zoo.PUBLIC.items())
+    (listed,) = [node.value for node in STUB.body if isinstance(node, ast.Assign)]
+    assert ast.literal_eval(listed) == zoo.__all__ == sorted(zoo.PUBLIC)
