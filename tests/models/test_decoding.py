@@ -94,7 +94,7 @@ def test_reordered_rows_continue_as_their_parents(name: str, first: int):
     state = model.decoder.start(3, memory)
     if first:
         model.decoder.step(TOKENS[:, :first], LEFT_PADDED[:, :first], state)
-    model.decoder.reorder(state, rows)
+    model.decoder.reorder(state, rows, rows)
     states = model.decoder.step(TOKENS[rows, first:], LEFT_PADDED[rows, first:], state)
     table = model.decoder.embeddings.tokens.weight
     source_documents = None if model.encoder is None else SOURCE_DOCUMENTS

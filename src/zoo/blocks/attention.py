@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoo.blocks.backends.backend import Backend, Rule
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
+from zoo.blocks.cache import Cache, KeysValues
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.blocks.score import ScoreOption, scores
@@ -17,13 +18,6 @@ from zoo.blocks.view import View
 from zoo.registry import Slot, refuse_below
 
 SDPA, EAGER = Sdpa(), Eager()
-
-
-class KeysValues(NamedTuple):
-    """A memory as keys, turned as the score compares them, and values."""
-
-    keys: Float[Tensor, "batch kv_heads memory width"]
-    values: Float[Tensor, "batch kv_heads memory d_value"]
 
 
 class HeadShape(NamedTuple):
@@ -122,22 +116,38 @@ class Attention(nn.Module, ABC):
             keys = view.position.rotate(keys, view.documents.positions)
         return KeysValues(self.score.turn_keys(keys), values)
 
-    def forward(
-        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View, whole: bool = True
-    ) -> Float[Tensor, "batch queries width"]:
-        """Read a memory.
-
-        Args:
-            whole: whether the queries are those of whole rows; of new places alone sdpa computes, since the kernels of
-                other backends want whole rows.
-        """
+    def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
+        """Queries, as the score compares them."""
         queries = self.query_norm(self.query(x).unflatten(-1, (self.n_heads, self.d_query)).transpose(1, 2))
         if view.position is not None:
             queries = view.position.rotate(queries, view.documents.positions)
-        queries = self.score.turn_queries(queries)
-        backend = EAGER if view.recorder is not None else self.backend if whole else SDPA  # no kernel shows its weights
-        heads = backend.attend(queries, *memory, view, self.rule(self.training))
+        return self.score.turn_queries(queries)
+
+    def forward(
+        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
+    ) -> Float[Tensor, "batch queries width"]:
+        """Read a memory with the queries of whole rows."""
+        backend = EAGER if view.recorder is not None else self.backend  # no kernel shows its weights
+        heads = backend.attend(self.ask(x, view), *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
+
+    def step(
+        self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
+    ) -> Float[Tensor, "batch queries width"]:
+        """Read a memory with new places alone, by sdpa: the kernels of other backends want whole rows."""
+        backend = SDPA if view.recorder is None else EAGER
+        queries = self.ask(x, view)
+        wide = queries.to(torch.promote_types(queries.dtype, memory.keys.dtype))
+        heads = backend.attend(wide, *memory, view, self.rule(self.training))
+        return self.output(heads.to(queries.dtype).transpose(1, 2).flatten(2))
+
+    def remember(self, memory: KeysValues) -> KeysValues:
+        """A memory as `step` reads it fastest."""
+        return memory.to(SDPA.remembered(memory.keys))
+
+    def cache(self, new: KeysValues, room: int) -> Cache:
+        """An empty cache for places such as these."""
+        return Cache.of(new, room, SDPA.remembered(new.keys))
 
 
 attentions: Slot[Attention] = Slot("attention")

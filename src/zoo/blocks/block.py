@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.blocks.attention import Attention, KeysValues
+from zoo.blocks.attention import Attention
+from zoo.blocks.cache import KeysValues
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import Mixer
 from zoo.blocks.view import View
@@ -102,17 +103,30 @@ class Block(nn.Module, ABC):
 
     def start_state(self, states: Float[Tensor, "batch memory d_memory"] | None) -> BlockState:
         """What is known before the first place; the states of a memory are read once."""
-        return BlockState(None, None if self.cross is None or states is None else self.cross.read(states))
+        if self.cross is None or states is None:
+            return BlockState(None, None)
+        return BlockState(None, self.cross.remember(self.cross.read(states)))
 
     def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> tuple[Stream, BlockState]:
-        """New places only, and the state after them."""
+        """New places only, and the state after them.
+
+        Several rows may follow each other that read the same row of the memory: their places are queries of one row.
+
+        Args:
+            source_view: of the new places, in the rows of the memory.
+        """
         mix, memory = Stepping(self.mixer, view, state.mixer), state.memory
         sublayers: dict[str, Sublayer] = {"mixer": mix}
         if self.cross is not None and memory is not None and source_view is not None:
             cross, known, seen = self.cross, memory, source_view
-            sublayers["cross"] = lambda h: cross(h, known, seen, whole=False)
+            sublayers["cross"] = lambda h: cross.step(by_memory(h, known), known, seen).view_as(h)
         sublayers["feed_forward"] = self.feed_forward
         return self.combine(x, sublayers), BlockState(mix.state, memory)
+
+
+def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:
+    """The places of all rows that read the same row of the memory, side by side."""
+    return x.reshape(len(memory.keys), -1, x.shape[-1])
 
 
 blocks: Slot[Block] = Slot("block")

@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from zoo.blocks.attention import Attention, KeysValues
+from zoo.blocks.attention import Attention
+from zoo.blocks.cache import Cache
 from zoo.blocks.convolution import Neighbours
 from zoo.blocks.recurrence import CellOption, cells, hold
 from zoo.blocks.residual import IntoStream
@@ -23,8 +24,8 @@ class Mixer(nn.Module, ABC):
     """Mixes the places of a row inside their documents.
 
     `forward` sees whole rows. `step` sees new places only and keeps what it needs of the earlier ones in a state:
-    tensors whose first axis is the batch, in tuples, so that `take_rows` can reorder any. A place of document 0 leaves
-    the state as it was.
+    tensors whose first axis is the batch, or caches, in tuples, so that `take_rows` can reorder any. A place of
+    document 0 leaves the state as it was. A state is continued once: the step may write into it.
 
     Class attributes:
         attends: whether it reads a position that acts on queries, keys or scores.
@@ -49,10 +50,14 @@ class Mixer(nn.Module, ABC):
 mixers: Slot[Mixer] = Slot("mixer")
 
 
-def take_rows(state: Any, rows: Int[Tensor, " chosen"] | slice) -> Any:
+def take_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
     """These rows of every tensor in a state, whatever it consists of: beams continue with them."""
+
+    def take(x: Tensor | Cache) -> Tensor | Cache:
+        return x.take(rows) if isinstance(x, Cache) else x.index_select(0, rows)
+
     # private by its name, but what torch.export is built on and transformers imports, too
-    return tree_map_only(Tensor, lambda x: x[rows], state)
+    return tree_map_only((Tensor, Cache), take, state)
 
 
 @mixers.register("attention")
@@ -71,11 +76,18 @@ class AttentionMixer(Mixer):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.attention(x, self.attention.read(x, view), view)
 
-    def step(self, x: New, view: View, state: KeysValues | None) -> tuple[New, KeysValues]:
-        memory = self.attention.read(x, view)
-        if state is not None:
-            memory = KeysValues(*(torch.cat(both, dim=2) for both in zip(state, memory, strict=True)))
-        return self.attention(x, memory, view, whole=False), memory
+    def step(self, x: New, view: View, state: Cache | None) -> tuple[New, Cache]:
+        new, window = self.attention.read(x, view), self.attention.window
+        room = view.room if window is None else min(view.room, window)
+        cache = self.attention.cache(new, room) if state is None else state.grown(room)
+        places, filled = view.visibility.places()[0], min(cache.room, view.visibility.n_keys)
+        if x.shape[1] == 1:
+            cache.write(new, places, filled)
+            return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
+        # several places at once: the first of them still see what the last ones take the slots of
+        memory = cache.followed_by(new, view.visibility.n_keys - x.shape[1])
+        cache.write(new, places, filled)
+        return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
 
 
 @mixers.register("recurrent")

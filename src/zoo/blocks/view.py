@@ -16,20 +16,48 @@ class Visibility(Computed):
 
     Args:
         queries, keys: the documents of both sides.
-        start: place of the first query among the keys (tokens).
+        start: place of the first query in the row (tokens).
         causal: whether a query sees only keys at or before its own place.
+        key_places: of the keys in the row; None: from 0 on.
     """
 
-    def __init__(self, queries: Documents, keys: Documents, start: int = 0, causal: bool = False) -> None:
+    def __init__(
+        self,
+        queries: Documents,
+        keys: Documents,
+        start: int | Int[Tensor, ""] = 0,
+        causal: bool = False,
+        key_places: Int[Tensor, " keys"] | None = None,
+    ) -> None:
         super().__init__()
-        self.queries, self.keys, self.start, self.causal = queries, keys, start, causal
+        self.queries, self.keys, self.start, self.causal, self.key_places = queries, keys, start, causal, key_places
         self.whole = queries.whole and keys.whole
+
+    @property
+    def n_keys(self) -> int:
+        """How many keys there are."""
+        return self.keys.numbers.shape[1]
 
     def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
         """Places of the queries and of the keys in the row."""
-        queries, keys = self.queries.numbers, self.keys.numbers
+        return self.once("places", self.build_places)
+
+    def build_places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
+        queries = self.queries.numbers
         at = self.start + torch.arange(queries.shape[1], device=queries.device)
-        return at, torch.arange(keys.shape[1], device=queries.device)
+        return at, torch.arange(self.n_keys, device=queries.device) if self.key_places is None else self.key_places
+
+    def recent(self, room: int) -> "Visibility":
+        """Of one query on the last `room` places of its row, of which place p is key p % room."""
+        last, slots = self.places()[0], torch.arange(room, device=self.keys.numbers.device)
+        places = last - (last - slots) % room
+        known = self.keys.numbers.index_select(1, places.clamp_min(0)).where(places >= 0, 0)
+        return Visibility(self.queries, Documents(known, self.keys.whole), self.start, self.causal, places)
+
+    def last(self, n: int) -> "Visibility":
+        """On the last n keys alone."""
+        keys, places = Documents(self.keys.numbers[:, -n:], self.keys.whole), self.places()[1][-n:]
+        return Visibility(self.queries, keys, self.start, self.causal, places)
 
     def reach(self, window: int | None) -> tuple[int | None, int | None]:
         """How far a query sees back and ahead in its document (places); None: to its end."""
@@ -38,7 +66,7 @@ class Visibility(Computed):
 
     def causal_only(self, window: int | None) -> bool:
         """Whether causality is the whole rule, so that kernels need no mask."""
-        square = self.queries.numbers.shape[1] == self.keys.numbers.shape[1]
+        square = self.queries.numbers.shape[1] == self.n_keys
         return self.whole and self.causal and window is None and square
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
@@ -51,7 +79,7 @@ class Visibility(Computed):
         distance = queries[:, None] - keys[None, :]
         if self.causal and len(queries) > 1:
             parts.append((distance >= 0)[None])
-        if window is not None:
+        if window is not None and len(keys) > window:
             parts.append((distance.abs() < window)[None])
         if not self.whole:
             mine, theirs = self.queries.numbers, self.keys.numbers
@@ -97,13 +125,19 @@ class View(Computed):
         visibility: who may see whom.
         position: where order enters queries, keys and scores.
         recorder: where attention writes its weights, which then are those of backend `eager`; None: nobody asks.
+        room: places that a row may come to have, where it is read step by step; None: as many as there are keys.
     """
 
     def __init__(
-        self, visibility: Visibility, position: Position | None = None, recorder: Recorder | None = None
+        self,
+        visibility: Visibility,
+        position: Position | None = None,
+        recorder: Recorder | None = None,
+        room: int | None = None,
     ) -> None:
         super().__init__()
         self.visibility, self.position, self.recorder = visibility, position, recorder
+        self.room = visibility.n_keys if room is None else room
 
     @staticmethod
     def of(queries: Documents, keys: Documents | None = None, causal: bool = False) -> "View":
@@ -118,7 +152,22 @@ class View(Computed):
     def afresh(self) -> "View":
         """The same view with nothing computed yet."""
         seen = self.visibility
-        return View(Visibility(seen.queries, seen.keys, seen.start, seen.causal), self.position, self.recorder)
+        again = Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places)
+        return View(again, self.position, self.recorder, self.room)
+
+    def recent(self, room: int) -> "View":
+        """Of one query on the last `room` places, as `Visibility.recent`."""
+        if self.visibility.n_keys <= room:
+            return self
+        return self.once(("recent", room), lambda: self.on(self.visibility.recent(room)))
+
+    def last(self, n: int) -> "View":
+        """On the last n keys alone."""
+        return self if n == self.visibility.n_keys else self.once(("last", n), lambda: self.on(self.visibility.last(n)))
+
+    def on(self, visibility: Visibility) -> "View":
+        """The same of other keys."""
+        return View(visibility, self.position, self.recorder, self.room)
 
     def end_layer(self) -> None:
         """Tell the recorder, where there is one, that a layer of the stack ends."""

@@ -35,7 +35,7 @@ class StateCache(Cache):  # type: ignore[misc]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Continue with these rows (beams)."""
-        self.decoder.reorder(self.state, beam_idx)
+        self.decoder.reorder(self.state, beam_idx, beam_idx)  # `generate` repeats the memory for every beam
 
     def crop(self, *_: Any) -> None:
         """A state cannot forget what it has read.

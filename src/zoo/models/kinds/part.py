@@ -155,16 +155,25 @@ class Decoder(Part):
         """Read whole rows."""
 
     @abstractmethod
-    def start(self, batch: int, memory: Memory | None = None) -> Any:
-        """A state before the first token."""
+    def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> Any:
+        """A state before the first token.
+
+        Args:
+            room: the most places that a row will have, padding included, where no text of it is longer than the model
+                can read; None: not known.
+        """
 
     @abstractmethod
     def step(self, tokens: Tokens, documents: Numbers | None, state: Any) -> States:
         """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
 
     @abstractmethod
-    def reorder(self, state: Any, rows: Int[Tensor, " chosen"]) -> None:
-        """Continue with these rows of the batch (beams)."""
+    def reorder(self, state: Any, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None) -> None:
+        """Continue with these rows of the batch (beams), as many for each row of the memory, side by side.
+
+        Args:
+            sources: the rows of the memory that they read; None: all, as before.
+        """
 
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
         ends = documents > 0

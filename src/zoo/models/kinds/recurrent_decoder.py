@@ -147,12 +147,15 @@ class RecurrentDecoder(Decoder):
         return data
 
     def context(self, vectors: Vectors, source: SourceReading | None) -> Tensor | None:
-        """c_t: what is read of the memory with the state before the step."""
-        if source is None or self.attention is None or source.attended is None or source.view is None:
-            return None if source is None else source.summary
-        read: Tensor = self.attention(vectors[-1][0][:, None], source.attended[0], source.view, whole=False)
+        """c_t: what is read of the memory with the state before the step; rows that follow each other may share one."""
+        if source is None:
+            return None
+        top, n_sources = vectors[-1][0], len(source.summary)
+        if self.attention is None or source.attended is None or source.view is None:
+            return source.summary.repeat_interleave(len(top) // n_sources, dim=0)
+        read: Tensor = self.attention.step(top.view(n_sources, -1, self.d_model), source.attended[0], source.view)
         source.view.end_layer()
-        return read[:, 0]
+        return read.flatten(0, 1)
 
     def advance(self, word: Tensor, vectors: Vectors, context: Tensor | None) -> Vectors:
         """The state of each layer after one word more."""
@@ -167,7 +170,7 @@ class RecurrentDecoder(Decoder):
         parts = [top, word] if context is None else [top, word, context]
         return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 
-    def start(self, batch: int, memory: Memory | None = None) -> RecurrentDecoderState:
+    def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> RecurrentDecoderState:
         source = None if memory is None else self.source(memory, None, batch)
         return RecurrentDecoderState(self.first(self.embed.tokens.weight, batch, source), source)
 
@@ -181,9 +184,12 @@ class RecurrentDecoder(Decoder):
             said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
         return torch.stack(said, dim=1)
 
-    def reorder(self, state: RecurrentDecoderState, rows: Int[Tensor, " chosen"]) -> None:
-        state.vectors = [vectors[:, rows] for vectors in state.vectors]
-        state.source = None if state.source is None else state.source.take(rows)
+    def reorder(
+        self, state: RecurrentDecoderState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
+    ) -> None:
+        state.vectors = [vectors.index_select(1, rows) for vectors in state.vectors]
+        if state.source is not None and sources is not None:
+            state.source = state.source.take(sources)
 
 
 def along(vectors: Float[Tensor, "rows width"], x: PackedSequence) -> Float[Tensor, "places width"]:

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.blocks.attention import Attention, KeysValues
+from zoo.blocks.attention import Attention
+from zoo.blocks.cache import KeysValues
 from zoo.blocks.documents import Documents, Unpacked, positions_of
-from zoo.blocks.mixer import take_rows
 from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.kinds.part import Memory
 
@@ -37,7 +37,9 @@ class SourceReading:
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "SourceReading":
         """What these sequences read."""
-        attended = None if self.attended is None else (take_rows(self.attended[0], rows), self.attended[1].take(rows))
+        attended = self.attended
+        if attended is not None:
+            attended = KeysValues(*(x[rows] for x in attended[0])), attended[1].take(rows)
         return replace(self, summary=self.summary[rows], attended=attended)
 
 

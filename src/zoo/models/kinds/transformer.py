@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -17,6 +16,7 @@ from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
 from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, Tokens, decoders, encoders
+from zoo.models.kinds.progress import Progress
 
 
 class Stack(nn.Module):
@@ -38,9 +38,9 @@ class Stack(nn.Module):
         ends = blocks[-1].final_norm if settings.final_norm is None else settings.final_norm
         self.norm = layers[-1].norm.build(settings.d_model) if ends else nn.Identity()
 
-    def views(self, visibility: Visibility, recorder: Recorder | None = None) -> list[View]:
+    def views(self, visibility: Visibility, recorder: Recorder | None = None, room: int | None = None) -> list[View]:
         """The view of each layer; those with the same position share one, with all that is computed from it."""
-        views = [View(visibility, position, recorder) for position in self.positions]
+        views = [View(visibility, position, recorder, room) for position in self.positions]
         return [views[number] for number in self.position_of]
 
     def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
@@ -75,11 +75,18 @@ def recomputed(block: Block, x: States, view: View, source: SourceView | None) -
 
 @dataclass
 class TransformerState:
-    """What a decoder remembers between steps: its documents so far, its blocks' states, the memory's documents."""
+    """What a decoder remembers between steps: how far it has read, its blocks' states, the memory's documents."""
 
-    documents: Documents
+    progress: Progress
     blocks: list[BlockState]
     source: Documents | None
+
+    def source_view(self, queries: Documents) -> View | None:
+        """Who sees what of the memory; several rows may follow each other that read the same row of it."""
+        if self.source is None:
+            return None
+        numbers = queries.numbers.reshape(len(self.source.numbers), -1)
+        return View.of(Documents(numbers, queries.whole), self.source)
 
 
 @encoders.register("transformer")
@@ -128,24 +135,25 @@ class TransformerDecoder(Decoder):
             source = SourceView(memory.states, View(seen, recorder=given.recorders.get("decoder.cross")))
         return self.stack(given, given.recorders.get("decoder.self"), source, self.recomputes)
 
-    def start(self, batch: int, memory: Memory | None = None) -> TransformerState:
+    def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> TransformerState:
         states = [block.start_state(None if memory is None else memory.states) for block in self.stack.blocks]
-        nothing = torch.zeros(batch, 0, dtype=torch.long, device=self.stack.embeddings.tokens.weight.device)
-        return TransformerState(Documents(nothing, whole=True), states, None if memory is None else memory.documents)
+        progress = Progress(batch, room, self.stack.embeddings.tokens.weight.device)
+        return TransformerState(progress, states, None if memory is None else memory.documents)
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: TransformerState) -> States:
-        past, new = state.documents, Documents.of(documents, tokens)
-        at = ((past.numbers > 0).sum(1, keepdim=True) + (new.numbers > 0).cumsum(1) - 1).clamp_min(0)
-        seen = state.documents = Documents(torch.cat([past.numbers, new.numbers], dim=1), past.whole and new.whole)
-        new = Documents(new.numbers, seen.whole, at)
-        source_view = None if state.source is None else View.of(new, state.source)
-        x = self.stack.embed(tokens, None, at, seen.numbers.shape[1])
-        views = self.stack.views(Visibility(new, seen, past.numbers.shape[1], causal=True))
+        seen, progress = state.progress.advance(documents, tokens), state.progress
+        reach = min(progress.read, self.max_length) if progress.promised else progress.read
+        x = self.stack.embed(tokens, None, seen.queries.positions, reach)
+        views, source_view = self.stack.views(seen, room=progress.room), state.source_view(seen.queries)
         for number, (block, view) in enumerate(zip(self.stack.blocks, views, strict=True)):
             x, state.blocks[number] = block.step(x, view, source_view, state.blocks[number])
         return self.stack.norm(x)
 
-    def reorder(self, state: TransformerState, rows: Int[Tensor, " chosen"]) -> None:
-        state.documents = state.documents.take(rows)
-        state.source = None if state.source is None else state.source.take(rows)
-        state.blocks = take_rows(state.blocks, rows)
+    def reorder(
+        self, state: TransformerState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
+    ) -> None:
+        state.progress.take(rows)
+        mixers, memories = ([getattr(block, name) for block in state.blocks] for name in ("mixer", "memory"))
+        if state.source is not None and sources is not None:
+            state.source, memories = state.source.take(sources), take_rows(memories, sources)
+        state.blocks = [BlockState(*both) for both in zip(take_rows(mixers, rows), memories, strict=True)]

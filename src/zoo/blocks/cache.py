@@ -1,0 +1,90 @@
+"""Keys and values of the places so far, in tensors that are written in place."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class KeysValues(NamedTuple):
+    """A memory as keys, turned as the score compares them, and values."""
+
+    keys: Float[Tensor, "batch kv_heads memory width"]
+    values: Float[Tensor, "batch kv_heads memory d_value"]
+
+    def to(self, dtype: torch.dtype) -> "KeysValues":
+        """The same in another dtype."""
+        return KeysValues(self.keys.to(dtype), self.values.to(dtype))
+
+
+class Cache:
+    """Keys and values in tensors of `room` slots: place p of a row has slot p % room.
+
+    So a layer with a window needs no more slots than that, and new places take those of the places that it no longer
+    sees. Heads stand inside a place, as the linear maps write them, so that a row's places lie side by side.
+
+    Args:
+        keys, values: one number for each row, slot, head and feature.
+        filled: slots that have been written.
+    """
+
+    def __init__(
+        self,
+        keys: Float[Tensor, "rows room kv_heads width"],
+        values: Float[Tensor, "rows room kv_heads d_value"],
+        filled: int = 0,
+    ) -> None:
+        self.tensors, self.filled = (keys, values), filled
+        self.spare: tuple[Tensor, Tensor] | None = None
+
+    @staticmethod
+    def of(new: KeysValues, room: int, dtype: torch.dtype) -> "Cache":
+        """An empty one for keys and values such as these; zeros, since 0 times what stands in a slot must be 0."""
+        keys, values = (x.new_zeros(len(x), room, x.shape[1], x.shape[3], dtype=dtype) for x in new)
+        return Cache(keys, values)
+
+    @property
+    def room(self) -> int:
+        """Slots of a row."""
+        return self.tensors[0].shape[1]
+
+    def grown(self, room: int) -> "Cache":
+        """The same with at least so many slots; no place has lost its slot yet, or there are as many already."""
+        if room <= self.room:
+            return self
+        keys, values = (x.new_zeros(len(x), room, *x.shape[2:]) for x in self.tensors)
+        for new, old in zip((keys, values), self.tensors, strict=True):
+            new[:, : self.filled] = old[:, : self.filled]
+        return Cache(keys, values, self.filled)
+
+    def write(self, new: KeysValues, places: Int[Tensor, " new"], filled: int) -> None:
+        """Write new places, the last of them where there are more than slots; `filled`: slots written from then on."""
+        slots = places[-self.room :] % self.room
+        for tensor, x in zip(self.tensors, new, strict=True):
+            tensor.index_copy_(1, slots, x[:, :, -self.room :].transpose(1, 2).to(tensor.dtype))
+        self.filled = filled
+
+    def read(self) -> KeysValues:
+        """What stands in the slots, in their order."""
+        return KeysValues(*(x[:, : self.filled].transpose(1, 2) for x in self.tensors))
+
+    def followed_by(self, new: KeysValues, start: int) -> KeysValues:
+        """The places that still have a slot, in their own order, and new ones from place `start` on."""
+        if not self.filled:
+            return new
+        slots = torch.arange(start - self.filled, start, device=new.keys.device) % self.room
+        old = (x[:, slots].transpose(1, 2) for x in self.tensors)
+        return KeysValues(*(torch.cat([x, y.to(x.dtype)], dim=2) for x, y in zip(old, new, strict=True)))
+
+    @torch.no_grad()
+    def take(self, rows: Int[Tensor, " chosen"]) -> "Cache":
+        """These rows, without gradients, which no search needs. A later call writes into the tensors of this cache."""
+        whole = [(len(rows), *x.shape[1:]) for x in self.tensors]
+        spare = self.spare if self.spare is not None and len(self.spare[0]) == len(rows) else None
+        keys, values = spare or (x.new_zeros(shape) for x, shape in zip(self.tensors, whole, strict=True))
+        for taken, x in zip((keys, values), self.tensors, strict=True):
+            torch.index_select(x[:, : self.filled], 0, rows, out=taken[:, : self.filled])
+        cache = Cache(keys, values, self.filled)
+        cache.spare = self.tensors
+        return cache
