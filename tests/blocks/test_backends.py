@@ -124,7 +124,7 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
     whole = view_of(documents, documents, causal=True)
     expected = attend(attention, x, whole)
     monkeypatch.setattr(type(attention.backend), "attend", None) if name not in ("sdpa", "eager") else None
-    torch.testing.assert_close(attention(x, attention.read(x, whole), whole, whole=False), expected, **EXACT)
+    torch.testing.assert_close(attention.step(x, attention.read(x, whole), whole), expected, **EXACT)
     torch.testing.assert_close(watched(attention, x, whole)[0], expected, **EXACT)
 
 

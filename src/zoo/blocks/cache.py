@@ -40,8 +40,8 @@ class Cache:
 
     @staticmethod
     def of(new: KeysValues, room: int, dtype: torch.dtype) -> "Cache":
-        """An empty one for keys and values such as these; zeros, since 0 times what stands in a slot must be 0."""
-        keys, values = (x.new_zeros(len(x), room, x.shape[1], x.shape[3], dtype=dtype) for x in new)
+        """An empty one for keys and values such as these."""
+        keys, values = (x.new_empty(len(x), room, x.shape[1], x.shape[3], dtype=dtype) for x in new)
         return Cache(keys, values)
 
     @property
@@ -53,7 +53,7 @@ class Cache:
         """The same with at least so many slots; no place has lost its slot yet, or there are as many already."""
         if room <= self.room:
             return self
-        keys, values = (x.new_zeros(len(x), room, *x.shape[2:]) for x in self.tensors)
+        keys, values = (x.new_empty(len(x), room, *x.shape[2:]) for x in self.tensors)
         for new, old in zip((keys, values), self.tensors, strict=True):
             new[:, : self.filled] = old[:, : self.filled]
         return Cache(keys, values, self.filled)
@@ -82,7 +82,7 @@ class Cache:
         """These rows, without gradients, which no search needs. A later call writes into the tensors of this cache."""
         whole = [(len(rows), *x.shape[1:]) for x in self.tensors]
         spare = self.spare if self.spare is not None and len(self.spare[0]) == len(rows) else None
-        keys, values = spare or (x.new_zeros(shape) for x, shape in zip(self.tensors, whole, strict=True))
+        keys, values = spare or (x.new_empty(shape) for x, shape in zip(self.tensors, whole, strict=True))
         for taken, x in zip((keys, values), self.tensors, strict=True):
             torch.index_select(x[:, : self.filled], 0, rows, out=taken[:, : self.filled])
         cache = Cache(keys, values, self.filled)

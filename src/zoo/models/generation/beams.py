@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.generation.search import Generated, NextLogits, NextTokens, Search
+from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search
 from zoo.models.generation.settings import GenerateSettings
 
 UNREACHABLE = -1.0e9  # a log-probability that no sequence has, finite so that sums of it stay numbers
@@ -28,11 +28,11 @@ class BeamSearch(Search):
         self.sequences = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
         self.scores = torch.full((rows, self.width), UNREACHABLE, device=device)
         self.scores[:, 0] = 0.0  # all beams begin equal: only the first may be continued
-        self.best = torch.full((rows, self.width, max(limits)), -1, dtype=torch.long, device=device)
+        self.best = torch.full((rows, self.width, max(limits)), NOTHING, dtype=torch.long, device=device)
         self.best_scores = torch.full((rows, self.width), UNREACHABLE, device=device)
         self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
-        self.exhausted = False
+        self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
 
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens]:
         rows, length = len(self.scores), self.sequences.shape[2] + 1
@@ -50,7 +50,7 @@ class BeamSearch(Search):
         reachable = self.scores[:, :1] / length**self.penalty
         worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
         self.improvable &= (reachable > worst).any(1, keepdim=True) & ~last
-        self.exhausted = bool(ends.all())
+        self.ended = ~self.improvable[:, 0] | ends.all(1)
         offsets = torch.arange(rows, device=flat.device)[:, None] * self.width
         return self.sequences[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
 
@@ -60,19 +60,21 @@ class BeamSearch(Search):
         """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable) * UNREACHABLE
-        padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=-1)
+        padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NOTHING)
         merged = torch.cat([self.best_scores, scores], dim=1)
         kept = merged.topk(self.width)
         self.best_scores = kept.values
         self.best = pick(torch.cat([self.best, padded], dim=1), kept.indices)
         self.finished = torch.cat([self.finished, now], dim=1).gather(1, kept.indices)
 
-    def running(self) -> list[bool]:
-        return (self.improvable[:, 0] & (not self.exhausted)).tolist()
+    def take(self, rows: Int[Tensor, " kept"]) -> None:
+        self.limits, self.sequences, self.scores = self.limits[rows], self.sequences[rows], self.scores[rows]
+        self.best, self.best_scores, self.finished = self.best[rows], self.best_scores[rows], self.finished[rows]
+        self.improvable, self.ended = self.improvable[rows], self.ended[rows]
 
     def results(self) -> list[Generated]:
         best = zip(self.best[:, 0].tolist(), self.best_scores[:, 0].tolist(), strict=True)
-        return [Generated([t for t in tokens if t not in (-1, self.end)], score) for tokens, score in best]
+        return [Generated([t for t in tokens if t not in (NOTHING, self.end)], score) for tokens, score in best]
 
 
 def pick(sequences: Int[Tensor, "rows n length"], which: Int[Tensor, "rows m"]) -> Int[Tensor, "rows m length"]:

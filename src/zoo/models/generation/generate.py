@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.models.generation.beams import BeamSearch
+from zoo.models.generation.packed import packed
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.search import Generated, Search
 from zoo.models.generation.settings import GenerateSettings
@@ -14,6 +16,7 @@ from zoo.models.kinds.part import Decoder
 from zoo.models.model import Model
 
 logger = logging.getLogger(__name__)
+PATIENCE = 8  # steps between two looks at what has ended, where the device works while the CPU goes on
 
 
 @torch.no_grad()
@@ -39,33 +42,66 @@ def generate(
         ValueError: the model has no decoder with a language head, or a prompt leaves no room.
     """
     decoder = writer(model, prompts)
-    room = decoder.max_length
     model.eval()
     # the last token that is written is never read, so it needs no place
-    limits = [min(settings.max_new_tokens, room - len(prompt) + 1) for prompt in prompts]
+    limits = [min(settings.max_new_tokens, decoder.max_length - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
-    state = decoder.start(len(prompts), model.remember(source, source_documents))
     search = started(settings, limits, end, numbers, model.device)
-    logits = next_logits(model, decoder.step(tokens, documents, state))
-    if search.width > 1:
-        copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
-        decoder.reorder(state, copies)
-        logits = logits[copies]
-    while True:
+    with packed(model):
+        memory = model.remember(source, source_documents)
+        state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
+        logits = next_logits(model, decoder.step(tokens, documents, state))
+        if search.width > 1:
+            copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
+            decoder.reorder(state, copies)
+            logits = logits[copies]
+        found = carry_on(model, search, state, logits, max(limits))
+    tell_unfinished(found, limits, settings.max_new_tokens, decoder.max_length)
+    return found
+
+
+def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int) -> list[Generated]:
+    """Choose and read token after token; rows leave the batch when they have ended."""
+    assert model.decoder is not None
+    here: Sequence[int] = range(len(search.ended))
+    found: dict[int, Generated] = {}
+    patience = 1 if model.device.type == "cpu" else PATIENCE
+    for step in range(1, steps + 1):
         chosen, parents = search.choose(logits)
-        running = search.running()
-        if not any(running):
+        stay = None
+        if step % patience == 0 or step == steps:
+            here, stay = leave(search, here, found)
+        if not here:
             break
+        if stay is not None:
+            kept = (stay[:, None] * search.width + torch.arange(search.width, device=stay.device)).flatten()
+            chosen, parents = chosen[kept], kept if parents is None else parents[kept]
         if parents is not None:
-            decoder.reorder(state, parents)
-        if documents is not None:  # what a row reads after its end counts for nothing: its positions are used up
-            documents = tokens.new_tensor(running).repeat_interleave(search.width)[:, None]
-        logits = next_logits(model, decoder.step(chosen[:, None], documents, state))
-    found = search.results()
-    full = [len(one.tokens) == most < settings.max_new_tokens for one, most in zip(found, limits, strict=True)]
+            model.decoder.reorder(state, parents, stay)
+        # a row that has ended and is still here reads nothing: it has used up its positions
+        there = None if patience == 1 else (~search.ended).long().repeat_interleave(search.width)[:, None]
+        logits = next_logits(model, model.decoder.step(chosen[:, None], there, state))
+    return [found[number] for number in range(len(found))]
+
+
+def leave(search: Search, here: Sequence[int], found: dict[int, Generated]) -> tuple[Sequence[int], Tensor | None]:
+    """Note what has ended under its number; return the numbers of the others, and their rows (None: all stay)."""
+    ended = search.ended.tolist()
+    if not any(ended):
+        return here, None
+    said = zip(here, search.results(), ended, strict=True)
+    found.update({number: one for number, one, gone in said if gone})
+    stay = [row for row, gone in enumerate(ended) if not gone]
+    rows = torch.tensor(stay, dtype=torch.long, device=search.ended.device)
+    search.take(rows)
+    return [here[row] for row in stay], rows
+
+
+def tell_unfinished(found: Sequence[Generated], limits: Sequence[int], most: int, room: int) -> None:
+    """Say how many texts end where the model can read no further."""
+    full = [len(one.tokens) == limit < most for one, limit in zip(found, limits, strict=True)]
     if any(full):
         logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", sum(full), len(full), room)
-    return found
 
 
 def started(

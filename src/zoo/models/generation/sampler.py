@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.models.generation.random import exponential
-from zoo.models.generation.search import Generated, Search
+from zoo.models.generation.search import NOTHING, Generated, Search
 from zoo.models.generation.settings import GenerateSettings
 
 
@@ -22,22 +22,23 @@ class Sampler(Search):
     def __init__(
         self, texts: Int[Tensor, " rows"], limits: Sequence[int], end: int | None, settings: GenerateSettings
     ) -> None:
-        self.settings, self.texts, self.limits, self.end = settings, texts, limits, end
-        self.tokens: list[list[int]] = [[] for _ in limits]
-        self.scores = [0.0] * len(limits)
-        self.finished = [False] * len(limits)
+        self.settings, self.texts, self.end = settings, texts, end
+        self.limits = torch.tensor(limits, device=texts.device)
+        self.tokens = texts.new_full((len(texts), max(limits)), NOTHING)
+        self.gains = torch.zeros(self.tokens.shape, device=texts.device)
+        self.ended = torch.zeros(len(texts), dtype=torch.bool, device=texts.device)
         self.steps = 0
 
     def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], None]:
-        log_probs = logits.float().log_softmax(-1)
-        picked = self.sample(logits.float()) if self.settings.samples else log_probs.argmax(-1)
-        gains = log_probs.gather(1, picked[:, None])[:, 0].tolist()
-        for row, token in enumerate(picked.tolist()):
-            if not self.finished[row]:
-                self.scores[row] += gains[row]
-                self.tokens[row].append(token)
-                self.finished[row] = token == self.end or len(self.tokens[row]) >= self.limits[row]
+        logits = logits.float()
+        picked = self.sample(logits) if self.settings.samples else logits.argmax(-1)
+        gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0]
+        self.gains[:, self.steps] = gains.where(~self.ended, 0.0)
+        self.tokens[:, self.steps] = picked.where(~self.ended, NOTHING)
         self.steps += 1
+        self.ended = self.ended | (self.limits <= self.steps)
+        if self.end is not None:
+            self.ended = self.ended | (picked == self.end)
         return picked, None
 
     def sample(self, logits: Float[Tensor, "sequences vocab_size"]) -> Int[Tensor, " sequences"]:
@@ -59,12 +60,14 @@ class Sampler(Search):
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
         return logits.softmax(-1)
 
-    def running(self) -> list[bool]:
-        return [not finished for finished in self.finished]
+    def take(self, rows: Int[Tensor, " kept"]) -> None:
+        self.texts, self.limits, self.tokens = self.texts[rows], self.limits[rows], self.tokens[rows]
+        self.gains, self.ended = self.gains[rows], self.ended[rows]
 
     def results(self) -> list[Generated]:
-        penalty = self.settings.length_penalty
-        pairs = zip(self.tokens, self.scores, strict=True)
-        return [
-            Generated([t for t in tokens if t != self.end], score / len(tokens) ** penalty) for tokens, score in pairs
-        ]
+        found = []
+        for row, gains in zip(self.tokens[:, : self.steps].tolist(), self.gains.tolist(), strict=True):
+            said = [token for token in row if token != NOTHING]
+            score = sum(gains) / len(said) ** self.settings.length_penalty
+            found.append(Generated([token for token in said if token != self.end], score))
+        return found

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 NextLogits = Float[Tensor, "sequences vocab_size"]
 NextTokens = Int[Tensor, " sequences"]
+NOTHING = -1  # no token: what stands behind the end of a text
 
 
 class Generated(NamedTuple):
@@ -18,17 +19,22 @@ class Generated(NamedTuple):
 
 
 class Search(ABC):
-    """Chooses tokens for `rows` rows of `width` sequences each, until done."""
+    """Chooses tokens for rows of `width` sequences each; nothing in it waits for the device until `results` is asked.
+
+    Attributes:
+        ended: of each row, whether nothing better can come. Such a row may go on: what is chosen for it counts no more.
+    """
 
     width: int
+    ended: Bool[Tensor, " rows"]
 
     @abstractmethod
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens | None]:
         """The next token of each sequence, and which sequences they continue (None: each its own)."""
 
     @abstractmethod
-    def running(self) -> list[bool]:
-        """Of each row, whether something better can still come."""
+    def take(self, rows: Int[Tensor, " kept"]) -> None:
+        """Go on with these rows alone."""
 
     @abstractmethod
     def results(self) -> list[Generated]:

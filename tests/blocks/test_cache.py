@@ -1,0 +1,46 @@
+"""A cache holds the last places that fit, each in its slot, whatever the steps and the order of rows."""
+
+import torch
+
+from zoo.blocks.cache import Cache, KeysValues
+
+
+def places(start: int, stop: int, rows: int = 2) -> KeysValues:
+    """Keys and values whose numbers are their places; rows differ by 100."""
+    at = torch.arange(start, stop).float()[None, None, :, None] + 100 * torch.arange(rows)[:, None, None, None]
+    return KeysValues(at.expand(-1, 1, -1, 2), at.expand(-1, 1, -1, 3))
+
+
+def filled(room: int, sizes: list[int]) -> Cache:
+    cache, start = Cache.of(places(0, 1), room, torch.float64), 0
+    for size in sizes:
+        at = torch.arange(start, start + size)
+        cache.write(places(start, start + size), at, min(room, start + size))
+        start += size
+    return cache
+
+
+def test_slots_hold_the_last_places_that_fit():
+    assert filled(4, [2, 1]).read().keys[0, 0, :, 0].tolist() == [0, 1, 2]
+    assert filled(4, [2, 1, 3]).read().keys[0, 0, :, 0].tolist() == [4, 5, 2, 3]
+    assert filled(4, [9]).read().values[1, 0, :, 0].tolist() == [108, 105, 106, 107]
+
+
+def test_what_is_kept_and_new_places_stand_in_their_order():
+    memory = filled(4, [6]).followed_by(places(6, 8), 6)
+    assert memory.keys[0, 0, :, 0].tolist() == [2, 3, 4, 5, 6, 7] and memory.values.dtype == torch.float64
+
+
+def test_a_cache_grows_and_a_wider_one_stays():
+    cache = filled(3, [3]).grown(5)
+    cache.write(places(3, 4), torch.tensor([3]), 4)
+    assert cache.read().keys[1, 0, :, 0].tolist() == [100, 101, 102, 103]
+    assert cache.room == 5 and cache.grown(2) is cache
+
+
+def test_rows_are_taken_again_and_again():
+    cache = filled(4, [3])
+    for rows in ([1, 1, 0], [2, 0, 0], [0, 2, 1], [1]):
+        expected = cache.read().keys[rows].clone()
+        cache = cache.take(torch.tensor(rows))
+        assert torch.equal(cache.read().keys, expected)
