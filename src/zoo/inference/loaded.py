@@ -15,6 +15,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer, roles_by_id
 from zoo.devices.choose import AS_STORED, Placement
 from zoo.devices.precision import AUTO
 from zoo.examples.form import ModelTraits
+from zoo.models.blank import blank
 from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model, Output
 from zoo.models.settings import ModelSettings, parse_settings
@@ -136,7 +137,7 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     settings, weights = parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights
     finite(weights, str(saved.checkpoint.folder))
     check_sizes(saved, settings, weights)
-    model = Model(settings)
+    model = blank(settings)
     load_tensors(model, weights)
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
     place = str(saved.folder)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from zoo.models.blank import blank
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
@@ -48,8 +49,7 @@ def on_meta(settings: ModelSettings) -> Model:
     Raises:
         ValueError: settings that do not combine.
     """
-    with torch.device("meta"):
-        return Model(settings)
+    return blank(settings, "meta")
 
 
 def parameters(model: Model) -> int:

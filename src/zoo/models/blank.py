@@ -1,0 +1,37 @@
+"""A model whose parameters nobody has drawn: it is to be filled from a checkpoint, or asked for its sizes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from zoo.models.model import Model
+from zoo.models.settings import ModelSettings
+
+DRAW = ("normal_", "uniform_", "kaiming_uniform_")  # what torch's own modules draw their first parameters with
+
+
+class Undrawn(TorchFunctionMode):
+    """Leaves tensors as they are where random numbers would be written into them.
+
+    They cost half a second of 124M parameters, and on the meta device two: torch imports its compiler for them.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = dict(kwargs or {})
+        if getattr(func, "__name__", "") in DRAW:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+def blank(settings: ModelSettings, device: str = "cpu") -> Model:
+    """A model of these settings, with anything in its parameters.
+
+    Raises:
+        ValueError: settings that do not combine.
+    """
+    with torch.device(device), Undrawn():
+        return Model(settings)
