@@ -26,7 +26,6 @@ from zoo.blocks.documents import positions_of
 from zoo.devices.memory import keep_large_blocks
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.objectives.cross_entropy import cross_entropy
 from zoo.training.devices.attention_backend import check_backend, use_backend
 from zoo.training.settings import resolve_training
 
@@ -61,10 +60,10 @@ def ours(model: Model, texts: list[np.ndarray], dtype: torch.dtype, length: int)
     def step() -> None:
         with torch.autocast(device.type, dtype, enabled=dtype is not torch.float32):
             places = {"masked_lm": scored, "next_sentence": first}
-            heads = model(tokens, documents=documents, segments=torch.zeros_like(tokens), places=places).heads
-            loss = cross_entropy(heads["masked_lm"], tokens.flatten()[scored]) / len(scored)
+            scores = model(tokens, documents=documents, segments=torch.zeros_like(tokens), places=places).scores
+            loss = scores["masked_lm"].cross_entropy(tokens.flatten()[scored]).sum / len(scored)
             follows = torch.zeros(len(first), dtype=torch.long, device=device)
-            loss = loss + cross_entropy(heads["next_sentence"], follows) / len(first)
+            loss = loss + scores["next_sentence"].cross_entropy(follows).sum / len(first)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from zoo.blocks.view import Visibility
 from zoo.models.create import create_model, list_models
 from zoo.models.kinds.part import PARTS, Part
 from zoo.models.model import Model
-from zoo.objectives.cross_entropy import cross_entropy
 
 
 def parts(model: Model) -> list[Part]:
@@ -128,7 +128,7 @@ def say(model: Model, rows: Rows, weights: bool = False) -> Said:
         heads = model(rows.tokens, **given, weights=weights).heads
         logits = {key: value for name in heads for key, value in by_document(model, name, heads[name], rows)}
         targets = {key: torch.arange(len(value)) % value.shape[-1] for key, value in logits.items()}
-        losses = {key: cross_entropy(value, targets[key]) for key, value in logits.items()}
+        losses = {key: F.cross_entropy(value, targets[key], reduction="sum") for key, value in logits.items()}
         torch.stack(list(losses.values())).sum().backward()
     assert all(vectors.grad is not None for vectors in kept)
     return Said(logits, losses, [vectors.grad for vectors in kept if vectors.grad is not None])

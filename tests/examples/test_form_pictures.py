@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits, forms
+from zoo.models.heads.scores import Scores
 from zoo.objectives.captioning import unevenness
 from zoo.objectives.mixture import Mixture
 
@@ -76,12 +77,12 @@ def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
     layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]
     plain, costly = Mixture.parse("captioning"), Mixture.parse({"captioning": {"coverage": 0.5}})
     assert (plain.asks, costly.asks) == ({}, {"weights": ("decoder.cross",)})
-    heads, named = {"language": logits}, {"captioning": targets}
-    one, other = (mixture.terms(heads, named, {"decoder.cross": layers})["captioning"] for mixture in (plain, costly))
+    said, named = {"language": Scores(logits, torch.eye(7))}, {"captioning": targets}
+    one, other = (mixture.terms(said, named, {"decoder.cross": layers})["captioning"] for mixture in (plain, costly))
     uneven = [unevenness(layer, targets >= 0) for layer in layers if layer is not None]
     torch.testing.assert_close(other.sum - one.sum, 0.5 * sum(uneven) / 2)
     assert other.count == one.count == 4
-    assert costly.terms(heads, named, {"decoder.cross": [None]})["captioning"].sum == one.sum
+    assert costly.terms(said, named, {"decoder.cross": [None]})["captioning"].sum == one.sum
 
 
 def test_a_coverage_below_nothing_is_refused():

@@ -10,6 +10,7 @@ from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
+from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 
@@ -102,30 +103,36 @@ def test_a_tokenizer_needs_the_roles_of_the_form_and_of_the_objectives():
     assert mixture.roles(mixture.form(["text"], DECODER)) == ("start", "extract")
 
 
+def said(logits: dict[str, torch.Tensor]) -> dict[str, Scores]:
+    """What heads with these logits say."""
+    return {name: Scores(numbers, torch.eye(numbers.shape[-1])) for name, numbers in logits.items()}
+
+
 def test_terms_are_sums_with_counts_and_weights():
     mixture = Mixture.parse({"classification": {}, "causal_lm": {"weight": 0.5}})
-    heads = {"classification": torch.randn(3, 2), "language": torch.randn(2, 5, 7)}
+    logits = {"classification": torch.randn(3, 2), "language": torch.randn(2, 5, 7)}
     targets = {"classification": torch.tensor([1, -1, 0]), "causal_lm": torch.randint(-1, 7, (2, 5))}
-    terms, counts = mixture.terms(heads, targets), mixture.counts(targets)
+    terms, counts = mixture.terms(said(logits), targets), mixture.counts(targets)
     assert {name: term.weight for name, term in terms.items()} == {"classification": 1.0, "causal_lm": 0.5}
     assert counts["classification"] == terms["classification"].count == 2
-    expected = F.cross_entropy(heads["classification"], targets["classification"], ignore_index=-1, reduction="sum")
+    expected = F.cross_entropy(logits["classification"], targets["classification"], ignore_index=-1, reduction="sum")
     torch.testing.assert_close(terms["classification"].sum, expected)
 
 
 def test_the_likelihood_of_a_smoothed_objective_is_not_smoothed():
     mixture = Mixture.parse("translation")
-    heads, targets = {"language": torch.randn(2, 3, 7)}, {"translation": torch.randint(0, 7, (2, 3))}
-    plain = F.cross_entropy(heads["language"].flatten(0, 1), targets["translation"].flatten(), reduction="sum")
-    torch.testing.assert_close(mixture.likelihoods(heads, targets)["translation"], plain)
-    assert not torch.isclose(mixture.terms(heads, targets)["translation"].sum, plain)
+    logits, targets = {"language": torch.randn(2, 3, 7)}, {"translation": torch.randint(0, 7, (2, 3))}
+    plain = F.cross_entropy(logits["language"].flatten(0, 1), targets["translation"].flatten(), reduction="sum")
+    term = mixture.terms(said(logits), targets)["translation"]
+    torch.testing.assert_close(term.likelihood, plain)
+    assert not torch.isclose(term.sum, plain)
 
 
 def test_accuracy_is_measured_over_scored_places():
     mixture = Mixture.parse("next_sentence")
     logits = torch.tensor([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
     targets = {"next_sentence": torch.tensor([0, 1, -1])}
-    right, count = mixture.measure({"next_sentence": logits}, targets)["next_sentence/accuracy"]
+    right, count = mixture.terms(said({"next_sentence": logits}), targets)["next_sentence"].measured["accuracy"]
     assert (right.item(), count.item()) == (1, 2)
 
 
@@ -142,7 +149,7 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    term = member.term(torch.randn(4, 7), torch.full((4,), -1))
+    term = member.term(Scores(torch.randn(4, 7), torch.eye(7)), torch.full((4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
 
 

@@ -54,7 +54,9 @@ class Troubled(TinyModel):
         if len(tokens) > self.rows:
             raise torch.OutOfMemoryError("out of memory")
         said = super().forward(tokens, documents)
-        return Said({"language": said.heads["language"].masked_fill((documents == 2)[..., None], torch.nan)})
+        scores = said.scores["language"]
+        scores.states = scores.states.masked_fill((documents == 2)[..., None], torch.nan)
+        return said
 
 
 def spoil(rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:

@@ -30,7 +30,7 @@ def test_a_step_is_the_gradient_of_the_mean_over_all_tokens_of_the_batch(tmp_pat
     trained, _ = train_tiny(tmp_path, settings(steps=1, micro_batch=2, learning_rate=0.01, clip=None))
     model = TinyModel()
     part = collate(TinyFeed().take(5), 5)
-    logits = model(**part.inputs).heads["language"]
+    logits = model(**part.inputs).scores["language"].logits()
     functional.cross_entropy(logits.flatten(0, 1), part.targets["causal_lm"].flatten(), ignore_index=-1).backward()
     norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
     assert lines(tmp_path)[0]["gradient_norm"] == pytest.approx(norm.item(), rel=1e-5)
@@ -60,12 +60,10 @@ class TwoTerms:
         self.calls += 1
         return {**GOAL.counts(targets), "rare": torch.tensor(2 * (self.calls % 2))}
 
-    def terms(self, heads: Any, targets: Any, weights: Any) -> dict[str, Term]:
-        rare = heads["language"][0, 0, 0] * (self.calls % 2)
-        return {**GOAL.terms(heads, targets), "rare": Term(rare, torch.tensor(0), 0.5)}
-
-    def measure(self, heads: Any, targets: Any) -> dict[str, Any]:
-        return {"rare/right": (torch.tensor(1.0), torch.tensor(4 * (self.calls % 2)))}
+    def terms(self, scores: Any, targets: Any, weights: Any) -> dict[str, Term]:
+        rare = scores["language"].logits()[0, 0, 0] * (self.calls % 2)
+        right = {"right": (torch.tensor(1.0), torch.tensor(4 * (self.calls % 2)))}
+        return {**GOAL.terms(scores, targets), "rare": Term(rare, torch.tensor(0), 0.5, measured=right)}
 
 
 def test_a_term_without_places_adds_nothing_and_is_left_out(tmp_path: Path):
@@ -95,10 +93,11 @@ class Spoiled(TinyModel):
     def forward(self, tokens: torch.Tensor, documents: torch.Tensor) -> Any:
         said = super().forward(tokens, documents)
         self.times -= 1
+        scores = said.scores["language"]
         if self.times >= 0 and self.where == "loss":
-            said.heads["language"] = said.heads["language"] * torch.nan
+            scores.states = scores.states * torch.nan
         if self.times >= 0 and self.where == "gradient":
-            said.heads["language"].register_hook(lambda gradient: gradient * torch.inf)
+            scores.states.register_hook(lambda gradient: gradient * torch.inf)
         return said
 
 

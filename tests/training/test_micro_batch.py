@@ -71,7 +71,7 @@ class Crowded(TinyModel):
         if left or len(tokens) > rows:
             raise torch.OutOfMemoryError(f"CUDA out of memory: {left} outputs are left over")
         said = super().forward(tokens, documents)
-        self.outputs.append(weakref.ref(said.heads["language"]))
+        self.outputs.append(weakref.ref(said.scores["language"].states))
         return said
 
 

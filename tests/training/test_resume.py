@@ -156,7 +156,7 @@ def test_a_line_with_nan_waits_for_its_validation_too(tmp_path: Path):
     class Nan(TinyModel):
         def forward(self, tokens: Tensor, documents: Tensor) -> Any:
             said = super().forward(tokens, documents)
-            said.heads["language"] = said.heads["language"] * math.nan
+            said.scores["language"].states = said.scores["language"].states * math.nan
             return said
 
     reported: list[dict[str, Any]] = []

@@ -17,6 +17,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.experiments.settle import fix_training
+from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
@@ -34,7 +35,7 @@ GOAL = Mixture.parse("causal_lm")
 
 @dataclass
 class Said:
-    heads: dict[str, Tensor]
+    scores: dict[str, Scores]
     weights: None = None
 
 
@@ -52,7 +53,7 @@ class TinyModel(nn.Module):
 
     def forward(self, tokens: Tensor, documents: Tensor) -> Said:
         states = self.dropout(torch.tanh(self.hidden(self.embedding(tokens))))
-        return Said({"language": self.output(states) * (documents > 0)[..., None]})
+        return Said({"language": Scores(states, self.output.weight, self.output.bias)})
 
 
 class TinyExamples:

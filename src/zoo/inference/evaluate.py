@@ -122,14 +122,15 @@ class Evaluation:
     def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         sums = Sums(examples=len(part.examples))
-        for name, term in mixture.terms(said.heads, part.targets, said.weights).items():
+        for name, term in mixture.terms(said.scores, part.targets, said.weights).items():
             sums.numbers |= {("loss", name): term.sum.item(), ("count", name): int(term.count)}
-        for name, value in mixture.likelihoods(said.heads, part.targets).items():
-            sums.numbers["likelihood", name] = value.item()
-        for name, (right, asked) in mixture.measure(said.heads, part.targets).items():
-            sums.numbers |= {("right", name): float(right), ("asked", name): int(asked)}
-        for name in by_class:
-            sums.classes[name] = answers(said.heads[mixture.members[name].head], part.targets[name])
+            if term.likelihood is not None:
+                sums.numbers["likelihood", name] = term.likelihood.item()
+            for what, (right, asked) in term.measured.items():
+                sums.numbers |= {("right", f"{name}/{what}"): float(right), ("asked", f"{name}/{what}"): int(asked)}
+            if name in by_class:
+                assert term.guesses is not None, "an objective with metrics of classes has an accuracy"
+                sums.classes[name] = answers(term.guesses, part.targets[name])
         return sums
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
@@ -195,10 +196,10 @@ class Evaluation:
         return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})
 
 
-def answers(logits: Tensor, targets: Tensor) -> list[tuple[int, int]]:
+def answers(guesses: Tensor, targets: Tensor) -> list[tuple[int, int]]:
     """(predicted, true) of each scored place."""
     scored = targets >= 0
-    return list(zip(logits[scored].argmax(-1).tolist(), targets[scored].tolist(), strict=True))
+    return list(zip(guesses[scored].tolist(), targets[scored].tolist(), strict=True))
 
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:

@@ -2,15 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from zoo.blocks.view import Recorder
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler, average
+from zoo.models.heads.scores import Scores
 from zoo.models.initialize import initialize
 from zoo.models.kinds.part import PARTS, Decoder, Encoder, Memory, Part, PartChoice, PartInput, Pictures, Tokens
 from zoo.models.settings import ModelSettings
@@ -24,15 +26,25 @@ class Output:
     """What a model says.
 
     Args:
-        heads: logits by head.
-        logits: the first head's.
+        states: what the heads score, one vector a place.
+        scores: by head.
         weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
             one entry a layer (None where its mixer has none); None unless asked for.
     """
 
-    heads: dict[str, Tensor]
-    logits: Tensor
+    states: Tensor
+    scores: dict[str, Scores]
     weights: dict[str, list[Tensor | None]] | None = None
+
+    @cached_property
+    def heads(self) -> dict[str, Tensor]:
+        """Logits by head."""
+        return {name: scores.logits() for name, scores in self.scores.items()}
+
+    @property
+    def logits(self) -> Tensor:
+        """The first head's."""
+        return self.heads[next(iter(self.scores))]
 
 
 class Model(nn.Module):
@@ -121,9 +133,9 @@ class Model(nn.Module):
         else:
             assert self.encoder is not None
             states = self.encoder(given).states
-        logits = {name: self.score(name, states, given, (places or {}).get(name)) for name in self.heads}
+        scores = {name: self.score(name, states, given, (places or {}).get(name)) for name in self.heads}
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
-        return Output(logits, next(iter(logits.values())), recorded if weights else None)
+        return Output(states, scores, recorded if weights else None)
 
     def remember(
         self, source: Tensor | None, documents: Tensor | None, recorders: Mapping[str, Recorder] | None = None
@@ -137,9 +149,10 @@ class Model(nn.Module):
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
         return self.encoder(PartInput(source, documents, None, recorders or {}))
 
-    def score(self, name: str, states: Tensor, given: PartInput, places: Tensor | None) -> Float[Tensor, "*places n"]:
-        """One head's logits."""
+    def score(self, name: str, states: Tensor, given: PartInput, places: Tensor | None) -> Scores:
+        """What one head says."""
         head, part = self.heads[name], self.stream
+        assert isinstance(head, Head)
         table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
         if head.scores_documents:
             documents = given.rows().numbers
@@ -151,7 +164,7 @@ class Model(nn.Module):
             states = states if self.pooler is None else self.pooler(states)
         elif places is not None:
             states = states.flatten(0, 1)[places.clamp_min(0)]
-        return head(states, table)
+        return head.score(states, table)
 
 
 def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zoo.models.heads.scores import Scores
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import Term, Weights, check_smoothing, objectives
 
@@ -35,10 +36,8 @@ class Captioning(NextToken):
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
         self.coverage, self.reads_weights = coverage, (READ,) if coverage else ()
 
-    def term(
-        self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None
-    ) -> Term:
-        term = super().term(logits, targets)
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
+        term = super().term(scores, targets)
         layers = [layer for layer in (weights or {}).get(READ, ()) if layer is not None]
         if not self.coverage or not layers:
             return term

@@ -10,7 +10,7 @@ from zoo.data.ids import Roles
 from zoo.data.task import read_objectives
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, ModelTraits, forms, inputs
-from zoo.objectives.cross_entropy import cross_entropy
+from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
 
@@ -139,20 +139,11 @@ class Mixture:
         return {"weights": tuple(kinds)} if kinds else {}
 
     def terms(
-        self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor], weights: Weights | None = None
+        self, scores: Mapping[str, Scores], targets: Mapping[str, Tensor], weights: Weights | None = None
     ) -> dict[str, Term]:
-        """By objective, its loss summed and counted."""
-        return {name: m.term(heads[m.head], targets[name], weights) for name, m in self.members.items()}
-
-    def likelihoods(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """By objective, the summed -log p(target), never smoothed: what perplexity and bits per byte are made of."""
-        return {name: cross_entropy(heads[m.head], targets[name]) for name, m in self.members.items()}
+        """By objective, its loss summed and counted, and what is measured with it."""
+        return {name: m.term(scores[m.head], targets[name], weights) for name, m in self.members.items()}
 
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, how many places are scored; needs no forward pass."""
         return {name: m.count(targets[name]) for name, m in self.members.items()}
-
-    def measure(self, heads: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-        """By `<objective>/<metric>`, a sum and a count."""
-        measured = {name: m.measure(heads[m.head], targets[name]) for name, m in self.members.items()}
-        return {f"{name}/{metric}": value for name, found in measured.items() for metric, value in found.items()}

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.cross_entropy import cross_entropy
+from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
 Measured = dict[str, tuple[Tensor, Tensor]]  # by metric, a sum and a count
@@ -18,11 +18,20 @@ Weights = Mapping[str, Sequence[Tensor | None]]  # attention weights as a model'
 
 
 class Term(NamedTuple):
-    """A loss summed over its scored places, how many those were, and its weight in the total."""
+    """A loss summed over its scored places, how many those were, and its weight in the total.
+
+    Args:
+        likelihood: the sum of -log p(target), never smoothed: what perplexity and bits per byte are made of.
+        guesses: the likeliest class of each place, -1 where nothing is scored.
+        measured: sums and counts for every log line beside the loss.
+    """
 
     sum: Tensor
     count: Tensor  # type: ignore[assignment]  # a tuple counts too, but nobody asks a term for that
     weight: float
+    likelihood: Tensor | None = None
+    guesses: Tensor | None = None
+    measured: Measured = {}
 
 
 class Objective(ABC):
@@ -68,25 +77,22 @@ class Objective(ABC):
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
 
-    def term(
-        self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"], weights: Weights | None = None
-    ) -> Term:
-        """The loss over the places whose target is not -1, summed in float32.
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
+        """The loss over the places whose target is not -1, summed in float32, and all that is measured beside it.
+
+        The right answers are counted where accuracy is a metric: the likeliest of a whole vocabulary costs time.
 
         Args:
             weights: of the model's attention; given to an objective that reads them.
         """
-        return Term(cross_entropy(logits, targets, self.label_smoothing), self.count(targets), self.weight)
+        asked = "accuracy" in self.metrics
+        found, count = scores.cross_entropy(targets, self.label_smoothing, guess=asked), self.count(targets)
+        measured = {"accuracy": ((found.guesses == targets).sum(), count)} if found.guesses is not None else {}
+        return Term(found.sum, count, self.weight, found.likelihood, found.guesses, measured)
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
         """How many places are scored; needs no forward pass, so that losses can be weighed before it."""
         return (targets >= 0).sum()
-
-    def measure(self, logits: Float[Tensor, "*places n"], targets: Int[Tensor, "*places"]) -> Measured:
-        """Cheap sums and counts for every log line beside the loss: the right answers, where accuracy is a metric."""
-        if "accuracy" not in self.metrics:  # over a whole vocabulary at every place, argmax is not cheap
-            return {}
-        return {"accuracy": ((logits.argmax(dim=-1) == targets).sum(), self.count(targets))}
 
 
 def check_smoothing(objective: str, share: float) -> float:

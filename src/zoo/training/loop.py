@@ -64,11 +64,11 @@ def train(
                 with hold_gradients(learner, len(tally.parts) + 1 < len(parts)):
                     with learner.autocast():
                         said = learner.wrapped(**part.inputs, **goal.asks)
-                        terms = goal.terms(said.heads, part.targets, said.weights)
+                        terms = goal.terms(said.scores, part.targets, said.weights)
                     learner.backward(weigh(terms, tally.counts))
                     with torch.no_grad():
-                        tally.add(part, terms, goal.measure(said.heads, part.targets))
-                    del said, terms  # every logit: the next forward, and validation, need their memory
+                        tally.add(part, terms)
+                    del said, terms  # the next forward, and validation, need their memory
             tally.agree(processes, learner.clip(), signals.flags())
             rate = learner.update(state.step, finite=not tally.bad)
             state.step += 1

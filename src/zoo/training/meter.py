@@ -33,10 +33,11 @@ class Tally:
         self.line: Line = {}
         self.tokens = 0.0
 
-    def add(self, part: MicroBatch, terms: Mapping[str, Term], measured: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    def add(self, part: MicroBatch, terms: Mapping[str, Term]) -> None:
         """Add a micro-batch; nothing here waits for the device."""
         self.parts.append(part)
         self.weights = {name: term.weight for name, term in terms.items()}
+        measured = {f"{name}/{what}": pair for name, term in terms.items() for what, pair in term.measured.items()}
         self.metrics = list(measured)
         numbers = [*(term.sum for term in terms.values()), *(number for pair in measured.values() for number in pair)]
         self.rows.append(torch.stack([at_least_float32(number) for number in numbers]))

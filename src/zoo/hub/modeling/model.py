@@ -18,7 +18,6 @@ from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
-from zoo.objectives.cross_entropy import cross_entropy
 
 F = TypeVar("F", bound=Callable[..., Any])
 IGNORED = -100  # transformers' mark of labels that do not count
@@ -158,7 +157,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """A head's logits; of the first one, unless another is named."""
-        return self.inside.score(head or next(iter(self.heads)), states, given, None)
+        return self.inside.score(head or next(iter(self.heads)), states, given, None).logits()
 
     def read(
         self,
@@ -286,7 +285,7 @@ def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None)
     Args:
         count: of the labels in all rows of a step, of which these may be a part; None: these are all.
     """
-    targets = labels.to(logits.device)
-    targets = targets.where(targets != IGNORED, -1)
-    known = (targets >= 0).sum() if count is None else torch.as_tensor(count, device=logits.device)
-    return cross_entropy(logits, targets) / known.clamp_min(1)
+    targets, exact = labels.to(logits.device).flatten(), torch.promote_types(logits.dtype, torch.float32)
+    known = (targets != IGNORED).sum() if count is None else torch.as_tensor(count, device=logits.device)
+    rows = logits.flatten(0, -2).to(exact)
+    return nn.functional.cross_entropy(rows, targets, ignore_index=IGNORED, reduction="sum") / known.clamp_min(1)

@@ -3,7 +3,8 @@
 from torch import nn
 
 from zoo.blocks.dropout import Dropout
-from zoo.models.heads.head import Head, Logits, Scored, Table, heads
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
 from zoo.registry import refuse_below
 
 
@@ -26,5 +27,5 @@ class ClassificationHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
-    def forward(self, states: Scored, table: Table) -> Logits:
-        return self.output(self.dropout(states))
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(self.dropout(states), self.output.weight, self.output.bias)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
 Scored = Float[Tensor, "*places d_model"]
@@ -23,8 +24,12 @@ class Head(nn.Module, ABC):
     scores_documents: ClassVar[bool]
 
     @abstractmethod
+    def score(self, states: Scored, table: Table) -> Scores:
+        """The last linear map and what it maps; `table` is the matrix of token vectors, for heads tied to it."""
+
     def forward(self, states: Scored, table: Table) -> Logits:
-        """Logits; `table` is the matrix of token vectors, for heads that are tied to it."""
+        """The logits, multiplied out."""
+        return self.score(states, table).logits()
 
 
 heads: Slot[Head] = Slot("head")

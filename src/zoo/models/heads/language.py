@@ -2,9 +2,9 @@
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from zoo.models.heads.head import Head, Logits, Scored, Table, heads
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
 
 
 @heads.register("language")
@@ -36,6 +36,6 @@ class LanguageHead(Head):
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
         self.factor = d_model**-0.5 if scale else 1.0
 
-    def forward(self, states: Scored, table: Table) -> Logits:
+    def score(self, states: Scored, table: Table) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
-        return F.linear(states, table if self.output is None else self.output.weight, self.bias)
+        return Scores(states, table if self.output is None else self.output.weight, self.bias)

@@ -2,11 +2,11 @@
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.norm import NormOption, norms
-from zoo.models.heads.head import Head, Logits, Scored, Table, heads
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
 
 
 @heads.register("masked_lm")
@@ -39,5 +39,5 @@ class MaskedLMHead(Head):
         self.norm = norms.build(norm, d_model)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
-    def forward(self, states: Scored, table: Table) -> Logits:
-        return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(self.norm(self.activation(self.dense(states))), table, self.bias)

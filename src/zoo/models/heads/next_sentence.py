@@ -2,7 +2,8 @@
 
 from torch import nn
 
-from zoo.models.heads.head import Head, Logits, Scored, Table, heads
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
 
 
 @heads.register("next_sentence")
@@ -18,5 +19,5 @@ class NextSentenceHead(Head):
         super().__init__()
         self.output = nn.Linear(d_model, 2)
 
-    def forward(self, states: Scored, table: Table) -> Logits:
-        return self.output(states)
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(states, self.output.weight, self.output.bias)

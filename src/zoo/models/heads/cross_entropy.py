@@ -1,0 +1,135 @@
+"""Cross entropy of what a linear map says of each row, without holding all that it says."""
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
+# both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
+LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
+LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
+
+
+class SummedLoss(NamedTuple):
+    """A cross entropy summed over its scored rows.
+
+    Args:
+        sum: of the losses; the gradient flows from here.
+        likelihood: the sum of -log p(target), which is never smoothed.
+        guesses: the likeliest class of each row; None where nobody asked for it.
+    """
+
+    sum: Tensor
+    likelihood: Tensor
+    guesses: Tensor | None
+
+
+class Wanted(NamedTuple):
+    """How a cross entropy is computed.
+
+    Args:
+        dtype: of the matrix products; sums are in float32, or in float64 for float64.
+        label_smoothing: the share of probability that is spread evenly over the classes.
+        guess: whether the likeliest classes are wanted.
+        gradient: whether gradients are recorded at all.
+    """
+
+    dtype: torch.dtype
+    label_smoothing: float
+    guess: bool
+    gradient: bool
+
+    @property
+    def exact(self) -> torch.dtype:
+        return torch.promote_types(self.dtype, torch.float32)
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """sum over rows of -sum_k q(k) log p(k), with p = softmax(W x + b) and q(k) = (1 - e) [k = target] + e / n.
+
+    A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then log p, and at once the
+    gradient p - q, which takes the place of the logits. So no product of matrices is computed twice. The gradients of
+    x, W and b are kept in the dtype of the products; the backward pass multiplies them by one number.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4; Szegedy et al. 2015, arXiv:1512.00567, section 7; the
+    gradient in the chunk: Hsu et al. 2024 (Liger), arXiv:2410.10989, section 3.2.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Float[Tensor, "rows d_model"],
+        weight: Float[Tensor, "n d_model"],
+        bias: Float[Tensor, " n"] | None,
+        targets: Int[Tensor, " rows"],
+        wanted: Wanted,
+    ) -> SummedLoss:
+        x, w = states.to(wanted.dtype), weight.to(wanted.dtype)
+        b = None if bias is None else bias.to(wanted.dtype)
+        chunks = split(len(x), len(w), LOGITS_ON_CPU if x.device.type == "cpu" else LOGITS_ON_GPU)
+        needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
+        # a sum over chunks needs float32
+        summed = wanted.dtype if len(chunks) == 1 else wanted.exact
+        of_states = torch.empty_like(x) if needed[0] else None
+        of_weight = torch.zeros_like(w, dtype=summed) if needed[1] else None
+        of_bias = torch.zeros_like(w[:, 0], dtype=wanted.exact) if needed[2] else None
+        totals = [torch.zeros((), dtype=wanted.exact, device=x.device) for _ in range(2)]
+        guesses = torch.empty_like(targets) if wanted.guess else None
+        for rows in chunks:
+            logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
+            guessed = None if guesses is None else guesses[rows]
+            score_(logits, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
+            if of_states is not None:
+                torch.mm(logits, w, out=of_states[rows])
+            if of_weight is not None:
+                add_product_(of_weight, logits, x[rows])
+            if of_bias is not None:
+                of_bias += logits.sum(0, dtype=wanted.exact)
+        ctx.save_for_backward(of_states, None if of_weight is None else of_weight.to(wanted.dtype), of_bias)
+        ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
+        ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
+        return SummedLoss(totals[0], totals[1], guesses)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        return *(None if g is None else g.to(dtype, copy=True).mul_(gradients[0]) for g, dtype in both), None, None
+
+
+def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
+    """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
+    share, n = wanted.label_smoothing, logits.shape[1]
+    for rows in split(len(logits), n, EXACT_ON_CPU if logits.device.type == "cpu" else EXACT_ON_GPU):
+        log_p = logits[rows].log_softmax(-1, dtype=wanted.exact)
+        known, answers = targets[rows] >= 0, targets[rows].clamp_min(0).unsqueeze(-1)
+        likelihoods = -log_p.gather(-1, answers).squeeze(-1)
+        losses = (1 - share) * likelihoods - share * log_p.mean(-1) if share else likelihoods
+        # `where`, not a product: what stands at an unscored place may be infinite
+        for total, numbers in zip(totals, (losses, likelihoods), strict=True):
+            total += torch.where(known, numbers, 0).sum()
+        if guesses is not None:
+            guesses[rows] = log_p.argmax(-1)
+        if wanted.gradient:
+            differences = log_p.exp_()
+            if share:
+                differences -= share / n
+            differences.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=wanted.exact))
+            logits[rows] = differences.masked_fill_(~known.unsqueeze(-1), 0)
+
+
+def add_product_(total: Tensor, gradients: Tensor, states: Tensor) -> None:
+    """total += gradients' states, some classes at a time: the product is of the size of the weight."""
+    limit = EXACT_ON_CPU if total.device.type == "cpu" else EXACT_ON_GPU
+    for classes in split(total.shape[0], total.shape[1], 8 * limit):
+        total[classes] += gradients[:, classes].T @ states
+
+
+def split(rows: int, width: int, limit: int) -> list[slice]:
+    """The rows of a matrix in as few equal parts as keep to a number of entries; shapes alone decide."""
+    parts = -(-rows * width // limit) or 1
+    step = -(-rows // min(parts, max(1, rows))) or 1
+    return [slice(start, start + step) for start in range(0, max(1, rows), step)]

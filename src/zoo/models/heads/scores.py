@@ -1,0 +1,64 @@
+"""What a head says, before it is multiplied out."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.models.heads.cross_entropy import LinearCrossEntropy, SummedLoss, Wanted
+
+
+class Scores:
+    """The logits W x + b of each place, as the three that they are made of.
+
+    A vocabulary's logits are the largest tensor of a training step. So a loss asks for `cross_entropy`, which never
+    holds all of them, and only who wants to see logits asks for those. Either is computed in the precision, and with
+    gradients or without, as it was where the head ran.
+
+    It is no dataclass on purpose: FSDP hooks every tensor that it finds in the output of a model, weights included.
+
+    Args:
+        states: x, one vector for each place.
+        weight: W, one row for each class.
+        bias: b.
+    """
+
+    def __init__(
+        self,
+        states: Float[Tensor, "*places d_model"],
+        weight: Float[Tensor, "n d_model"],
+        bias: Float[Tensor, " n"] | None = None,
+    ) -> None:
+        self.recorded, kind = torch.is_grad_enabled(), states.device.type
+        narrows = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        narrows = narrows and states.dtype != torch.float64  # which autocast leaves alone
+        self.dtype = torch.get_autocast_dtype(kind) if narrows else states.dtype
+        self.states, self.weight, self.bias = states, weight, bias
+
+    def recording(self) -> Any:
+        """Record gradients where the head did, unless they are not wanted by now."""
+        return torch.set_grad_enabled(self.recorded and torch.is_grad_enabled())
+
+    def logits(self) -> Float[Tensor, "*places n"]:
+        """All of them at once."""
+        bias = None if self.bias is None else self.bias.to(self.dtype)
+        with self.recording():
+            return F.linear(self.states.to(self.dtype), self.weight.to(self.dtype), bias)
+
+    def cross_entropy(
+        self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False
+    ) -> SummedLoss:
+        """The cross entropy summed over the places whose target is not -1, in at least float32.
+
+        Args:
+            label_smoothing: the share of probability that is spread evenly over the classes.
+            guess: whether the likeliest class of each place is wanted.
+        """
+        rows = self.states.reshape(-1, self.states.shape[-1]), self.weight, self.bias, targets.reshape(-1)
+        with self.recording():
+            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled())
+            found = LinearCrossEntropy.apply(*rows, wanted)  # type: ignore[no-untyped-call]
+        guesses = None if found[2] is None else found[2].reshape(targets.shape)
+        return SummedLoss(found[0], found[1], guesses)

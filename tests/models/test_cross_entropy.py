@@ -1,0 +1,163 @@
+"""The cross entropy of a linear map, against the two lines that it is."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.models.heads import cross_entropy as module
+from zoo.models.heads.scores import Scores
+
+CLASSES, WIDTH = 11, 4
+SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+
+
+@pytest.fixture(autouse=True, params=[(55, 25), (55, 5), (2**20, 2**20)], ids=["small", "less than a row", "one"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", request.param[0])
+    monkeypatch.setattr(module, "EXACT_ON_CPU", request.param[1])
+    yield
+
+
+class Given(NamedTuple):
+    """What a head computes with, and what is right."""
+
+    states: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    targets: Tensor
+
+    @property
+    def scores(self) -> Scores:
+        return Scores(self.states, self.weight, self.bias)
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return [tensor for tensor in self[:3] if tensor is not None]
+
+
+def given(dtype: torch.dtype = torch.float64, bias: bool = True) -> Given:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((3, 5, WIDTH), (CLASSES, WIDTH), (CLASSES,))
+    states, weight, add = (2 * torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    targets = torch.randint(0, CLASSES, (3, 5), generator=generator)
+    targets[0, 2] = targets[2, 4] = -1
+    drawn = [tensor.to(dtype).requires_grad_() for tensor in (states, weight, add)]
+    return Given(drawn[0], drawn[1], drawn[2] if bias else None, targets)
+
+
+def formula(one: Given, label_smoothing: float) -> Tensor:
+    q = (1 - label_smoothing) * F.one_hot(one.targets.clamp_min(0), CLASSES) + label_smoothing / CLASSES
+    log_p = F.linear(one.states, one.weight, one.bias).log_softmax(-1)
+    return -(q * log_p).sum(-1)[one.targets >= 0].sum()
+
+
+@SMOOTHING
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_is_the_papers_formula_with_its_gradients(label_smoothing: float, bias: bool):
+    one = given(bias=bias)
+    found = one.scores.cross_entropy(one.targets, label_smoothing, guess=True)
+    expected = formula(one, label_smoothing)
+    torch.testing.assert_close(found.sum, expected)
+    torch.testing.assert_close(found.likelihood, formula(one, 0.0))
+    assert torch.equal(found.guesses, one.scores.logits().argmax(-1))
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found.sum, one.inputs), torch.autograd.grad(3 * expected, one.inputs)
+    )
+
+
+@SMOOTHING
+def test_gradients_are_right_by_finite_differences(label_smoothing: float):
+    one = given()
+    given_targets = one.targets
+    assert torch.autograd.gradcheck(
+        lambda *inputs: Scores(*inputs).cross_entropy(given_targets, label_smoothing).sum, one.inputs, fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_what_is_frozen_gets_no_gradient_and_the_others_keep_theirs(frozen: int):
+    one, other = given(), given()
+    one.inputs[frozen].requires_grad_(False)
+    for each in (one, other):
+        each.scores.cross_entropy(each.targets).sum.backward()
+    for number, (ours, theirs) in enumerate(zip(one.inputs, other.inputs, strict=True)):
+        assert ours.grad is None if number == frozen else torch.equal(ours.grad, theirs.grad)
+
+
+def test_unscored_places_cost_nothing_and_get_exactly_no_gradient():
+    one = given(torch.float32)
+    far = one.states.detach().clone()
+    far[0, 2], far[2, 4] = 1e30, -1e30
+    spoiled = one._replace(states=far.requires_grad_())
+    loss = spoiled.scores.cross_entropy(one.targets).sum
+    loss.backward()
+    assert loss.item() == one.scores.cross_entropy(one.targets).sum.item()
+    assert far.grad is not None and not far.grad[one.targets < 0].any() and far.grad.isfinite().all()
+    assert one.weight.grad is not None and one.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("places", [0, 4])
+def test_nothing_scored_costs_zero(places: int):
+    states, weight = torch.randn(places, WIDTH, requires_grad=True), torch.randn(CLASSES, WIDTH, requires_grad=True)
+    found = Scores(states, weight).cross_entropy(torch.full((places,), -1), guess=True)
+    found.sum.backward()
+    assert found.sum.item() == found.likelihood.item() == 0.0 and found.guesses.shape == (places,)
+    for tensor in (states, weight):
+        assert tensor.grad is not None and not tensor.grad.any()
+
+
+def test_autocast_narrows_the_products_alone():
+    """Sums are in float32, gradients have the dtype of what they are of."""
+    one = given(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = one.scores
+    loss = scores.cross_entropy(one.targets).sum
+    exact = Given(*(tensor.detach().bfloat16().double().requires_grad_() for tensor in one.inputs), one.targets)
+    expected = formula(exact, 0.0)
+    assert scores.logits().dtype == torch.bfloat16 and loss.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-2, atol=0)
+    loss.backward()
+    expected.backward()
+    for ours, theirs in zip(one.inputs, exact.inputs, strict=True):
+        assert ours.grad is not None and theirs.grad is not None and ours.grad.dtype == torch.float32
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=2e-2, atol=3e-2)
+
+
+def test_autocast_leaves_float64_alone():
+    one = given()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert one.scores.logits().dtype == torch.float64
+
+
+def test_what_was_said_without_gradients_has_none_later():
+    one = given()
+    with torch.no_grad():
+        scores = one.scores
+    assert not scores.logits().requires_grad and not scores.cross_entropy(one.targets).sum.requires_grad
+
+
+def test_inputs_are_left_as_they_are_and_a_second_pass_back_gives_the_same():
+    one = given()
+    before = [tensor.detach().clone() for tensor in one.inputs]
+    loss = one.scores.cross_entropy(one.targets, 0.1).sum
+    first, second = (torch.autograd.grad(loss, one.inputs, retain_graph=True) for _ in range(2))
+    assert all(map(torch.equal, before, one.inputs)) and all(map(torch.equal, first, second))
+
+
+def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * CLASSES)
+    sizes: list[int] = []
+    score = module.score_
+
+    def measured(logits: Tensor, *others: object) -> None:
+        sizes.append(len(logits))
+        score(logits, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "score_", measured)
+    one = given()
+    one.scores.cross_entropy(one.targets)
+    assert sizes == [3] * 5
