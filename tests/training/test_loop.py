@@ -122,15 +122,6 @@ def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: 
     assert not list((tmp_path / "two").glob("checkpoints/*"))
 
 
-def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    compile_ = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda model: compile_(model, backend="eager"))
-    train_tiny(tmp_path / "a", settings(compile=True, steps=3))
-    train_tiny(tmp_path / "b", settings(steps=3))
-    assert open_run(tmp_path / "a").weights.keys() == TinyModel().state_dict().keys() - {"output.weight"}
-    assert losses(tmp_path / "a") == pytest.approx(losses(tmp_path / "b"), abs=1e-6)
-
-
 def test_bfloat16_computes_forward_and_keeps_weights_in_float32(tmp_path: Path):
     model, _ = train_tiny(tmp_path, settings(precision="bfloat16"))
     assert {p.dtype for p in model.parameters()} == {torch.float32}

@@ -7,7 +7,9 @@ import pytest
 import torch
 from tiny import losses, settings, tensors
 
-from zoo.training.devices.strategy import choose_strategy
+from zoo.blocks.block import Block
+from zoo.models.create import create_model
+from zoo.training.devices.strategy import choose_strategy, compile_blocks
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
@@ -78,3 +80,18 @@ def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monke
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.raises(ValueError, match="leave out --use_fsdp; --set training.strategy=fsdp shards the model"):
         start_processes(settings(), tmp_path)
+
+
+def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):
+    """Not the model: names stay. Shapes are checked in tests, which torch's compiler cannot read, so none compiles."""
+    model, compiled = create_model("gpt-nano"), []
+    names = list(model.state_dict())
+    monkeypatch.setattr(torch.nn.Module, "compile", compiled.append)
+    compile_blocks(model)
+    assert compiled == [module for module in model.modules() if isinstance(module, Block)]
+    assert len(compiled) > 1 and list(model.state_dict()) == names
+
+
+def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
+    compile_blocks(torch.nn.Linear(2, 2))
+    assert "training.compile: this model has no blocks, so nothing is compiled" in caplog.text

@@ -1,9 +1,9 @@
 """How a model is spread over the processes: whole in each of them (DDP), or a shard in each (FSDP2)."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import fsdp2_prepare_model
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from zoo.blocks.block import Block
 from zoo.models.model import Output
 from zoo.training.settings import Training
 
+logger = logging.getLogger(__name__)
 ONE, DDP, FSDP = "one process", "ddp", "fsdp"
 register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the backward pass begins
 
@@ -44,16 +45,28 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
         RuntimeError: Accelerate wrapped it in another way than was asked for.
     """
     wanted = choose_strategy(settings, accelerator.num_processes)
+    if settings.compile:
+        compile_blocks(model)
     if wanted == FSDP:
         shard(model, accelerator)
     else:
         model.to(accelerator.device)
-    wrapped: nn.Module = torch.compile(model) if settings.compile else model  # type: ignore[assignment]
-    if wanted == DDP:
-        wrapped = accelerator.prepare_model(wrapped)
+    wrapped: nn.Module = accelerator.prepare_model(model) if wanted == DDP else model
     if strategy_of(wrapped) != wanted:
         raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
     return wrapped
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compile each block by itself: blocks of a kind share a graph, and lookups, heads and losses need none.
+
+    The names of parameters stay. What a row holds is tensors, so no other window of rows compiles anything anew.
+    """
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    if not blocks:
+        logger.warning("training.compile: this model has no blocks, so nothing is compiled")
+    for block in blocks:
+        block.compile()
 
 
 def shard(model: nn.Module, accelerator: Accelerator) -> None:
