@@ -105,7 +105,7 @@ def test_a_tokenizer_needs_the_roles_of_the_form_and_of_the_objectives():
 
 def said(logits: dict[str, torch.Tensor]) -> dict[str, Scores]:
     """What heads with these logits say."""
-    return {name: Scores(numbers, torch.eye(numbers.shape[-1])) for name, numbers in logits.items()}
+    return {name: Scores.of(numbers) for name, numbers in logits.items()}
 
 
 def test_terms_are_sums_with_counts_and_weights():
@@ -149,7 +149,7 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    term = member.term(Scores(torch.randn(4, 7), torch.eye(7)), torch.full((4,), -1))
+    term = member.term(Scores.of(torch.randn(4, 7)), torch.full((4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport
 from zoo.models.heads.head import Head, heads
+from zoo.models.heads.scores import Scores
 from zoo.objectives.document_label import DocumentLabel
 from zoo.objectives.objective import objectives
 
@@ -28,8 +29,8 @@ class Tagger(Head):
         super().__init__()
         self.output, self.scale = nn.Linear(d_model, 3), scale
 
-    def forward(self, states: Tensor, table: Tensor) -> Tensor:
-        return self.output(states).tanh() * self.scale
+    def score(self, states: Tensor, table: Tensor) -> Scores:
+        return Scores.of(self.output(states).tanh() * self.scale)
 
 
 class Mood(Tagger):

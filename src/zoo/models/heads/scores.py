@@ -37,6 +37,11 @@ class Scores:
         self.dtype = torch.get_autocast_dtype(kind) if narrows else states.dtype
         self.states, self.weight, self.bias = states, weight, bias
 
+    @staticmethod
+    def of(logits: Float[Tensor, "*places n"]) -> "Scores":
+        """What a head says that does more than a linear map: its logits, which are few, by the identity."""
+        return Scores(logits, torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device))
+
     def recording(self) -> Any:
         """Record gradients where the head did, unless they are not wanted by now."""
         return torch.set_grad_enabled(self.recorded and torch.is_grad_enabled())
