@@ -44,7 +44,7 @@ def test_a_spike_is_in_the_log_line_and_in_the_log(tmp_path: Path, caplog: pytes
             said = super().forward(tokens, documents)
             self.calls += 1
             if self.calls == MEMORY + 5:
-                said.heads["language"] = said.heads["language"] * 40
+                said.scores["language"].states = said.scores["language"].states * 40
             return said
 
     caplog.set_level(logging.WARNING)
