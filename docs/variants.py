@@ -18,7 +18,7 @@ from zoo.models.kinds.part import decoders, encoders
 from zoo.objectives.mixture import DEFAULT_FORM
 from zoo.objectives.objective import objectives
 from zoo.registry import REQUIRED, Slot, plain
-from zoo.training.optimizers import optimizers
+from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import schedules
 
 PAGE = Path(__file__).with_name("variants.md")

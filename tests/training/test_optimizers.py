@@ -1,11 +1,19 @@
-"""Claims about optimizers: matrices decay and vectors do not, and an update is the formula of the paper."""
+"""Claims about optimizers: matrices decay and vectors do not, and an update is torch's own or the paper's formula."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import torch
-from tiny import TinyModel
+from tiny import TinyModel, equal, settings, tensors, train_tiny
+from torch import Tensor, nn
 
 from zoo.models.create import create_model
-from zoo.training.optimizers import optimizers
+from zoo.training.optimizers.muon import hidden_matrices
+from zoo.training.optimizers.optimizer import optimizers
+
+STEPS = 3
 
 
 def one_update(choice: object) -> tuple[TinyModel, TinyModel]:
@@ -18,14 +26,42 @@ def one_update(choice: object) -> tuple[TinyModel, TinyModel]:
     return before, after
 
 
-@pytest.mark.parametrize("name", optimizers.names())
-def test_the_first_update_moves_every_weight_by_the_rate(name: str):
-    before, after = one_update({"name": name, "eps": 0.0})
+def updated(model: nn.Module, *chosen: torch.optim.Optimizer) -> list[Tensor]:
+    """The weights after a few updates with gradients drawn by their number."""
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(STEPS):
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        for optimizer in chosen:
+            optimizer.step()
+    return list(model.parameters())
+
+
+def split(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
+    """Matrices, which decay, and vectors, which do not."""
+    found = list(parameters)
+    matrices = {"params": [p for p in found if p.dim() > 1], "weight_decay": weight_decay}
+    return [matrices, {"params": [p for p in found if p.dim() < 2], "weight_decay": 0.0}]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"name": "adamw", "eps": 0.0},
+        {"name": "adam", "eps": 0.0},
+        {"name": "muon", "eps": 0.0},
+        "lion",
+        {"name": "sgd", "momentum": 0.0},
+    ],
+)
+def test_the_first_update_by_ones_moves_vectors_by_the_rate(choice: object):
+    before, after = one_update(choice)
     torch.testing.assert_close(after.hidden.bias, before.hidden.bias - 0.5)
 
 
-def test_adamw_decays_matrices_and_leaves_vectors():
-    before, after = one_update({"name": "adamw", "weight_decay": 0.2})
+@pytest.mark.parametrize("name", ["adamw", "lion"])
+def test_matrices_decay_and_vectors_do_not(name: str):
+    before, after = one_update({"name": name, "weight_decay": 0.2})
     torch.testing.assert_close(after.hidden.weight, before.hidden.weight * (1 - 0.5 * 0.2) - 0.5)
     torch.testing.assert_close(after.embedding.weight, before.embedding.weight * (1 - 0.5 * 0.2) - 0.5)
     torch.testing.assert_close(after.hidden.bias, before.hidden.bias - 0.5)
@@ -43,10 +79,98 @@ def test_tied_and_frozen_parameters_are_counted_once_or_not_at_all():
     assert [[tuple(p.shape) for p in group["params"]] for group in groups] == [[(11, 5), (5, 5)], [(11,)]]
 
 
-def test_logits_of_attention_do_not_decay_whatever_their_shape():
+@pytest.mark.parametrize("name", [name for name in optimizers.names() if "weight_decay" in optimizers.options(name)])
+def test_logits_of_attention_do_not_decay_whatever_their_shape(name: str):
     model = create_model("gpt2-nano", **{"attention.sinks": 2, "position": "relative"})
-    decayed, others = ({id(p) for p in group["params"]} for group in optimizers.build("adamw", model, 0.5).param_groups)
+    groups = optimizers.build({"name": name, "weight_decay": 0.1}, model, 0.5).param_groups
+    others = {id(p) for group in groups for p in group["params"] if group["weight_decay"] == 0}
     kept = {name for name, p in model.named_parameters() if id(p) in others and p.dim() > 1}
     assert {name.rpartition(".")[2] for name in kept} == {"sinks", "weight"} and len(kept) == 3
     assert all("sinks" in name or ".positions." in name for name in kept)
-    assert len(decayed) + len(others) == len(list(model.parameters()))
+    assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+
+
+def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest():
+    ours, theirs = create_model("gpt2-nano"), create_model("gpt2-nano")
+    choice = {"name": "muon", "weight_decay": 0.2, "momentum": 0.9, "betas": [0.8, 0.9], "eps": 1e-6}
+    matrix = re.compile(r"decoder\.stack\.blocks\..*(query|key|value|output|up|down)\.weight")
+    matrices = [p for name, p in theirs.named_parameters() if matrix.fullmatch(name)]
+    rest = [p for name, p in theirs.named_parameters() if not matrix.fullmatch(name)]
+    assert len(matrices) == 12
+    muon = torch.optim.Muon(matrices, 0.1, weight_decay=0.2, momentum=0.9, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW(split(rest, 0.2), 0.1, betas=(0.8, 0.9), eps=1e-6, fused=True)
+    for mine, other in zip(
+        updated(ours, optimizers.build(choice, ours, 0.1)), updated(theirs, muon, adamw), strict=True
+    ):
+        assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "matrices"),
+    [
+        ("bert-nano", {"query", "key", "value", "output", "up", "down"}),  # not masked_lm's `dense`, not the pooler's
+        ("rnn-attention-nano", {"query", "key", "begin", "readout"}),  # gates are several maps, `weigh` is a vector
+        ("cnn-attention-nano", {"query", "key", "value", "output"}),  # convolutions are no matrices
+    ],
+)
+def test_muon_takes_the_matrices_between_states_alone(name: str, matrices: set[str]):
+    model = create_model(name)
+    hidden = {id(p) for p in hidden_matrices(model)}
+    names = [name for name, p in model.named_parameters() if id(p) in hidden]
+    assert {name.split(".")[-2] for name in names} <= matrices and names
+    assert not any(name.startswith(("heads", "pooler")) or ".embed" in name for name in names)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_sgd_is_torchs(nesterov: bool):
+    ours, theirs = TinyModel(), TinyModel()
+    choice = {"name": "sgd", "momentum": 0.8, "nesterov": nesterov, "weight_decay": 0.1}
+    groups = split(theirs.parameters(), 0.1)
+    reference = torch.optim.SGD(groups, 0.1, momentum=0.8, nesterov=nesterov, fused=True)
+    mine, others = updated(ours, optimizers.build(choice, ours, 0.1)), updated(theirs, reference)
+    assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
+
+
+@pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
+def test_adafactor_is_torchs(rate: float):
+    ours, theirs = TinyModel().double(), TinyModel().double()
+    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate)
+    optimizer = optimizers.build({"name": "adafactor", "weight_decay": 0.1}, ours, rate)
+    for mine, other in zip(updated(ours, optimizer), updated(theirs, reference), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def test_lion_is_the_formula_of_its_paper():
+    model = TinyModel().double()
+    weight, momentum = model.hidden.bias.detach().clone(), torch.zeros(5).double()
+    optimizer = optimizers.build({"name": "lion", "betas": [0.8, 0.9]}, model, 0.1)
+    for step in range(STEPS):
+        model.hidden.bias.grad = gradient = torch.linspace(-1, 2, 5).double().roll(step)
+        optimizer.step()
+        weight = weight - 0.1 * (0.8 * momentum + 0.2 * gradient).sign()
+        momentum = 0.9 * momentum + 0.1 * gradient
+    torch.testing.assert_close(model.hidden.bias.detach(), weight, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", optimizers.names())
+def test_a_resumed_run_has_the_bits_of_the_uninterrupted_one(tmp_path: Path, name: str):
+    given = {"optimizer": name, "learning_rate": 1e-3}
+    train_tiny(tmp_path / "straight", settings(steps=4, **given))
+    train_tiny(tmp_path / "resumed", settings(steps=2, **given))
+    train_tiny(tmp_path / "resumed", settings(steps=4, **given), TinyModel(seed=1), resume=True)
+    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"name": "sgd", "momentum": 1.0}, "training.optimizer.momentum: must be at least 0 and below 1, got 1.0"),
+        ({"name": "sgd", "momentum": 0.0, "nesterov": True}, "training.optimizer.nesterov: needs a momentum above 0"),
+        ({"name": "muon", "momentum": -0.1}, "training.optimizer.momentum: must be at least 0 and below 1, got -0.1"),
+        ({"name": "lion", "betas": [0.9, 1.0]}, r"training.betas: each must be at least 0 and below 1, got \[0.9, 1"),
+        ({"name": "adafactor", "threshold": 0.5}, "training.optimizer.threshold: must be at least 1, got 0.5"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(choice: object, words: str):
+    with pytest.raises(ValueError, match=words):
+        optimizers.build(choice, TinyModel(), 0.1)

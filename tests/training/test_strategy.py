@@ -13,7 +13,7 @@ from zoo.training.devices.strategy import choose_strategy, compile_blocks
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
-COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3}
+COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3, "layer_decay": 0.9, "freeze": ["*.blocks.0.norms"]}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,12 @@ def test_a_run_is_resumed_by_the_other_strategy_and_by_one_process(trained: dict
         ({"strategy": "fsdp"}, 1, "training.strategy: fsdp needs several processes, but one started"),
         ({"strategy": "ddp"}, 1, "training.strategy: ddp needs several processes, but one started"),
         ({"strategy": "fsdp", "micro_batch": "auto"}, 2, "micro_batch: auto does not combine with strategy fsdp"),
+        (
+            {"strategy": "fsdp", "optimizer": "muon"},
+            2,
+            "training.optimizer: muon needs whole matrices, and strategy fsdp",
+        ),
+        ({"strategy": "fsdp", "optimizer": "adafactor"}, 2, "training.optimizer: adafactor needs whole matrices"),
         ({"strategy": "fsdp", "precision": "float16"}, 2, "float16 does not combine with strategy fsdp"),
     ],
 )

@@ -88,3 +88,30 @@ def test_a_resumed_model_is_the_same_to_the_last_bit(tmp_path: Path, name: str):
     train_nano(tmp_path / "resumed", name, 0.2, resume=True)
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
     assert losses(tmp_path / "straight") == losses(tmp_path / "resumed")
+
+
+def test_frozen_parameters_stay_have_no_state_and_are_frozen_after_a_resume(tmp_path: Path):
+    given = {"freeze": ["embeddings", "decoder:1", "*.norms"], "weight_decay": 0.5, "ema": 0.9}
+    train_nano(tmp_path / "straight", "gpt2-nano", checkpointing=True, **given)
+    train_nano(tmp_path / "resumed", "gpt2-nano", steps=2, **given)
+    train_nano(tmp_path / "resumed", "gpt2-nano", resume=True, **given)
+    found, first = tensors(tmp_path / "straight"), create_model("gpt2-nano", vocab_size=50, dropout=0.0).state_dict()
+    assert equal(found, tensors(tmp_path / "resumed"))
+    moved = {key for key, weight in first.items() if not torch.equal(found[f"weights/{key}"], weight)}
+    with_state = {key.split("/")[2] for key in found if key.startswith("optimizer/")}
+    still = ("decoder.stack.embeddings", "decoder.stack.positions", "decoder.stack.blocks.0")
+    expected = {key for key in first if not key.startswith(still) and ".norms." not in key}
+    assert moved == with_state == expected
+
+
+def test_layers_move_by_their_share_of_the_rate(tmp_path: Path):
+    given = {"steps": 1, "optimizer": {"name": "sgd", "momentum": 0.0}, "clip": None, "learning_rate": 10.0}
+    train_nano(tmp_path / "alike", "gpt2-nano", **given)
+    train_nano(tmp_path / "by_depth", "gpt2-nano", layer_decay=0.5, **given)
+    first = create_model("gpt2-nano", vocab_size=50, dropout=0.0).state_dict()
+    alike, by_depth = tensors(tmp_path / "alike"), tensors(tmp_path / "by_depth")
+    for start, share in {"embeddings": 1 / 8, "blocks.0": 1 / 4, "blocks.1": 1 / 2, "norm": 1.0}.items():
+        for key in (key for key in first if key.startswith(f"decoder.stack.{start}.")):
+            moved, whole = (run[f"weights/{key}"] - first[key] for run in (by_depth, alike))
+            torch.testing.assert_close(moved, whole * share, rtol=0.0, atol=1e-6)
+            assert key.endswith("key.bias") or whole.abs().max() > 1e-4

@@ -37,6 +37,8 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"batch": True}, "training.batch: expected a whole number, got True"),
         ({"learning_rate": 0}, "training.learning_rate: must be a finite number above 0, got 0"),
         ({"clip": -1.0}, "training.clip: must be a finite number above 0"),
+        ({"layer_decay": 1.1}, "training.layer_decay: must be above 0 and at most 1, got 1.1"),
+        ({"layer_decay": 0}, "training.layer_decay: must be above 0 and at most 1, got 0"),
         ({"ema": 1}, "training.ema: must be above 0 and below 1"),
         ({"ema": 0.9, "average": 3}, "training.average: does not combine with ema"),
         ({"patience": 2, "average": 3}, "training.average: does not combine with patience"),

@@ -31,6 +31,7 @@ from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement
 from zoo.training.devices.attention_backend import check_backend
+from zoo.training.freezing import freeze
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
@@ -79,6 +80,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if processes.is_main:
             try_folder(request.folder)
         check_backend(on_meta(experiment.model), experiment.training, processes.device)
+        freeze(on_meta(experiment.model), experiment.training.freeze)  # refuses what this model does not have
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")

@@ -13,9 +13,11 @@ from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backend
 from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
-from zoo.training.optimizers import trained
+from zoo.training.freezing import freeze
+from zoo.training.optimizers.optimizer import trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
@@ -36,8 +38,10 @@ class Learner:
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
+        freeze(model, settings.freeze)
         self.wrapped = spread(model.train(), settings, processes.accelerator)
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
+        share_rates(self.optimizer, model, settings.layer_decay)
         assert settings.steps is not None, "fix_training comes first"
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.dtype is torch.float16)
@@ -69,7 +73,7 @@ class Learner:
         """
         rate = self.schedule.rate(step + 1)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         if finite:
             self.scaler.step(self.optimizer)
             if self.moving is not None:

@@ -8,7 +8,7 @@ from zoo.batches.feed import Feed
 from zoo.devices.memory import empty_cache, is_out_of_memory
 from zoo.objectives.mixture import Mixture
 from zoo.training.learner import Learner
-from zoo.training.optimizers import trained
+from zoo.training.optimizers.optimizer import trained
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from torch import nn
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, merge
 from zoo.registry import Choice, refuse_unknown
-from zoo.training.optimizers import optimizers
+from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import Schedule, schedules
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
@@ -48,6 +48,10 @@ class Training:
         warmup_steps: in which the learning rate rises; below 1: a share of the run.
         learning_rate: the peak of the schedule (`noam`: a factor).
         optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
+        layer_decay: what each layer's learning rate is of that of the layer above it (heads have the whole one,
+            embeddings the least); None: all have the same.
+        freeze: what is not trained: embeddings, encoder:6 (its first 6 layers), or names of modules or parameters, in
+            which * stands for anything.
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
@@ -78,6 +82,8 @@ class Training:
     schedule: Annotated[Choice[Schedule], schedules] = Choice(schedules, "linear")
     warmup_steps: int | float = 0
     optimizer: Annotated[Choice[torch.optim.Optimizer], optimizers] = Choice(optimizers, "adamw")
+    layer_decay: float | None = None
+    freeze: tuple[str, ...] = ()
     clip: float | None = 1.0
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
@@ -112,6 +118,8 @@ class Training:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"training.{name}: must be a finite number above 0, got {value}")
+        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
+            raise ValueError(f"training.layer_decay: must be above 0 and at most 1, got {self.layer_decay}")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"training.ema: must be above 0 and below 1, got {self.ema}")
         if self.ema is not None and self.average is not None:

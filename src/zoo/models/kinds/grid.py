@@ -71,6 +71,9 @@ class GridEncoder(Encoder):
         self.output = nn.Linear(width, self.d_model)
         self.dropout = Dropout(settings.dropout)
 
+    def layers_upward(self) -> list[nn.Module]:
+        return list(self.stages)
+
     @property
     def grids(self) -> list[tuple[int, int]]:
         return [(-(-self.image_size // stride),) * 2 for stride in self.strides]

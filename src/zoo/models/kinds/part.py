@@ -110,6 +110,10 @@ class Part(nn.Module, ABC):
         """One vector for each document that `places` stand for (-1: any vector)."""
         return states.flatten(0, 1)[places.clamp_min(0)]
 
+    def layers_upward(self) -> list[nn.Module]:
+        """Its layers, from the input to the output; none in a part that has no depth."""
+        return []
+
     @property
     def recomputes(self) -> bool:
         """Whether layers are recomputed now: outside training nothing is kept for a backward pass."""

@@ -80,6 +80,9 @@ class RecurrentDecoder(Decoder):
         """None: each step reads the memory with the state before it."""
         return iter(())
 
+    def layers_upward(self) -> list[nn.Module]:
+        return list(self.layers)
+
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])

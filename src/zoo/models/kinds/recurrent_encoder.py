@@ -71,6 +71,9 @@ class RecurrentEncoder(Encoder):
         )
         self.dropout = Dropout(settings.dropout)
 
+    def layers_upward(self) -> list[nn.Module]:
+        return list(self.layers)
+
     def forward(self, given: PartInput) -> Memory:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])

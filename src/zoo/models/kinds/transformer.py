@@ -103,6 +103,9 @@ class TransformerEncoder(Encoder):
         self.stack = Stack(settings, embeddings, causal=False, d_memory=None)
         self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
 
+    def layers_upward(self) -> list[nn.Module]:
+        return list(self.stack.blocks)
+
     def forward(self, given: PartInput) -> Memory:
         return Memory(self.stack(given, given.recorders.get("encoder.self"), None, self.recomputes), given.rows(), self)
 
@@ -127,6 +130,9 @@ class TransformerDecoder(Decoder):
         super().__init__()
         self.stack = Stack(settings, embeddings, causal=True, d_memory=d_memory)
         self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
+
+    def layers_upward(self) -> list[nn.Module]:
+        return list(self.stack.blocks)
 
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         source = None

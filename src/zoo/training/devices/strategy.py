@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.block import Block
 from zoo.models.model import Output
+from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ def choose_strategy(settings: Training, processes: int) -> str:
         raise ValueError("training.precision: float16 does not combine with strategy fsdp; use bfloat16 or float32")
     if settings.micro_batch == "auto":
         raise ValueError("training.micro_batch: auto does not combine with strategy fsdp; name a number of rows")
+    if issubclass(optimizers[settings.optimizer.name], NeedsWholeMatrices):
+        problem = f"{settings.optimizer.name} needs whole matrices, and strategy fsdp leaves a shard in each process"
+        raise ValueError(f"training.optimizer: {problem}; use strategy ddp, or adamw, lion or sgd")
     return FSDP
 
 

@@ -1,0 +1,76 @@
+"""Freezing: parameters that training leaves as they are, by the words of parts or by patterns of their names."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from zoo.registry import nearest
+from zoo.training.depth import embeddings, parts
+
+KEY = "training.freeze"
+EMBEDDINGS = "embeddings"
+
+
+def freeze(model: nn.Module, chosen: Sequence[str]) -> None:
+    """Leave parameters out of training: they get no gradient, no state in the optimizer and no decay.
+
+    Args:
+        chosen: each `embeddings`, `encoder:6` (its first 6 layers), or the name of a module or a parameter, in which
+            `*` stands for anything.
+
+    Raises:
+        ValueError: one of them matches nothing, or all that is trained would be frozen.
+    """
+    for item in chosen:
+        for parameter in chosen_by(item, model):
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError(f"{KEY}: {', '.join(chosen)} are all parameters of this model; leave some to train")
+
+
+def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that one item of the list stands for.
+
+    Raises:
+        ValueError: there are none.
+    """
+    side, colon, count = item.partition(":")
+    if colon:
+        return parameters_of(first_layers(item, side, count, model))
+    if item == EMBEDDINGS:
+        found = parameters_of(module for part in parts(model) for module in embeddings(part))
+    else:
+        named = model.named_parameters(remove_duplicate=False)
+        found = [p for name, p in named if fnmatchcase(name, item) or fnmatchcase(name, f"{item}.*")]
+    if not found:
+        names = [name for name, module in model.named_modules() if name and any(True for _ in module.parameters())]
+        known = [EMBEDDINGS, *names, *(name for name, _ in model.named_parameters())]
+        top = [EMBEDDINGS, *(f"{name}:N" for name in layered(model)), *(name for name in names if "." not in name)]
+        raise ValueError(f"{KEY}: '{item}' matches no parameter{nearest(item, known)}; parts: {', '.join(top)}")
+    return found
+
+
+def first_layers(item: str, side: str, count: str, model: nn.Module) -> list[nn.Module]:
+    """The first layers of a part, from the input on.
+
+    Raises:
+        ValueError: there is no such part, or it has not so many layers.
+    """
+    known = layered(model)
+    if side not in known:
+        raise ValueError(f"{KEY}: '{item}': no part '{side}'{nearest(side, known)}; allowed: {', '.join(known)}")
+    layers = known[side]
+    if not count.isdecimal() or not 1 <= int(count) <= len(layers):
+        raise ValueError(f"{KEY}: '{item}': the {side} has layers 1 to {len(layers)}, got '{count}'")
+    return layers[: int(count)]
+
+
+def layered(model: nn.Module) -> dict[str, list[nn.Module]]:
+    """The layers of the encoder and the decoder, by the name of the part."""
+    names = {id(module): name for name, module in model.named_modules()}
+    return {names[id(part)]: part.layers_upward() for part in parts(model)}
+
+
+def parameters_of(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
+    return [parameter for module in modules for parameter in module.parameters()]

@@ -1,0 +1,90 @@
+"""Optimizers that keep means over the rows and the columns of a matrix in place of a number for each weight."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.training.optimizers.optimizer import NeedsWholeMatrices, decay_groups, optimizers, trained
+
+
+@optimizers.register("adafactor")
+class FactoredMoments(NeedsWholeMatrices):
+    """Adam's second moments as the product of a row and a column; the step is relative to the size of the weights.
+
+    w <- w - a * u / max(1, RMS(u) / threshold), where u is the gradient over the root of its moments, and
+    a = min(rate, 1 / sqrt(updates)) * max(least_scale, RMS(w)). So its learning rates are larger than Adam's: 1e-3 to
+    1e-2. The numbers are those of torch.optim.Adafactor, which reads two of them back from the device for each weight
+    and so lets the device wait; here nothing is read.
+
+    Source: Shazeer & Stern 2018, arXiv:1804.04235, algorithm 6.
+
+    Args:
+        memory: how fast it forgets less: the new moments weigh updates ** -memory.
+        least_scale: the size that a weight is taken to have at least, so that weights that start at 0 move.
+        threshold: the largest RMS of an update before the rate.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        memory: float = 0.8,
+        least_scale: float = 1e-3,
+        threshold: float = 1.0,
+    ) -> None:
+        for name, value, least in (("memory", memory, 0), ("least_scale", least_scale, 0), ("threshold", threshold, 1)):
+            if value < least:
+                raise ValueError(f"training.optimizer.{name}: must be at least {least}, got {value}")
+        settings = {"lr": learning_rate, "memory": memory, "least_scale": least_scale, "threshold": threshold}
+        super().__init__(decay_groups(model, trained(model), weight_decay), settings)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self.update(weight, weight.grad, group)
+
+    def update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        """One step of a weight."""
+        state = self.state[weight]
+        if not state:
+            # not `step`, which torch would leave on the CPU when a checkpoint is loaded
+            state["updates"] = weight.new_zeros(())
+            state |= empty_moments(weight)
+        state["updates"] += 1
+        new = state["updates"] ** -group["memory"]
+        rate = (state["updates"] ** -0.5).clamp_max(group["lr"]) * rms(weight).clamp_min(group["least_scale"])
+        weight.mul_(1 - group["lr"] * group["weight_decay"])
+        tiny = torch.finfo(weight.dtype).eps
+        update = moments(state, gradient, new, tiny).clamp_min_(tiny**2).rsqrt_().mul_(gradient)
+        weight.sub_(update * (rate / (rms(update) / group["threshold"]).clamp_min(1)))
+
+
+def empty_moments(weight: Tensor) -> dict[str, Tensor]:
+    """What is kept of the squares of gradients before the first."""
+    if weight.dim() < 2:
+        return {"moments": torch.zeros_like(weight)}
+    return {"rows": torch.zeros_like(weight[..., :1]), "columns": torch.zeros_like(weight[..., :1, :])}
+
+
+def moments(state: dict[str, Tensor], gradient: Tensor, new: Tensor, tiny: float) -> Tensor:
+    """The mean square of each gradient so far, after a new one.
+
+    Args:
+        new: how much of the new one is taken in, 0 to 1.
+    """
+    squares = gradient.square()
+    if gradient.dim() < 2:
+        return state["moments"].lerp_(squares, new).clone()
+    rows = state["rows"].lerp_(squares.mean(-1, keepdim=True), new)
+    columns = state["columns"].lerp_(squares.mean(-2, keepdim=True), new)
+    return (rows @ columns).div_(rows.mean(-2, keepdim=True).clamp_min_(tiny))
+
+
+def rms(x: Tensor) -> Tensor:
+    """sqrt(mean(x^2))."""
+    return x.square().mean().sqrt()

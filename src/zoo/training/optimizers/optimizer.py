@@ -1,0 +1,81 @@
+"""Slot `optimizer`: how gradients change weights. Supplied: the model, and a learning rate that each step sets anew."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from zoo.blocks.attention import Attention
+from zoo.blocks.position import Position
+from zoo.registry import Slot
+
+optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
+FUSED = ("cpu", "cuda")
+
+
+class NeedsWholeMatrices(torch.optim.Optimizer):
+    """An optimizer that computes with whole matrices, of which a process has a shard only with strategy fsdp."""
+
+
+def trained(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that are trained, in the model's order; tied ones once."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
+    """Parameters that are added to attention's scores, so that they are logits rather than a map."""
+    for module in model.modules():
+        if isinstance(module, Attention) and module.sinks is not None:
+            yield module.sinks
+        elif isinstance(module, Position) and module.biases:
+            yield from module.parameters()
+
+
+def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Parameters of a model in the groups of an optimizer: those that decay, and those that do not.
+
+    Matrices decay, embeddings among them; vectors (biases and the scales of norms) do not, as in BERT and GPT-2. Nor do
+    attention's sinks and tables of relative positions, whatever their shape: they are logits, of which only differences
+    count, not maps (transformers' Trainer leaves T5's `relative_attention_bias` out, too).
+
+    Raises:
+        ValueError: the decay is negative.
+    """
+    if weight_decay < 0:
+        raise ValueError(f"training.weight_decay: must be at least 0, got {weight_decay}")
+    # by id: `in` on a list of tensors would compare their values
+    parameters, logits = list(parameters), {id(parameter) for parameter in added_to_scores(model)}
+    decayed = {id(p) for p in parameters if p.dim() >= 2 and id(p) not in logits}
+    groups = [
+        {"params": [p for p in parameters if id(p) in decayed], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if id(p) not in decayed], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def fusible(parameters: Iterable[nn.Parameter]) -> bool:
+    """Whether torch has one kernel for the whole update of these parameters."""
+    return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
+
+
+def check_betas(betas: tuple[float, float], eps: float = 0.0) -> None:
+    """Refuse what no moving average can work with.
+
+    Raises:
+        ValueError: a share of memory outside 0 to 1, or a negative eps.
+    """
+    if not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"training.betas: each must be at least 0 and below 1, got {list(betas)}")
+    if eps < 0:
+        raise ValueError(f"training.eps: must be at least 0, got {eps}")
+
+
+def check_momentum(momentum: float) -> None:
+    """Refuse a momentum that would never forget, or that would turn around.
+
+    Raises:
+        ValueError: it is outside 0 to 1.
+    """
+    if not 0 <= momentum < 1:
+        raise ValueError(f"training.optimizer.momentum: must be at least 0 and below 1, got {momentum}")

@@ -1,0 +1,60 @@
+"""Claims about freezing: words of parts and patterns of names, and a message for what matches nothing."""
+
+import pytest
+
+from zoo.models.create import create_model
+from zoo.training.freezing import freeze
+
+
+def frozen(name: str, *chosen: str) -> set[str]:
+    """The names of the frozen parameters of a model."""
+    model = create_model(name)
+    freeze(model, chosen)
+    return {name for name, p in model.named_parameters() if not p.requires_grad}
+
+
+def named(name: str, *starts: str) -> set[str]:
+    """The names that begin so."""
+    return {name for name, _ in create_model(name).named_parameters() if name.startswith(tuple(starts))}
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen", "starts"),
+    [
+        ("bert-nano", ["embeddings"], ["encoder.stack.embeddings", "encoder.stack.positions"]),
+        ("bert-nano", ["encoder"], ["encoder"]),
+        ("bert-nano", ["encoder:1", "pooler"], ["encoder.stack.blocks.0", "pooler"]),
+        ("bert-nano", ["heads.masked_lm"], ["heads.masked_lm"]),
+        ("bert-nano", ["encoder.stack.blocks.1.mixer"], ["encoder.stack.blocks.1.mixer"]),
+        ("gpt2-nano", ["decoder:2"], ["decoder.stack.blocks"]),
+        ("captioner-rnn-nano", ["encoder:1", "embeddings"], ["encoder.stages.0", "decoder.embed"]),
+        ("rnn-seq2seq-nano", ["encoder", "decoder:1"], ["encoder", "decoder.layers"]),
+        ("t5-nano", ["decoder"], ["decoder", "encoder.stack.embeddings"]),  # the table is one
+    ],
+)
+def test_a_word_freezes_its_part(model: str, chosen: list[str], starts: list[str]):
+    assert frozen(model, *chosen) == named(model, *starts)
+
+
+def test_a_star_stands_for_anything():
+    names = named("bert-nano", "")
+    assert frozen("bert-nano", "*.bias") == {name for name in names if name.endswith(".bias")}
+    assert frozen("bert-nano", "*.norms") == {name for name in names if ".norms." in name}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (["embedings"], r"'embedings' matches no parameter \(did you mean 'embeddings'\?\); parts: embeddings, enc"),
+        (["encoder.stack.block.0"], r"matches no parameter \(did you mean 'encoder.stack.blocks.0'\?\)"),
+        (["decoder"], "'decoder' matches no parameter"),
+        (["decoder:1"], r"'decoder:1': no part 'decoder' \(did you mean 'encoder'\?\); allowed: encoder"),
+        (["encoder:3"], "'encoder:3': the encoder has layers 1 to 2, got '3'"),
+        (["encoder:0"], "'encoder:0': the encoder has layers 1 to 2, got '0'"),
+        (["encoder:x"], "'encoder:x': the encoder has layers 1 to 2, got 'x'"),
+        (["encoder", "heads", "pooler"], "encoder, heads, pooler are all parameters of this model; leave some"),
+    ],
+)
+def test_what_matches_nothing_or_leaves_nothing_is_refused(chosen: list[str], words: str):
+    with pytest.raises(ValueError, match=f"training.freeze: .*{words}"):
+        frozen("bert-nano", *chosen)
