@@ -58,12 +58,17 @@ class Cache:
             new[:, : self.filled] = old[:, : self.filled]
         return Cache(keys, values, self.filled)
 
-    def write(self, new: KeysValues, places: Int[Tensor, " new"], filled: int) -> None:
-        """Write new places, the last of them where there are more than slots; `filled`: slots written from then on."""
-        slots = places[-self.room :] % self.room
+    def write(self, new: KeysValues, start: int) -> None:
+        """Write new places, from place `start` on; the last of them, where there are more than slots."""
+        stop, n = start + new.keys.shape[2], min(new.keys.shape[2], self.room)
+        self.filled = min(stop, self.room)
+        if n == 1:
+            for tensor, x in zip(self.tensors, new, strict=True):
+                tensor[:, (stop - 1) % self.room].copy_(x[:, :, -1])
+            return
+        slots = torch.arange(stop - n, stop, device=new.keys.device) % self.room
         for tensor, x in zip(self.tensors, new, strict=True):
-            tensor.index_copy_(1, slots, x[:, :, -self.room :].transpose(1, 2).to(tensor.dtype))
-        self.filled = filled
+            tensor.index_copy_(1, slots, x[:, :, -n:].transpose(1, 2).to(tensor.dtype))
 
     def read(self) -> KeysValues:
         """What stands in the slots, in their order."""

@@ -80,13 +80,13 @@ class AttentionMixer(Mixer):
         new, window = self.attention.read(x, view), self.attention.window
         room = view.room if window is None else min(view.room, window)
         cache = self.attention.cache(new, room) if state is None else state.grown(room)
-        places, filled = view.visibility.places()[0], min(cache.room, view.visibility.n_keys)
+        start = view.visibility.n_keys - x.shape[1]
         if x.shape[1] == 1:
-            cache.write(new, places, filled)
+            cache.write(new, start)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
         # several places at once: the first of them still see what the last ones take the slots of
-        memory = cache.followed_by(new, view.visibility.n_keys - x.shape[1])
-        cache.write(new, places, filled)
+        memory = cache.followed_by(new, start)
+        cache.write(new, start)
         return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
 
 

@@ -25,7 +25,7 @@ class Visibility(Computed):
         self,
         queries: Documents,
         keys: Documents,
-        start: int | Int[Tensor, ""] = 0,
+        start: int = 0,
         causal: bool = False,
         key_places: Int[Tensor, " keys"] | None = None,
     ) -> None:
