@@ -31,7 +31,8 @@ def varlen_formula(
     said, shared, (left, right) = [], query.shape[1] // key.shape[1], window_size
     for lasts in zip(cu_seq_q, cu_seq_q[1:], cu_seq_k, cu_seq_k[1:], strict=False):
         first_query, end_query, first_key, end_key = (int(last) for last in lasts)
-        assert 0 < end_query - first_query <= max_q and 0 < end_key - first_key <= max_k
+        assert 0 <= end_query - first_query <= max_q and 0 <= end_key - first_key <= max_k
+        assert max_q > 1 or end_query > first_query  # Dao-AILab/flash-attention#1537
         q, k, v = query[first_query:end_query], key[first_key:end_key], value[first_key:end_key]
         k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
         # a window is aligned to the last query and the last key

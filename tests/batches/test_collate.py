@@ -35,7 +35,7 @@ def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
     given = examples("causal_lm", DECODER, RowShape(8), text=[2, 3])
     _, part = first_part(given, 1)
     assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 14, 0]]
-    assert part.inputs["documents"].tolist() == [[1, 1, 1, 2, 2, 2, 2, 0]]
+    assert part.inputs["documents"].numbers.tolist() == [[1, 1, 1, 2, 2, 2, 2, 0]]
     assert part.targets["causal_lm"].tolist() == [[10, 11, 3, 12, 13, 14, 3, -1]]
     assert "places" not in part.inputs and "segments" not in part.inputs
     assert part.examples == [(0, 0, 0), (0, 1, 0)]
@@ -47,7 +47,7 @@ def test_a_source_and_its_target_have_the_same_document_number():
     _, part = first_part(given, 1)
     assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 0, 0]]
     assert part.inputs["source"].tolist() == [[10, 3, 11, 12, 3, 0, 0]]
-    assert part.inputs["source_documents"].tolist() == [[1, 1, 2, 2, 2, 0, 0]]
+    assert part.inputs["source_documents"].numbers.tolist() == [[1, 1, 2, 2, 2, 0, 0]]
     assert part.targets["translation"].tolist() == [[10, 11, 3, 12, 13, 3, -1, -1]]
 
 
@@ -100,10 +100,14 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     parts = [collate(Feed(given).take(rows), given, 4) for rows in (4, 2)] + [collate([], given, 4)]
     for part in parts:
         assert {k: v.shape for k, v in part.targets.items()} == {k: v.shape for k, v in parts[0].targets.items()}
+        laid = {**part.inputs, "documents": part.inputs["documents"].numbers}
         for name in ("tokens", "documents", "segments"):
-            assert part.inputs[name].shape == (4, 32) and part.inputs[name].dtype == torch.int64
+            assert laid[name].shape == (4, 32) and laid[name].dtype == torch.int64
+        borders = part.inputs["documents"].borders
+        assert borders.queries.shape == borders.keys.shape == (4 * 16 + 1,) and borders.longest == 32
+        assert borders.queries.dtype == borders.keys.dtype == torch.int32
     empty = parts[-1]
-    assert not empty.inputs["documents"].any() and (empty.inputs["tokens"] == ROLES.pad).all()
+    assert not empty.inputs["documents"].numbers.any() and (empty.inputs["tokens"] == ROLES.pad).all()
     assert all((places == -1).all() for places in empty.inputs["places"].values())
     assert all(count == 0 for count in given.mixture.counts(empty.targets).values())
     assert (empty.tokens, empty.filled, empty.examples) == (0, 0.0, [])
@@ -127,3 +131,12 @@ def test_a_part_moves_to_a_device_with_everything_in_it():
     moved = part.to("meta")
     assert moved.inputs["tokens"].device.type == moved.inputs["places"]["masked_lm"].device.type == "meta"
     assert moved.targets["masked_lm"].device.type == "meta" and moved.examples == part.examples
+    documents, known = moved.inputs["documents"], part.inputs["documents"]
+    assert {t.device.type for t in (documents.numbers, documents.borders.queries, documents.borders.keys)} == {"meta"}
+    assert (documents.whole, documents.borders.longest) == (known.whole, known.borders.longest)
+
+
+@pytest.mark.parametrize(("lengths", "rows", "whole"), [([6, 6], 2, True), ([6, 6], 3, False), ([6, 5], 2, False)])
+def test_rows_are_whole_where_each_is_one_full_document(lengths: list[int], rows: int, whole: bool):
+    given = examples("causal_lm", DECODER, RowShape(7), text=lengths)
+    assert collate(list(given.once()), given, rows).inputs["documents"].whole is whole

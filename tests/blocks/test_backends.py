@@ -11,6 +11,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
+from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
@@ -95,6 +96,40 @@ def test_varlen_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, 
 def test_a_document_reads_its_source_wherever_it_stands(sources: Tensor, backend: Backend):
     attention = filled(FullAttention(12, 4, 7, d_value=5))
     check_the_same(attention, backend, view_of(UNORDERED, sources), randn(2, 6, 12), randn(2, 7, 7, seed=1))
+
+
+def packed(rows: list[list[int]], length: int) -> Documents:
+    """As a packer knows them."""
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in rows]
+    return Documents.packed(rows, torch.tensor([row + [0] * (length - len(row)) for row in numbers]))
+
+
+PACKED, READ = packed([[2, 3], [], [1, 1, 1], [6]], 6), packed([[1, 4], [], [2, 3, 2], [1]], 7)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("options", [{"window": 2}, {"d_key": 3, "d_value": 5}], ids=str)
+def test_what_a_packer_knows_spares_varlen_to_look_for_documents(
+    options: dict[str, Any], causal: bool, monkeypatch: pytest.MonkeyPatch
+):
+    view = View(
+        Visibility(PACKED, PACKED, causal=causal), position_of("rotary", causal) if "d_key" not in options else None
+    )
+    monkeypatch.setattr(varlen, "found_ends", None)
+    check_the_same(build(16, 4, 2, **options), Varlen(), view, randn(4, 6, 16))
+
+
+def test_packed_documents_read_packed_sources(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(varlen, "found_ends", None)
+    attention = filled(FullAttention(12, 4, 7, d_value=5))
+    check_the_same(attention, Varlen(), View.of(PACKED, READ), randn(4, 6, 12), randn(4, 7, 7, seed=1))
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_varlen_looks_for_no_documents_where_rows_are_whole(length: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(varlen, "found_ends", None)
+    x = randn(2, length, 12)
+    check_the_same(build(12, 4), Varlen(), View.of(Documents.of(None, x), causal=True), x)
 
 
 @pytest.mark.parametrize("backend", [Flex(), Varlen()], ids=["flex", "varlen"])

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.batches.order import Examples, PackedRow
+from zoo.blocks.documents import Documents
 from zoo.data.ids import Ids
 from zoo.examples.example import Example
 from zoo.examples.form import ModelTraits
 from zoo.models.kinds.part import CHANNELS
 
-Inputs = dict[str, Tensor | dict[str, Tensor]]
+Inputs = dict[str, Tensor | Documents | dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,15 @@ class MicroBatch:
 
     def to(self, device: torch.device | str) -> "MicroBatch":
         """The same part with its tensors on a device."""
-        inputs: Inputs = {
-            name: {head: places.to(device, non_blocking=True) for head, places in value.items()}
-            if isinstance(value, dict)
-            else value.to(device, non_blocking=True)
-            for name, value in self.inputs.items()
-        }
-        targets = {name: value.to(device, non_blocking=True) for name, value in self.targets.items()}
-        return replace(self, inputs=inputs, targets=targets)
+        inputs: Inputs = {name: moved(value, device) for name, value in self.inputs.items()}
+        return replace(self, inputs=inputs, targets=moved(self.targets, device))
+
+
+def moved(value: Any, device: torch.device | str) -> Any:
+    """An input on a device."""
+    if isinstance(value, dict):
+        return {name: moved(one, device) for name, one in value.items()}
+    return value.to(device) if isinstance(value, Documents) else value.to(device, non_blocking=True)
 
 
 def collate(
@@ -72,7 +74,10 @@ def collate(
     if examples.form.source:
         arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, source), pad, stream)
         used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source_documents"].size
-    inputs: Inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    inputs: Inputs = {
+        name: documents_in(array) if name in ("documents", "source_documents") else torch.from_numpy(array)
+        for name, array in arrays.items()
+    }
     scored, targets = score(built, examples, micro_batch, length)
     if scored:
         inputs["places"] = scored
@@ -91,6 +96,12 @@ def lay_rows(rows: list[list[Ids]], shape: tuple[int, int], empty: int) -> tuple
             documents[r, at : at + len(sequence)] = k
             at += len(sequence)
     return values, documents
+
+
+def documents_in(numbers: NDArray[np.int64]) -> Documents:
+    """Documents as `lay_rows` lays them: 1, 2 and so on, one after the other from the first place on."""
+    lengths = [np.bincount(row)[1:].tolist() for row in numbers]
+    return Documents.packed(lengths, torch.from_numpy(numbers))
 
 
 def lay_sources(

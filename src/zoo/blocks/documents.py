@@ -1,14 +1,17 @@
 """Documents, not padding: which document each place of a row belongs to, whatever is padded or packed."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int, Int32, Shaped
 from torch import Tensor
+from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 T = TypeVar("T")
+ROOM = 16  # borders for each row of a batch; GPUs look at each, however short its document is
+SHORTEST = 2  # what kernels may be told of the longest document: told 1, flash attention takes no document of length 0
 
 
 class Computed:
@@ -77,16 +80,57 @@ class Unpacked:
         return self.pack(pad_packed_sequence(x, batch_first=True, total_length=self.inside.shape[1])[0])
 
 
+class Borders(NamedTuple):
+    """Where documents begin and end in all rows laid end to end: the `cu_seqlens` of kernels, which thus need no mask.
+
+    Behind its documents each row has two more of empty places: one of queries without keys, one of keys without
+    queries. So kernels write every place, and an empty one sees nothing and is seen by none.
+
+    Args:
+        queries, keys: the borders, for rows that ask and for rows that are read.
+        longest: no document has more places.
+    """
+
+    queries: Int32[Tensor, " borders"]
+    keys: Int32[Tensor, " borders"]
+    longest: int
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[int]], length: int) -> "Borders":
+        """Of rows so long, from the lengths of their documents, on the CPU.
+
+        Documents of length 0 fill them up, so that their number changes rarely, and with it no kernel's shapes.
+        """
+        asking, read, room = list[int](), list[int](), ROOM * max(len(rows), 1)
+        for lengths in rows:
+            empty = length - sum(lengths)
+            asking += [*lengths, empty, 0]
+            read += [*lengths, 0, empty]
+        while room < len(asking):
+            room *= 2
+        ends = torch.tensor([asking, read]).cumsum(1).int()
+        queries, keys = F.pad(F.pad(ends, (1, 0)), (0, room - len(asking)), value=len(rows) * length)
+        return Borders(queries, keys, max(length, SHORTEST))
+
+    @staticmethod
+    def of_whole(numbers: Int[Tensor, "batch length"]) -> "Borders":
+        """Of rows that are one document each, wherever they lie."""
+        (rows, length), device = numbers.shape, numbers.device
+        ends = length * torch.arange(rows + 1, dtype=torch.int32, device=device)
+        return Borders(ends, ends, max(length, SHORTEST))
+
+
 class Documents(Computed):
     """Which document each place of a batch's rows belongs to: 0 is none, k the k-th of its row.
 
-    What a packer knows on the CPU belongs here: with the bounds of all documents beside the numbers (`cu_seqlens`, of a
-    fixed length), a backend need not read them back from the GPU, nor torch.compile compile for each count of them.
+    What a packer knows on the CPU belongs here, so that nothing must be read back from the GPU.
 
     Args:
         numbers: of the documents, by place.
         whole: whether every row is known to be one document without gaps, so that no place needs a mask.
         positions: of the places inside their documents; None: as `positions_of` counts them.
+        borders: of documents 1, 2 and so on of each row, one after the other from its first place on; None: not known.
+            An attention from rows to rows wants both from the same packer, so that the same documents meet.
     """
 
     def __init__(
@@ -94,18 +138,43 @@ class Documents(Computed):
         numbers: Int[Tensor, "batch length"],
         whole: bool = False,
         positions: Int[Tensor, "batch length"] | None = None,
+        borders: Borders | None = None,
     ) -> None:
         super().__init__()
-        self.numbers, self.whole = numbers, whole
+        self.numbers, self.whole, self.borders = numbers, whole, borders
         if positions is not None:
             self.found["positions"] = positions
 
     @staticmethod
-    def of(numbers: Int[Tensor, "batch length"] | None, like: Shaped[Tensor, "batch length *any"]) -> "Documents":
+    def of(
+        given: "Int[Tensor, 'batch length'] | Documents | None", like: Shaped[Tensor, "batch length *any"]
+    ) -> "Documents":
         """Documents as a caller gives them: None where every row is one, laid out as `like`."""
-        if numbers is None:
+        if given is None:
             return Documents(torch.ones(like.shape[:2], dtype=torch.long, device=like.device), whole=True)
-        return Documents(numbers)
+        return given if isinstance(given, Documents) else Documents(given)
+
+    @staticmethod
+    def packed(rows: Sequence[Sequence[int]], numbers: Int[Tensor, "batch length"]) -> "Documents":
+        """Those of a packer, which knows the lengths of each row's documents."""
+        length = numbers.shape[1]
+        whole = all(list(lengths) == [length] for lengths in rows)
+        return Documents(numbers, whole, borders=Borders.of(rows, length))
+
+    def to(self, device: torch.device | str) -> "Documents":
+        """The same on a device, copied while the CPU goes on."""
+        borders = self.borders
+        if borders is not None:
+            asking, read = (ends.to(device, non_blocking=True) for ends in (borders.queries, borders.keys))
+            borders = Borders(asking, read, borders.longest)
+        return Documents(self.numbers.to(device, non_blocking=True), self.whole, borders=borders)
+
+    def widen(self, places: int) -> "Documents":
+        """As many places for each one: a row of pictures, of which each is read as many vectors."""
+        borders = self.borders
+        if borders is not None:
+            borders = Borders(places * borders.queries, places * borders.keys, places * borders.longest)
+        return Documents(self.numbers.repeat_interleave(places, dim=1), self.whole, borders=borders)
 
     @property
     def positions(self) -> Int[Tensor, "batch length"]:

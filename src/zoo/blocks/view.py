@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.blocks.documents import Computed, Documents
+from zoo.blocks.documents import Borders, Computed, Documents
 from zoo.blocks.position import Position
 
 
@@ -68,6 +68,13 @@ class Visibility(Computed):
         """Whether causality is the whole rule, so that kernels need no mask."""
         square = self.queries.numbers.shape[1] == self.n_keys
         return self.whole and self.causal and window is None and square
+
+    def borders(self) -> tuple[Borders, Borders] | None:
+        """Of queries and keys, in the same order; None: nobody who laid the rows knows them."""
+        mine, theirs = self.queries.borders, self.keys.borders
+        if mine is not None and theirs is not None:
+            return mine, theirs
+        return (Borders.of_whole(self.queries.numbers), Borders.of_whole(self.keys.numbers)) if self.whole else None
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""

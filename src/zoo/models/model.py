@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from zoo.blocks.documents import Documents
 from zoo.blocks.view import Recorder
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler, average
@@ -106,8 +107,8 @@ class Model(nn.Module):
         self,
         tokens: Tokens | Pictures,
         source: Int[Tensor, "batch source"] | Pictures | None = None,
-        documents: Int[Tensor, "batch length"] | None = None,
-        source_documents: Int[Tensor, "batch source"] | None = None,
+        documents: Int[Tensor, "batch length"] | Documents | None = None,
+        source_documents: Int[Tensor, "batch source"] | Documents | None = None,
         segments: Int[Tensor, "batch length"] | None = None,
         places: dict[str, Int[Tensor, " places"]] | None = None,
         weights: bool | Collection[str] = False,
@@ -118,6 +119,7 @@ class Model(nn.Module):
             tokens: the stream that the heads score; pictures, where an encoder of pictures stands alone.
             source: the encoder's tokens or pictures, in a model that has both parts.
             documents: of `tokens`: 0 nothing there, k the k-th document of the row; None: every row is one document.
+                A packer gives `Documents`, with what it knows of them.
             source_documents: of `source`; target document k reads source document k.
             segments: 0 or 1 by place, in a model with segments.
             places: by head, flat places (row * length + place) to score, -1 none; a head without an entry scores all.
@@ -138,7 +140,10 @@ class Model(nn.Module):
         return Output(states, scores, recorded if weights else None)
 
     def remember(
-        self, source: Tensor | None, documents: Tensor | None, recorders: Mapping[str, Recorder] | None = None
+        self,
+        source: Tensor | None,
+        documents: Tensor | Documents | None,
+        recorders: Mapping[str, Recorder] | None = None,
     ) -> Memory | None:
         """The encoder's memory of a source; None in a model with one part."""
         if self.encoder is None or self.decoder is None:

@@ -74,8 +74,8 @@ def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[s
     assert part.inputs["source"].shape == (4, 3, SIZE, SIZE)
     colours = part.inputs["source"][:, :, 0, 0].tolist()
     assert colours == [list(colour(0)), list(colour(0)), list(colour(1)), [0, 0, 0]]
-    assert part.inputs["source_documents"].tolist() == [[1], [1], [1], [0]]
-    assert part.inputs["documents"].sum(1).tolist() == [3, 4, 2, 0]  # with `<s>`
+    assert part.inputs["source_documents"].numbers.tolist() == [[1], [1], [1], [0]]
+    assert part.inputs["documents"].numbers.sum(1).tolist() == [3, 4, 2, 0]  # with `<s>`
     assert part.targets["captioning"][1].tolist() == [*map(ord, "abc"), 3, -1, -1]
 
 
@@ -116,7 +116,7 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     part = collate(list(made.once())[:2], made, 3)
     first = min(numbers[1])
     assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(colour(first))
-    assert part.inputs["documents"].tolist() == [[1], [1], [0]]
+    assert part.inputs["documents"].numbers.tolist() == [[1], [1], [0]]
     assert part.inputs["places"]["classification"].tolist() == [0, 1, -1]
     assert part.targets["classification"].tolist()[0] == first % 2
 

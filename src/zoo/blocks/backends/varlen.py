@@ -20,7 +20,8 @@ class Varlen(FlashBackend):
     """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
 
     Source: Dao 2023, arXiv:2307.08691; torch.nn.attention.varlen. Heads are filled up with zeros to one width that the
-    kernel takes, which changes no score and no value.
+    kernel takes, which changes no score and no value. Rows whose borders the packer knows are read as they lie: nothing
+    is gathered in any layer, and no number is read from the GPU.
     """
 
     capability = (8, 0)
@@ -53,9 +54,11 @@ class Varlen(FlashBackend):
             **(self.grouped if keys.shape[1] != n_heads else {}),
         )
         assert isinstance(said, Tensor)
-        # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it
-        said = said[..., :d_value] if asking.there else 0 * said[..., :d_value]
-        heads = said.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, said)
+        heads = said[..., :d_value]
+        if asking.places is not None:
+            # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it
+            heads = heads if asking.there else 0 * heads
+            heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
@@ -70,23 +73,31 @@ class Varlen(FlashBackend):
 class Ends:
     """Documents end to end, in the same order on both sides of an attention.
 
-    Where no query sees any key, a place stands for them all whose result is dropped.
-
     Args:
-        places: flat ones (row * length + place), document by document.
-        ends: where each document begins and ends among them.
-        longest: of the documents (places).
-        there: whether these are documents.
+        ends: where each document begins and ends among the places.
+        longest: no document has more places.
+        places: flat ones (row * length + place), document by document; None: all, as they lie.
+        there: whether these are documents; where no query sees any key, a place stands for them all whose result is
+            dropped.
     """
 
-    places: Int[Tensor, " places"]
-    ends: Int[Tensor, " bounds"]
+    ends: Int[Tensor, " borders"]
     longest: int
-    there: bool
+    places: Int[Tensor, " places"] | None = None
+    there: bool = True
 
 
 def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
-    """The documents that have queries and keys, as queries and as keys."""
+    """The documents as queries and as keys: as their packer knows them, or else looked for."""
+    borders = visibility.borders()
+    if borders is None:
+        return found_ends(visibility)
+    asking, answering = borders
+    return Ends(asking.queries, asking.longest), Ends(answering.keys, answering.longest)
+
+
+def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
+    """The documents that have queries and keys, wherever they stand; the CPU waits for the device to tell."""
     sides = visibility.queries.numbers, visibility.keys.numbers
     most = max(int(documents.max()) for documents in sides) + 1
     rows = most * torch.arange(len(sides[0]), device=sides[0].device)[:, None]
@@ -100,7 +111,7 @@ def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
         order = number.argsort(stable=True)
         places = order[met[number[order]]] if found else order[:1]
         lengths = count[met] if found else torch.ones_like(count[:1])
-        return Ends(places, F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), found)
+        return Ends(F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), places, found)
 
     asking, answering = (side(number, count) for number, count in zip(numbers, counts, strict=True))
     return asking, answering
@@ -110,5 +121,6 @@ def end_to_end(
     x: Float[Tensor, "batch heads length width"], ends: Ends, width: int
 ) -> Float[Tensor, "places heads wider"]:
     """The documents' places, filled up with zeros to a width."""
-    flat = x.transpose(1, 2).flatten(0, 1).index_select(0, ends.places)
-    return F.pad(flat, (0, width - x.shape[-1]))
+    flat = x.transpose(1, 2).flatten(0, 1)
+    flat = flat if ends.places is None else flat.index_select(0, ends.places)
+    return F.pad(flat, (0, width - x.shape[-1])) if x.shape[-1] < width else flat

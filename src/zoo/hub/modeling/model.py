@@ -177,6 +177,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             return model.decoder(given, memory), None
         if given.segments is not None and bool(given.segments.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
+        assert not isinstance(given.documents, Documents)  # what a mask shows
         return cache.step(given.tokens, given.documents), cache
 
     def remember(self, states: Tensor, mask: Tensor | None) -> Memory:

@@ -95,8 +95,7 @@ class GridEncoder(Encoder):
                 x = stage(x, view)
             view.end_layer()
         states = self.dropout(self.output(F.relu(self.norm(x)).flatten(2).transpose(1, 2)))
-        documents = given.rows()
-        return Memory(states, Documents(documents.numbers.expand(-1, states.shape[1]), documents.whole), self)
+        return Memory(states, given.rows().widen(states.shape[1]), self)
 
     def summarize(
         self, states: States, documents: Int[Tensor, "batch row"], places: Int[Tensor, " places"]

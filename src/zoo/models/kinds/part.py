@@ -63,7 +63,7 @@ class PartInput:
     """
 
     tokens: Tokens | Pictures
-    documents: Numbers | None = None
+    documents: Numbers | Documents | None = None
     segments: Int[Tensor, "batch length"] | None = None
     recorders: Mapping[str, Recorder] = field(default_factory=dict)
 
