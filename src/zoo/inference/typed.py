@@ -1,6 +1,6 @@
 """Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +62,13 @@ def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor]:
         segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]
         arrays["segments"] = lay_rows(segments, tokens.shape, 0)[0]
     return {name: torch.from_numpy(array).to(loaded.model.device) for name, array in arrays.items()}
+
+
+def summary_places(examples: Sequence[Example], inputs: Mapping[str, Tensor]) -> Tensor:
+    """The flat places that stand for the texts of rows; the model would look for them, and wait for its device."""
+    tokens = inputs["tokens"]
+    places = [row * tokens.shape[1] + one.summary % len(one.tokens) for row, one in enumerate(examples)]
+    return torch.tensor(places, device=tokens.device)
 
 
 def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
-from zoo.inference.typed import as_inputs, picture_inputs, typed_examples
+from zoo.inference.typed import as_inputs, picture_inputs, summary_places, typed_examples
 
 
 @predictors.register("classification")
@@ -24,10 +24,12 @@ class LikeliestClass(Predictor):
         texts, pairs = asked.texts, asked.pairs
         if loaded.stream.image_size is None:
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
-            seen = as_inputs(loaded, typed_examples(loaded, loaded.tokenizer.encode(texts), encoded))
+            examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
+            inputs = as_inputs(loaded, examples)
+            said = loaded.run(**inputs, places={"classification": summary_places(examples, inputs)})
         else:
-            seen = {"tokens": picture_inputs(loaded, texts)[0]}
-        logits = loaded.run(**seen).heads["classification"]
+            said = loaded.run(tokens=picture_inputs(loaded, texts)[0])
+        logits = said.heads["classification"]
         names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
-        inputs = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
-        return likeliest(inputs, names, logits)
+        asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
+        return likeliest(asked_for, names, logits)

@@ -1,5 +1,8 @@
 """Fills masked places."""
 
+import numpy as np
+import torch
+
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, typed_examples
@@ -20,17 +23,21 @@ class MaskFilling(Predictor):
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
         encoded = [loaded.tokenizer.encode_with_roles(text) for text in asked.texts]
-        inputs = as_inputs(loaded, typed_examples(loaded, encoded, None))
-        places = inputs["tokens"].eq(mask).flatten().nonzero().squeeze(1)
+        examples = typed_examples(loaded, encoded, None)
+        inputs = as_inputs(loaded, examples)
+        length = inputs["tokens"].shape[1]
+        # counted here: the device would have to be waited for
+        masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
+        places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)
         logits = loaded.run(**inputs, places={"masked_lm": places}).heads["masked_lm"]
         best = logits.float().softmax(-1).topk(min(TOP, logits.shape[-1]))
-        rows = (places // inputs["tokens"].shape[1]).tolist()
+        likeliest, shares = best.indices.tolist(), best.values.tolist()
         found = []
         for row, (text, ids) in enumerate(zip(asked.texts, encoded, strict=True)):
-            mine = [i for i, r in enumerate(rows) if r == row]
+            mine = [i for i, (r, _) in enumerate(masked) if r == row]
             filled = ids.copy()
-            filled[ids == mask] = best.indices[mine, 0].cpu().numpy()
-            scores = [spell(loaded, best.indices[i].tolist(), best.values[i].tolist()) for i in mine]
+            filled[ids == mask] = [likeliest[i][0] for i in mine]
+            scores = [spell(loaded, likeliest[i], shares[i]) for i in mine]
             found.append(Prediction(text, loaded.tokenizer.decode(filled), scores))
         return found
 

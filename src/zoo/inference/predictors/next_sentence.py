@@ -2,7 +2,7 @@
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
-from zoo.inference.typed import as_inputs, typed_examples
+from zoo.inference.typed import as_inputs, summary_places, typed_examples
 
 NAMES = ("is next", "is not next")  # of labels 0 and 1
 
@@ -19,6 +19,8 @@ class NextOrNot(Predictor):
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None
         texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
-        inputs = as_inputs(loaded, typed_examples(loaded, texts, pairs))
+        examples = typed_examples(loaded, texts, pairs)
+        inputs = as_inputs(loaded, examples)
+        said = loaded.run(**inputs, places={"next_sentence": summary_places(examples, inputs)})
         both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
-        return likeliest(both, NAMES, loaded.run(**inputs).heads["next_sentence"])
+        return likeliest(both, NAMES, said.heads["next_sentence"])
