@@ -21,7 +21,7 @@ Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help=DEVICE)]
 PRECISION = "auto (bfloat16 where the device has it), float32, bfloat16 or float16."
 Precision = Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)]
 EXACT_PRECISION = "float32 unless given: auto, float32, bfloat16 or float16."
-Batch = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Texts, or rows, in one pass of the model.")]
+Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Texts, or rows, in one pass of the model.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
 
 

@@ -22,6 +22,7 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
+from zoo.registry import refuse_below
 
 
 def row_shape(task: Task, model: Model) -> RowShape:
@@ -75,6 +76,7 @@ def measure(
             was never trained.
         RuntimeError: the loss is not finite.
     """
+    refuse_below(1, batch=batch)
     device, wanted = loaded.model.device, precision
     if precision == AUTO:
         wanted = nearest_precision(loaded.trained_in, device)

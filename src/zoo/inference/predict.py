@@ -9,6 +9,7 @@ from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.models.generation.settings import GenerateSettings
+from zoo.registry import refuse_below
 
 
 class Unanswered(NamedTuple):
@@ -72,6 +73,7 @@ def answer_each(
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
         RuntimeError: the model fails, or its outputs are not finite.
     """
+    refuse_below(1, batch=batch)
     if pairs is not None and len(pairs) != len(texts):
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}

@@ -1,0 +1,72 @@
+"""Claims about --device, --precision and --batch: what is not there is refused, and no choice changes the answers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from commands import Said
+
+import zoo as library
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("words", ["evaluate", "predict the", "attend the -o a.html", "export x"])
+def test_a_device_that_is_not_there_is_a_wrong_request(zoo: Zoo, run_of: RunOf, words: str):
+    command, *rest = words.split()
+    said = zoo(command, run_of("classify"), *rest, "--device", "cuda:1")
+    assert said.status == 2 and "--device: there is no device 'cuda:1' here; allowed: auto" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--precision", "bfloat"), r"--precision: unknown value 'bfloat' (did you mean 'bfloat16'?); allowed: auto"),
+        (("--precision", "float16", "--device", "cpu"), "--precision: float16 needs a GPU; on a CPU use bfloat16"),
+        (("--batch", "0"), "batch must be at least 1, got 0"),
+    ],
+)
+@pytest.mark.parametrize("words_of", [("evaluate",), ("predict", "the")])
+def test_a_wrong_precision_or_batch_is_a_wrong_request(
+    zoo: Zoo, run_of: RunOf, data: Path, options: tuple[str, ...], words: str, words_of: tuple[str, ...]
+):
+    folder = ("--data", data) if words_of == ("evaluate",) else ()
+    said = zoo(words_of[0], run_of("classify"), *words_of[1:], *options, *folder)
+    assert said.status == 2 and words in said.err
+
+
+def test_the_check_of_an_export_has_one_precision(zoo: Zoo, run_of: RunOf, tmp_path: Path):
+    said = zoo("export", run_of("classify"), tmp_path / "out", "--precision", "bfloat16")
+    assert said.status == 2 and "--precision: bfloat16: the check of an export compares numbers in float32" in said.err
+
+
+def test_evaluation_says_how_many_examples_it_asks_and_its_batch_changes_nothing(zoo: Zoo, run_of: RunOf, data: Path):
+    found = [zoo("evaluate", run_of("classify"), "--data", data, "--json", "--batch", n) for n in (2, 50)]
+    assert found[0].json == pytest.approx(found[1].json, abs=1e-5)
+    assert f"validation: {found[0].json['examples']} examples" in found[0].log
+
+
+def test_an_evaluation_computes_as_the_runs_validation_did(zoo: Zoo, data: Path, tmp_path: Path):
+    words = ("pretrain", "gpt2-nano", data / "lm.yaml", "-o", tmp_path / "run", "--data", data)
+    trained = zoo(*words, "training.precision=bfloat16", "training.steps=2", "training.evaluation_examples=1000")
+    assert trained.status == 0, trained.err
+    losses = [zoo("evaluate", tmp_path / "run", "--data", data, "--json", *more).json["loss"] for more in ((), EXACT)]
+    shown = library.load(tmp_path / "run")
+    assert {p.dtype for p in shown.parameters()} == {torch.float32}
+    last = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1]
+    assert f'"validation/loss": {losses[0]}' in last and losses[0] != losses[1]
+
+
+EXACT = ("--precision", "float32")
+
+
+def test_a_pipeline_gives_what_predict_prints_as_json(zoo: Zoo, run_of: RunOf):
+    texts = ["the red cat", "a dog", "the blue tree runs over the house"]
+    answer = library.pipeline(run_of("classify"), precision="float32")
+    assert zoo("predict", run_of("classify"), *texts, "--json", "--precision", "float32").json == answer(texts)
+    assert [one["input"] for one in answer(texts)] == texts
+    narrow = library.pipeline(run_of("lm"), precision="bfloat16").loaded.model
+    assert {parameter.dtype for parameter in narrow.parameters()} == {torch.bfloat16}
