@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from zoo import create_model
-from zoo.models.generation.packed import Packed, gains, packed, packed_of
+from zoo.models.generation.packed import Packed, gains, known, packed, packed_of
 
 pytestmark = pytest.mark.skipif(not gains(torch.ones(2, 2).bfloat16()), reason="oneDNN has no bfloat16 here")
 
@@ -41,3 +41,11 @@ def test_a_model_is_left_with_its_own_matrices():
     assert not isinstance(tokens.weight, Packed) and up.weight is dict(up.named_parameters())["weight"]
     with packed(model.float()):
         assert not isinstance(up.weight, Packed)  # what float32 says stays as it is, bit by bit
+
+
+def test_what_was_laid_out_goes_with_its_matrix():
+    weight, before = torch.randn(6, 4).bfloat16(), len(known)
+    F.linear(torch.eye(4).bfloat16(), packed_of(weight))
+    assert len(known) == before + 1
+    del weight
+    assert len(known) == before

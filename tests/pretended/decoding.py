@@ -12,15 +12,15 @@ from zoo.models.settings import load_settings
 
 CUDA, ROWS, END = torch.device("cuda"), 3, 2
 WINDOWED = {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}
+BEAMS, SAMPLES = GenerateSettings(beams=3), GenerateSettings(temperature=1.0, top_k=5, top_p=0.9)
 # torch's recurrent kernels know no fake tensors
 FAMILIES = [
-    ("gpt2-nano", ()),
-    ("gpt-modern-nano", [(("decoder", "attention"), WINDOWED)]),
-    ("gpt-nano", [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
-    ("transformer-nano", [(("decoder", "position"), "relative")]),
-    ("captioner-transformer-nano", ()),
+    ("gpt2-nano", SAMPLES, ()),
+    ("gpt-modern-nano", BEAMS, [(("decoder", "attention"), WINDOWED)]),
+    ("gpt-nano", SAMPLES, [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
+    ("transformer-nano", BEAMS, [(("decoder", "position"), "relative")]),
+    ("captioner-transformer-nano", BEAMS, ()),
 ]
-SETTINGS = [GenerateSettings(beams=3), GenerateSettings(temperature=1.0, top_k=5, top_p=0.9)]
 
 
 def source_of(model: Model) -> Tensor | None:
@@ -47,11 +47,10 @@ def decode(model: Model, settings: GenerateSettings) -> Tensor:
 
 
 torch.set_default_dtype(torch.bfloat16)
-for name, changes in FAMILIES:
-    for settings in SETTINGS:
-        with FakeTensorMode(), torch.no_grad(), CUDA:
-            said = decode(Model(load_settings(name, changes)).eval(), settings)
-            assert said.device.type == "cuda" and said.dtype == torch.bfloat16
+for name, settings, changes in FAMILIES:
+    with FakeTensorMode(), torch.no_grad(), CUDA:
+        said = decode(Model(load_settings(name, changes)).eval(), settings)
+        assert said.device.type == "cuda" and said.dtype == torch.bfloat16
 with FakeTensorMode(), CUDA:
     try:
         torch.ones(1).item()

@@ -48,13 +48,18 @@ class Packed(Tensor):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        with torch._C.DisableTorchFunctionSubclass():
-            if func is not F.linear or not isinstance(args[1], Packed):
-                return func(*args, **(kwargs or {}))
+        if func is F.linear and isinstance(args[1], Packed):
             x, weight, bias = (*args, None)[:3]
-            if weight.laid is None:
-                weight.laid = torch.ops.mkldnn._reorder_linear_weight(weight)
-            return torch.ops.mkldnn._linear_pointwise(x, weight.laid, bias, "none", [], "")
+            return torch.ops.mkldnn._linear_pointwise.default(x, weight.lay(), bias, "none", [], "")
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def lay(self) -> Tensor:
+        """The copy."""
+        if self.laid is None:
+            with torch._C.DisableTorchFunctionSubclass():
+                self.laid = torch.ops.mkldnn._reorder_linear_weight(self)
+        return self.laid
 
 
 known: MutableMapping[Tensor, Packed] = WeakTensorKeyDictionary()  # what was laid out for a matrix, while that lives
