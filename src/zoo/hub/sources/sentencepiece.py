@@ -1,7 +1,7 @@
 """A sentencepiece model of a stranger: its pieces and how it normalizes text.
 
-`transformers` has the messages of such a file. What it makes of them (`convert_slow_tokenizer`) is not used: it needs
-the sentencepiece library, and has no roles that a text cannot spell.
+protobuf reads the file, by the messages that `transformers` has. The converters beside them are not used: they take a
+tokenizer's object and check nothing of the file (a score that is NaN, an unknown piece that is not there).
 
 Source: Kudo and Richardson 2018, arXiv:1808.06226.
 """
