@@ -36,7 +36,9 @@ from transformers import (
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
+from zoo.config import Layer
 from zoo.examples.example import ExamplePlan
+from zoo.experiments.resolve import resolve_training
 from zoo.experiments.settle import fix_training
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
@@ -44,7 +46,6 @@ from zoo.runs.run import RunFiles
 from zoo.training import loop
 from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
-from zoo.training.settings import resolve_training
 from zoo.training.supervision.processes import Processes
 
 BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3
@@ -183,7 +184,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
             return super().clip()
 
     wanted = {"steps": 1, "batch": BATCH, "micro_batch": micro_batch, "clip": None, "precision": "float32"}
-    training = fix_training(resolve_training([wanted]), rows=BATCH, d_model=32)
+    training = fix_training(resolve_training([Layer("wanted", wanted)])[0], rows=BATCH, d_model=32)
     model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
     feed = DrawnFeed(subject)
     processes, before = Processes(Accelerator(cpu=True, mixed_precision="no"), lambda: None), loop.Learner

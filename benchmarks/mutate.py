@@ -27,9 +27,9 @@ from typing import Any
 
 import torch
 
-from zoo.config import dump, read_yaml
+from zoo.config import Layer, dump, read_yaml
 from zoo.data.task import load_task
-from zoo.experiments.resolve import check_task
+from zoo.experiments.resolve import check_task, resolve_training
 from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 from zoo.runs.checkpoint import read_manifest, verify
@@ -39,7 +39,6 @@ from zoo.runs.metrics import read_metrics
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.runs.tensors import read_tensors
-from zoo.training.settings import resolve_training
 
 SECONDS, BYTES, SHOWN = 10, 1 << 30, 5
 BAD = ("silent", "unnamed", "traceback", "slow", "died", "memory")
@@ -93,7 +92,7 @@ def task_file(path: Path) -> Any:
 
 
 def training_file(path: Path) -> Any:
-    return dump(fix_training(resolve_training([read_yaml(path)]), 10, 8))
+    return dump(fix_training(resolve_training([Layer(path.name, read_yaml(path))])[0], 10, 8))
 
 
 @dataclass(frozen=True)

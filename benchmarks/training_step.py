@@ -23,11 +23,12 @@ from transformers import BertConfig, BertForPreTraining
 from zoo.batches.collate import lay_rows
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.documents import positions_of
+from zoo.config import Layer
 from zoo.devices.memory import keep_large_blocks
+from zoo.experiments.resolve import resolve_training
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.attention_backend import check_backend, use_backend
-from zoo.training.settings import resolve_training
 
 LENGTH, VOCABULARY, SHARE = 128, 8000, 0.15
 
@@ -116,7 +117,7 @@ def build_side(options: argparse.Namespace, backend: str) -> Model:
     """
     changes = {"max_length": LENGTH, "dropout": 0.1, "attention.dropout": options.attention_dropout}
     model = create_model(options.model, vocab_size=VOCABULARY, **changes)
-    settings = resolve_training([{"attention_backend": backend, "precision": options.precision}])
+    settings = resolve_training([Layer("side", {"attention_backend": backend, "precision": options.precision})])[0]
     check_backend(model, settings, torch.device(options.device))
     use_backend(model, settings)
     return model.to(options.device).train()

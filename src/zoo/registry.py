@@ -22,7 +22,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def first_of(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
+def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
     """The first few of what may be many, as a message lists them, and how many more there are."""
     more = [f"and {len(parts) - most} more"] if len(parts) > most else []
     return between.join([*parts[:most], *more])

@@ -3,6 +3,9 @@
 That is: that a MODEL's and a TASK's file can be read as YAML, with its bases; that a CHECKPOINT is there; that a change
 is of the form KEY=VALUE; its first key; and its second one in `task`, `training` and `generate`. Values, and the keys
 inside a part of the model (`encoder.norm`), are left to the command, which checks everything.
+
+Typer cannot split the words here: it reads a command's options from its function, whose module imports torch. Nor can
+the keys be asked of their dataclasses, so they are read from the source of those: a table would be a second copy.
 """
 
 import ast

@@ -142,12 +142,21 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     task = read_task(saved.task, str(saved.folder / "task.yaml"))
     place = str(saved.folder)
     tokenizer = Tokenizer.from_files(saved.tokenizer, place) if BACKEND_FILE in saved.tokenizer else None
-    if tokenizer is not None and tokenizer.vocab_size > settings.vocab_size:
-        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
-        raise ValueError(f"{saved.folder}: {sizes}; they do not belong together")
+    check_vocabulary(tokenizer, settings.vocab_size, place)
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
     known = special, saved.checkpoint.untrained, saved.training.get("precision", AUTO)
     return Loaded(where.move(model.eval()), tokenizer, task, Mixture.parse(task.objective), *known)
+
+
+def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:
+    """Refuse a tokenizer, where there is one, with tokens that the model has no vectors for.
+
+    Args:
+        rows: how many vectors it has.
+    """
+    if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > rows:
+        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token vectors"
+        raise ValueError(f"{place}: {sizes}; they do not belong together")
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

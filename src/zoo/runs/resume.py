@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config import Tree, parse_yaml
-from zoo.registry import first_of
+from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import read_sealed, remove_folder
@@ -42,7 +42,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
     if faults:
-        raise ValueError(f"{folder}: cannot be resumed with other settings: {first_of(faults, '; ')}")
+        raise ValueError(f"{folder}: cannot be resumed with other settings: {first_few(faults, '; ')}")
 
 
 def parse(name: str, content: bytes, place: str) -> Any:

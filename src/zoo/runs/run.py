@@ -12,7 +12,7 @@ from typing import IO, Any
 from torch import Tensor
 
 from zoo.config import Tree, to_yaml
-from zoo.registry import first_of, plain
+from zoo.registry import first_few, plain
 from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, whole, write_checkpoint
 from zoo.runs.files import (
     digest,
@@ -178,7 +178,7 @@ def check_folder(folder: Path, resume: bool) -> None:
             logger.warning("%s has no checkpoint yet; starting from step 0", folder)
         return
     if CONFIG not in there:
-        raise ValueError(f"{folder}: is not empty and not a run ({first_of(there)}); choose a new folder")
+        raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
     if not resume:
         raise ValueError(f"{folder}: already holds a run; continue it with --resume, or choose another folder")
 

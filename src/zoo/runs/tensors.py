@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from zoo.registry import first_of
+from zoo.registry import first_few
 
 LARGEST = torch.finfo(torch.float32).max
 
@@ -95,7 +95,7 @@ def wrong_shapes(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) 
 def refuse(faults: list[str]) -> None:
     """Raise a ValueError that lists the first few faults, where there are any."""
     if faults:
-        raise ValueError(f"the weights do not fit the model: {first_of(faults, '; ')}")
+        raise ValueError(f"the weights do not fit the model: {first_few(faults, '; ')}")
 
 
 def shape(tensor: Tensor) -> str:

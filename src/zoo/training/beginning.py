@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from zoo.devices.choose import device_name
-from zoo.registry import first_of
+from zoo.registry import first_few
 from zoo.runs.environment import describe_environment
 from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
@@ -55,7 +55,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
         for key, first, other in differences(everyone[0], theirs)
     ]
     if faults:
-        raise ValueError(f"the processes were started for different trainings: {first_of(faults, '; ')}")
+        raise ValueError(f"the processes were started for different trainings: {first_few(faults, '; ')}")
 
 
 @cache

@@ -209,7 +209,7 @@ def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, exp
 
 def test_a_tokenizer_larger_than_the_model_is_refused(build: Any, tmp_path: Path):
     given = build("gpt2-nano", {"vocab_size": 100})
-    refuse(given, tmp_path / "out", "the tokenizer has 150 tokens, the model vectors for 100")
+    refuse(given, tmp_path / "out", "the tokenizer has 150 tokens, the model 100 token vectors")
 
 
 def test_labels_that_are_not_the_heads_are_refused(build: Any, tmp_path: Path):

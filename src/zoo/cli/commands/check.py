@@ -12,7 +12,6 @@ from zoo import config
 from zoo.cli.main import DONE, FAILED
 from zoo.cli.options import Json
 from zoo.cli.visible import say, say_json
-from zoo.config import Layer
 from zoo.data.task import Task
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -81,7 +80,7 @@ def check_file(place: Path) -> Report:
         return report
     report.kind = kind_of(tree)
     if report.kind == "training":
-        report.attempt(resolve_training, [Layer(str(place), given(tree))])
+        report.attempt(resolve_training, [config.Layer(str(place), given(tree))])
     elif report.kind == "task":
         report.attempt(check_task, str(place))
     else:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from zoo.registry import first_of, nearest
+from zoo.registry import first_few, nearest
 
 SHOWN = 20
 MANY = 100  # classes; more of them, all numbers, are rather a column of something else
@@ -37,7 +37,7 @@ class Labels:
         written = str(value)
         if isinstance(value, bool | float) or value is None or written not in self.index:
             positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
-            allowed = f"{first_of(self.names, most=SHOWN)}{positions}"
+            allowed = f"{first_few(self.names, most=SHOWN)}{positions}"
             raise ValueError(f"{place}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
         return self.index[written]
 
@@ -46,10 +46,12 @@ class Labels:
         found = set(numbers) - {-1}
         if self.by_position and found:
             said = "%s: none of the labels %s occurs; 0 to %d are read as their positions (%d of %d occur)"
-            logger.info(said, place, first_of(self.names, most=SHOWN), len(self.names) - 1, len(found), len(self.names))
+            logger.info(
+                said, place, first_few(self.names, most=SHOWN), len(self.names) - 1, len(found), len(self.names)
+            )
         unseen = [name for index, name in enumerate(self.names) if index not in found]
         if train and unseen:
-            logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_of(unseen, most=SHOWN))
+            logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
 
 
 def is_number(name: str) -> bool:

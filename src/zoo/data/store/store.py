@@ -168,7 +168,7 @@ def write_batch(
     fields = stored.names
     written = [field for field in fields if field != PICTURE]
     texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
-    split = split_sentences if stored.sentences else as_it_is
+    split = split_sentences if stored.sentences else lambda document: [document]
     units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
     if PICTURE in fields:  # a picture's number stands for it
         units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
@@ -187,10 +187,6 @@ def write_batch(
     writer.append("bytes", [sum(len(texts[field][row].encode()) for field in stored.predicted) for row in kept])
     writer.append("rows", [start + row for row in kept])
     return len(kept)
-
-
-def as_it_is(document: str) -> list[str]:
-    return [document]
 
 
 def encode(

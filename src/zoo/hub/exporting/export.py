@@ -19,7 +19,8 @@ from zoo.hub.sources.folder import CONFIG, HASHES
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.registry import first_of
+from zoo.inference.loaded import check_vocabulary
+from zoo.registry import first_few
 from zoo.runs.files import ASIDE, names_in, remove_stray, sync, write_file
 from zoo.runs.tensors import write_tensors
 
@@ -69,7 +70,9 @@ def export_model(
     native = target.native_class(trained.settings)
     assert native is not None
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
-    check_vocabulary(trained)
+    tables = [part.embeddings for part in trained.readers.values() if part.embeddings is not None]
+    rows = min((table.tokens.num_embeddings for table in tables), default=0)
+    check_vocabulary(trained.tokenizer, rows, trained.history.name)
     if random := trained.never_trained(native):
         logger.warning(
             "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
@@ -88,20 +91,10 @@ def export_model(
     return ExportReport(folder, target.name, native.name, native.auto, files, check, tuple(left_out))
 
 
-def check_vocabulary(trained: TrainedModel) -> None:
-    """Refuse a tokenizer with tokens that the model has no vectors for."""
-    if trained.tokenizer is None:
-        return
-    tables = [part.embeddings for part in trained.readers.values()]
-    rows = min(table.tokens.num_embeddings for table in tables if table is not None)
-    if trained.tokenizer.vocab_size > rows:
-        raise ValueError(f"the tokenizer has {trained.tokenizer.vocab_size} tokens, the model vectors for {rows}")
-
-
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if there := names_in(folder):
-        raise ValueError(f"{folder}: is not empty ({first_of(there)}); choose a new or empty folder")
+        raise ValueError(f"{folder}: is not empty ({first_few(there)}); choose a new or empty folder")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
-from zoo.registry import first_of
+from zoo.registry import first_few
 from zoo.runs.tensors import finite, unique_tensors
 
 WEIGHTS = "model.safetensors"
@@ -22,6 +22,6 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     renames, flat = (*target.renames, *native.renames), flatten(trained.settings)
     # the comparison with transformers would find it too, and say which logit differs instead of which tensor is missing
     forgotten = [name for name in unnamed(ours, renames, flat) if name.split(".")[0] in PARTS]
-    assert not forgotten, f"target {target.name} names no tensor for {first_of(forgotten)}"
+    assert not forgotten, f"target {target.name} names no tensor for {first_few(forgotten)}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}
     return rename(ours, renames, flat) | tables

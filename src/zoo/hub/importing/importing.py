@@ -16,7 +16,7 @@ from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import check_vocabulary, stream_of
 from zoo.models.cost import on_meta
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -90,7 +90,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     chosen, labels = target.classes[0], label_names(config, target.classes[0])
     settings = settings or settle(config, target, stored, len(labels), place)
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
-    check_vocabulary(tokenizer, settings, place)
+    check_vocabulary(tokenizer, settings.vocab_size, place)
     generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, settings.vocab_size)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
@@ -130,13 +130,6 @@ def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels:
         choosing = [name for name in target.classes[0].heads if "labels" in heads.options(name)]
         flat |= {f"heads.{name}.labels": (labels,) for name in choosing}
     return build_settings(flat, target, elements, config.place)
-
-
-def check_vocabulary(tokenizer: Tokenizer | str, settings: ModelSettings, place: str) -> None:
-    """Refuse a tokenizer with tokens that the model has no vectors for."""
-    if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > settings.vocab_size:
-        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {settings.vocab_size} token vectors"
-        raise ValueError(f"{place}: {sizes}; they do not belong together")
 
 
 def task_of(

@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
-from zoo.registry import first_of
+from zoo.registry import first_few
 from zoo.runs.tensors import finite, shape, wrong_shapes
 
 ROUNDED = 4e-3  # of sines and cosines in half precision
@@ -105,7 +105,7 @@ def read_tensors(
     absent = [rename for rename in table if rename.theirs not in stored]
     lacking = [rename.theirs for rename in absent if rename.ours[0].split(".")[0] in PARTS]
     if lacking:
-        raise ValueError(f"{place}: these tensors are missing: {first_of(lacking)}")
+        raise ValueError(f"{place}: these tensors are missing: {first_few(lacking)}")
     extra = sorted(stored.keys() - {rename.theirs for rename in table} - set(target.tables))
     repeated = pattern(rename.theirs for rename in target.renames if "{i}" in rename.theirs)
     beyond = [name for name in extra if repeated.fullmatch(name)]
@@ -115,7 +115,7 @@ def read_tensors(
     tensors = take_back([rename for rename in table if rename.theirs in stored], stored, place)
     wrong = wrong_shapes(expected, tensors)
     if wrong:
-        raise ValueError(f"{place}: the tensors are not of the sizes that config.json says: {first_of(wrong, '; ')}")
+        raise ValueError(f"{place}: the tensors are not of the sizes that config.json says: {first_few(wrong, '; ')}")
     return tensors, [name for rename in absent for name in rename.ours], extra
 
 

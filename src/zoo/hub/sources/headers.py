@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoo.hub.sources.folder import CheckpointFolder
-from zoo.registry import first_of
+from zoo.registry import first_few
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -46,7 +46,7 @@ def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     names = sorted(path.name for path in foreign.folder.iterdir())
     refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
     others = [name for name in names if name.endswith(OTHERS)]
-    found = f" (there is {first_of(others)})" if others else ""
+    found = f" (there is {first_few(others)})" if others else ""
     raise ValueError(f"{foreign.folder}: has no {WHOLE} and no {INDEX}{found}")
 
 

@@ -1,17 +1,50 @@
 """A sentencepiece model of a stranger: its pieces and how it normalizes text.
 
-`transformers` has the messages of such a file. What it makes of them (`convert_slow_tokenizer`) is not used: it needs
-the sentencepiece library, and has no roles that a text cannot spell.
+protobuf reads the file, by those fields of its messages that are asked for here. `transformers` has all of them, but
+importing it takes seconds, and its converters take a tokenizer's object and check nothing of the file (a score that is
+NaN, an unknown piece that is not there).
 
-Source: Kudo and Richardson 2018, arXiv:1808.06226.
+Source: Kudo and Richardson 2018, arXiv:1808.06226; google/sentencepiece, src/sentencepiece_model.proto.
 """
 
 import math
 from typing import Any, NamedTuple
 
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
-from transformers.convert_slow_tokenizer import import_protobuf
 
+FILE = {
+    "name": "pieces.proto",
+    "message_type": [
+        {
+            "name": "Piece",
+            "field": [
+                {"name": "piece", "number": 1, "type": "TYPE_STRING"},
+                {"name": "score", "number": 2, "type": "TYPE_FLOAT"},
+                {"name": "type", "number": 3, "type": "TYPE_INT32", "default_value": "1"},
+            ],
+        },
+        {
+            "name": "Trainer",
+            "field": [
+                {"name": "model_type", "number": 3, "type": "TYPE_INT32", "default_value": "1"},
+                {"name": "byte_fallback", "number": 35, "type": "TYPE_BOOL"},
+                {"name": "unk_id", "number": 40, "type": "TYPE_INT32"},
+            ],
+        },
+        {"name": "Normalizer", "field": [{"name": "charsmap", "number": 2, "type": "TYPE_BYTES"}]},
+        {
+            "name": "Model",
+            "field": [
+                {"name": "pieces", "number": 1, "label": "LABEL_REPEATED", "type_name": "Piece"},
+                {"name": "trainer", "number": 2, "type_name": "Trainer"},
+                {"name": "normalizer", "number": 3, "type_name": "Normalizer"},
+            ],
+        },
+    ],
+}
 UNIGRAM = 1  # of the trainer's kinds of models
 CONTROL, USER_DEFINED = 3, 4  # of the kinds of pieces
 
@@ -32,27 +65,37 @@ class Pieces(NamedTuple):
     user: list[str]
 
 
+def message(name: str) -> Any:
+    """The class of one of the messages."""
+    pool = descriptor_pool.DescriptorPool()  # of its own: the common one may have sentencepiece's messages
+    pool.AddSerializedFile(ParseDict(FILE, FileDescriptorProto()).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+Model = message("Model")
+
+
 def read_pieces(content: bytes, name: str) -> Pieces:
     """The model in a file.
 
     Raises:
         ValueError: it is none, or of another kind than unigram.
     """
-    model: Any = import_protobuf().ModelProto()
+    model: Any = Model()
     try:
         model.ParseFromString(content)
     except DecodeError as error:
         raise ValueError(f"{name}: is no sentencepiece model ({error})") from None
-    if model.trainer_spec.model_type != UNIGRAM or model.trainer_spec.byte_fallback:
+    if model.trainer.model_type != UNIGRAM or model.trainer.byte_fallback:
         raise ValueError(f"{name}: is no unigram model without bytes as pieces; zoo reads those only")
     for number, piece in enumerate(model.pieces):
         if not isinstance(piece.piece, str):  # protobuf answers bytes where they are not UTF-8
             raise ValueError(f"{name}: piece {number} is damaged")
         if not math.isfinite(piece.score):
             raise ValueError(f"{name}: the score of piece {number} is no number")
-    unk = model.trainer_spec.unk_id
+    unk = model.trainer.unk_id
     if not 0 <= unk < len(model.pieces):
         raise ValueError(f"{name}: has {len(model.pieces)} pieces, and none numbered {unk}, the unknown one")
     scored = [(piece.piece, piece.score) for piece in model.pieces]
     special, user = ([p.piece for p in model.pieces if p.type == kind] for kind in (CONTROL, USER_DEFINED))
-    return Pieces(scored, unk, model.normalizer_spec.precompiled_charsmap, special, user)
+    return Pieces(scored, unk, model.normalizer.charsmap, special, user)
