@@ -61,7 +61,7 @@ class FactoredMoments(NeedsWholeMatrices):
         weight.mul_(1 - group["lr"] * group["weight_decay"])
         tiny = torch.finfo(weight.dtype).eps
         update = moments(state, gradient, new, tiny).clamp_min_(tiny**2).rsqrt_().mul_(gradient)
-        weight.sub_(update * (rate / (rms(update) / group["threshold"]).clamp_min(1)))
+        weight.sub_(update.mul_(rate / (rms(update) / group["threshold"]).clamp_min(1)))
 
 
 def empty_moments(weight: Tensor) -> dict[str, Tensor]:
@@ -77,14 +77,14 @@ def moments(state: dict[str, Tensor], gradient: Tensor, new: Tensor, tiny: float
     Args:
         new: how much of the new one is taken in, 0 to 1.
     """
-    squares = gradient.square()
     if gradient.dim() < 2:
-        return state["moments"].lerp_(squares, new).clone()
-    rows = state["rows"].lerp_(squares.mean(-1, keepdim=True), new)
-    columns = state["columns"].lerp_(squares.mean(-2, keepdim=True), new)
+        return state["moments"].lerp_(gradient.square(), new).clone()
+    rows = state["rows"].lerp_(rms(gradient, -1).square_(), new)
+    columns = state["columns"].lerp_(rms(gradient, -2).square_(), new)
     return (rows @ columns).div_(rows.mean(-2, keepdim=True).clamp_min_(tiny))
 
 
-def rms(x: Tensor) -> Tensor:
-    """sqrt(mean(x^2))."""
-    return x.square().mean().sqrt()
+def rms(x: Tensor, dim: int | None = None) -> Tensor:
+    """sqrt(mean(x^2)) of all or along an axis, which stays; the squares are not kept, as those of x.square() are."""
+    count = x.numel() if dim is None else x.shape[dim]
+    return torch.linalg.vector_norm(x, dim=dim, keepdim=dim is not None) / count**0.5
