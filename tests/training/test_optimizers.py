@@ -1,17 +1,21 @@
 """Claims about optimizers: matrices decay and vectors do not, and an update is torch's own or the paper's formula."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from tiny import TinyModel, equal, settings, tensors, train_tiny
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
 from zoo.models.create import create_model
+from zoo.training.devices.strategy import spread_like
+from zoo.training.devices.strategy import whole as whole_tensor
 from zoo.training.optimizers.muon import hidden_matrices
-from zoo.training.optimizers.optimizer import optimizers
+from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 
 STEPS = 3
 
@@ -174,3 +178,30 @@ def test_a_resumed_run_has_the_bits_of_the_uninterrupted_one(tmp_path: Path, nam
 def test_options_that_cannot_be_are_refused(choice: object, words: str):
     with pytest.raises(ValueError, match=words):
         optimizers.build(choice, TinyModel(), 0.1)
+
+
+@pytest.fixture
+def mesh() -> Iterator[DeviceMesh]:
+    """A group of this process alone."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield DeviceMesh("cpu", [0])
+    distributed.destroy_process_group()
+
+
+SHARDED = [name for name in optimizers.names() if not issubclass(optimizers[name], NeedsWholeMatrices)]
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_shards_are_updated_as_whole_parameters_are(mesh: DeviceMesh, name: str):
+    whole, sharded = TinyModel(), TinyModel()
+    fully_shard(sharded, mesh=mesh)
+    for model in (whole, sharded):
+        optimizer = optimizers.build(name, model, 0.1)
+        for step in range(STEPS):
+            for number, parameter in enumerate(model.parameters()):
+                numbers = torch.arange(parameter.numel()).view(parameter.shape)
+                gradient = torch.sin(numbers + 10.0 * number + step)
+                parameter.grad = spread_like(gradient, parameter)
+            optimizer.step()
+    for one, other in zip(whole.parameters(), sharded.parameters(), strict=True):
+        torch.testing.assert_close(whole_tensor(other), one)

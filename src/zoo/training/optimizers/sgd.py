@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from zoo.training.optimizers.optimizer import check_momentum, decay_groups, fusible, optimizers, trained
 
@@ -31,5 +32,6 @@ class Descent(torch.optim.SGD):
             raise ValueError("training.optimizer.nesterov: needs a momentum above 0")
         parameters = trained(model)
         groups = decay_groups(model, parameters, weight_decay)
-        fused = fusible(parameters)
+        # torch 2.13 has no rule by which its fused kernel would update shards
+        fused = fusible(parameters) and not any(isinstance(parameter, DTensor) for parameter in parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=fused)

@@ -1,0 +1,131 @@
+"""Tokens to a loss: gpt-modern's choices with Muon against gpt2's with AdamW, on the same text.
+
+    python benchmarks/muon.py runs/muon
+
+Both sides have about 6.5 M parameters and read the same tokens of `wikipedia-lm`. Each side first looks for
+its learning rate among the same ones, in short runs of seed 0. gpt2 with AdamW then trains on all tokens, gpt-modern
+with Muon on a share of them, half by default, each with its whole schedule, once for every seed. `zoo evaluate` gives
+the loss over the whole validation split at the end; the curves are of a fixed sample of it. Runs that are there already
+are read, and those that were interrupted go on. Writes docs/pictures/muon.json, and muon.png beside it.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import torch
+
+from zoo.models.cost import on_meta, parameters
+from zoo.models.settings import load_settings
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+TASK, BATCH, LENGTH, JUDGED = "wikipedia-lm", 32, 256, 20
+WIDE = ["d_model=256", "max_length=256", "decoder.n_layers=6", "decoder.n_heads=4", "dropout=0"]
+ALIKE = ["training.schedule=cosine", "training.warmup_steps=0.05", "training.clip=1.0", f"training.batch={BATCH}"]
+SIDES: dict[str, list[str]] = {
+    "gpt2, adamw": ["gpt2", "decoder.d_ff=1024", "training.weight_decay=0.1", "training.betas=[0.9, 0.95]"],
+    "gpt-modern, muon": ["gpt-modern", "decoder.d_ff=688", "decoder.attention.n_kv_heads=2", "training.optimizer=muon"],
+}
+BASELINE, CHALLENGER = SIDES
+Figures = dict[str, Any]
+
+
+def zoo(*words: str) -> str:
+    """Run a command as a user would; what it writes to its standard output."""
+    print("zoo", *words, file=sys.stderr, flush=True)
+    return subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def run(folder: Path, side: str, tokens: float, rate: float, seed: int) -> Figures:
+    """One run, trained unless its result is there: its curve, and its loss over the whole validation split."""
+    result = folder / "result.json"
+    if not result.exists():
+        steps = max(1, round(tokens / (BATCH * LENGTH)))
+        model, *sets = SIDES[side]
+        sets += [*WIDE, *ALIKE, f"training.steps={steps}", f"training.learning_rate={rate}", f"training.seed={seed}"]
+        sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=500"]
+        resume = ["--resume"] if folder.exists() else []
+        zoo("pretrain", model, TASK, "-o", str(folder), *(w for s in sets for w in ("--set", s)), *resume)
+        found = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
+        result.write_text(json.dumps({"side": side, "rate": rate, "seed": seed, **found, **curve(folder)}))
+    read: Figures = json.loads(result.read_text())
+    return read
+
+
+def curve(folder: Path) -> Figures:
+    """The loss of the sample after so many tokens."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    judged = [line for line in lines if "validation/loss" in line]
+    return {
+        "tokens": [line["step"] * BATCH * LENGTH for line in judged],
+        "losses": [line["validation/loss"] for line in judged],
+        "parameters": parameters(on_meta(load_settings(str(folder / "config.yaml")))),
+    }
+
+
+def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float]]:
+    """The learning rate of the lowest loss after a short run, and the losses of all."""
+    name = side.replace(", ", "-")
+    losses = {
+        rate: run(options.runs / f"{name}-search-{rate}", side, options.search_tokens, rate, 0)["loss"]
+        for rate in options.rates
+    }
+    return min(losses, key=losses.__getitem__), {str(rate): loss for rate, loss in losses.items()}
+
+
+def draw(figures: Figures, path: Path) -> None:
+    """The curves of all seeds, over the tokens that were read."""
+    for color, side in zip(("tab:gray", "tab:blue"), SIDES, strict=True):
+        for number, one in enumerate(figures["sides"][side]["runs"]):
+            millions = [tokens / 1e6 for tokens in one["tokens"]]
+            plt.plot(millions, one["losses"], color=color, alpha=0.7, label=None if number else side)
+    plt.axhline(figures["baseline"], color="tab:gray", linestyle=":", label=f"{BASELINE}: its end, whole split")
+    plt.gca().set(xlabel="tokens, millions", ylabel="validation loss, nats a token")
+    plt.legend()
+    plt.grid(alpha=0.3)
+    plt.tight_layout()
+    plt.savefig(path, dpi=90)
+    plt.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, help="folder of the runs")
+    parser.add_argument("--tokens", type=float, default=10e6, help="of a run with AdamW")
+    parser.add_argument("--share", type=float, default=0.5, help="of them in a run with Muon")
+    parser.add_argument("--search-tokens", type=float, default=2e6, help="of a run that looks for a rate")
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2e-3, 4e-3, 8e-3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
+    options = parser.parse_args()
+    options.runs.mkdir(parents=True, exist_ok=True)
+    found: Figures = {}
+    for side in SIDES:
+        rate, searched = best_rate(side, options)
+        tokens = options.tokens * (options.share if side == CHALLENGER else 1)
+        name = side.replace(", ", "-")
+        made = [run(options.runs / f"{name}-{rate}-{seed}", side, tokens, rate, seed) for seed in options.seeds]
+        found[side] = {"rate": rate, "searched": searched, "tokens": tokens, "runs": made}
+    baseline = statistics.median(one["loss"] for one in found[BASELINE]["runs"])
+    machine = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    figures = {"machine": machine, "task": TASK, "baseline": baseline, "sides": found}
+    options.pictures.mkdir(parents=True, exist_ok=True)
+    (options.pictures / "muon.json").write_text(json.dumps(figures, indent=1) + "\n")
+    draw(figures, options.pictures / "muon.png")
+    print("side | parameters | tokens | rate | loss by seed")
+    for side, one in found.items():
+        losses = " ".join(f"{r['loss']:.4f}" for r in one["runs"])
+        print(f"{side} | {one['runs'][0]['parameters']} | {one['tokens']:.3g} | {one['rate']} | {losses}")
+
+
+if __name__ == "__main__":
+    main()
