@@ -135,6 +135,18 @@ def test_sgd_is_torchs(nesterov: bool):
     assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
 
 
+def test_a_first_step_that_the_kernel_of_sgd_skips_leaves_no_trace():
+    skipped, model = TinyModel(), TinyModel()
+    optimizer = optimizers.build("sgd", skipped, 0.1)
+    for parameter in skipped.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan)
+    optimizer.found_inf = torch.ones(())  # type: ignore[attr-defined]
+    optimizer.step()
+    optimizer.found_inf = torch.zeros(())  # type: ignore[attr-defined]
+    mine, others = updated(skipped, optimizer), updated(model, optimizers.build("sgd", model, 0.1))
+    assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
+
+
 @pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
 def test_adafactor_is_torchs(rate: float):
     ours, theirs = TinyModel().double(), TinyModel().double()

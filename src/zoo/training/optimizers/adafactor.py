@@ -1,5 +1,6 @@
 """Optimizers that keep means over the rows and the columns of a matrix in place of a number for each weight."""
 
+import math
 from typing import Any
 
 import torch
@@ -87,4 +88,5 @@ def moments(state: dict[str, Tensor], gradient: Tensor, new: Tensor, tiny: float
 def rms(x: Tensor, dim: int | None = None) -> Tensor:
     """sqrt(mean(x^2)) of all or along an axis, which stays; the squares are not kept, as those of x.square() are."""
     count = x.numel() if dim is None else x.shape[dim]
-    return torch.linalg.vector_norm(x, dim=dim, keepdim=dim is not None) / count**0.5
+    norm: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=dim is not None)
+    return norm / math.sqrt(count)

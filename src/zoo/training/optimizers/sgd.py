@@ -35,3 +35,7 @@ class Descent(torch.optim.SGD):
         # torch 2.13 has no rule by which its fused kernel would update shards
         fused = fusible(parameters) and not any(isinstance(parameter, DTensor) for parameter in parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=fused)
+        if momentum:
+            # torch makes them in the first step, and where its kernel skips that, leaves in them what lay in memory
+            for parameter in parameters:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
