@@ -1,0 +1,117 @@
+"""Is zoo faster than what people would pick instead? One command a row, ours and the peers alternating in one run.
+
+    python benchmarks/bench.py [ROW…] [--repeats 5] [--data DIR] [--small] [--write]
+
+Every side is a process of its own, with the same model, contents, precision and threads. One at a time does one unit of
+work while the others are stopped; the first unit of each warms up. Printed: rates as medians with the least and the
+most, the median ratio of turns that followed each other, the share of what the machine reached in the same run, and
+memory. Each row is measured with the peers as they come, and again with zoo's settings of the C library's allocator.
+--small uses tiny models: it shows that a row works, not how fast it is. --write puts the figures into
+docs/benchmarks.json and the table of docs/benchmarks.md. What a row takes is in docs/benchmarks.md.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rows.figures import MACHINE, OURS, alternate, cells, judge, table
+from rows.given import Given
+from rows.machine import cores, describe, has_amx, load, today
+from rows.table import ROWS, Row
+from rows.turns import PROGRAM, Worker
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
+COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # by settings of the allocator
+Figures = dict[str, Any]
+
+
+def measure(name: str, options: argparse.Namespace) -> Figures:
+    """All figures of one row."""
+    row = ROWS[name]
+    sizes = row.small if options.small else row.sizes
+    made = options.made.absolute() / ("small" if options.small else "full")
+    made.mkdir(parents=True, exist_ok=True)
+    columns, before = {}, load()
+    for column, words in COLUMNS.items():
+        if row.kept or not words:
+            with tempfile.TemporaryDirectory(dir=made) as folder:
+                given = Given(sizes, made, options.data.absolute(), Path(folder), options.device)
+                columns[column] = compare(row, given, words, options)
+    goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
+    about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
+    machine = describe(options.device, options.threads)
+    return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns}
+
+
+def compare(row: Row, given: Given, words: list[str], options: argparse.Namespace) -> Figures:
+    """Start every side, let them alternate, and end them."""
+    works = {**row.sides, **({} if row.rate is None else {MACHINE: f"rates.{row.rate}"})}
+    if row.prepare is not None:
+        subprocess.run([sys.executable, PROGRAM, row.prepare, given.text()], check=True)
+    with contextlib.ExitStack() as left:
+        sides: dict[str, Worker] = {}
+        for name, work in works.items():
+            told = [work, given.text(), *(words if name != OURS else [])]
+            sides[name] = Worker(name, told, given.folder, options.threads, row.processes.get(name, 1))
+            left.callback(sides[name].kill)
+        turns = alternate(sides, options.repeats)
+        return judge(turns, {name: side.end() for name, side in sides.items()})
+
+
+def show(result: Figures) -> None:
+    """Print a row as soon as it is measured."""
+    print(f"\n{result['row']}: {result['title']}\n{result['machine']}, load before: {result['load before']:.1f}")
+    for column in result["columns"]:
+        for peer, _, ours, theirs, ratio, goal, share, memory in cells(result, column):
+            said = {f"{result['unit']}/s": ours, "peer's": theirs, "ratio": ratio, "goal": goal}
+            said |= {"share of the machine": share, "memory": memory}
+            print(f"  {peer} ({column}): " + ", ".join(f"{key} {value}" for key, value in said.items() if value))
+        print(f"  units of a turn ({column}): {result['columns'][column]['units']}", flush=True)
+
+
+def write(results: list[Figures], docs: Path) -> None:
+    """Put rows into docs/benchmarks.json, in the order of the table, and the table into docs/benchmarks.md."""
+    file, page = docs / "benchmarks.json", docs / "benchmarks.md"
+    known = {result["row"]: result for result in json.loads(file.read_text("utf-8"))} if file.exists() else {}
+    known |= {result["row"]: result for result in results}
+    ordered = [known[name] for name in ROWS if name in known]
+    file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    before, rest = page.read_text("utf-8").split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{table(ordered)}\n\n{FINISH}{rest.split(FINISH)[1]}", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of each side, beside the one that warms up")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
+    parser.add_argument(
+        "--made", type=Path, default=Path("build/bench"), help="what is made once and kept: random runs"
+    )
+    parser.add_argument("--threads", type=int, default=cores())
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    for name in options.rows:
+        if name not in ROWS:
+            parser.error(f"unknown row '{name}'; allowed: {', '.join(ROWS)}")
+    if options.small and options.write:
+        parser.error("--write: figures of tiny models belong into no table; leave out --small")
+    results = []
+    for name in options.rows or ROWS:
+        results.append(measure(name, options))
+        show(results[-1])
+        if options.write:
+            write(results, DOCS)
+
+
+if __name__ == "__main__":
+    main()

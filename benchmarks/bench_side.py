@@ -1,0 +1,30 @@
+"""One side of a comparison, as benchmarks/bench.py starts it: `bench_side.py MODULE.FUNCTION GIVEN --turns SOCKET`.
+
+With --keep the C library keeps the memory of large tensors, as zoo's training has it: glibc's settings are the
+process's, so each side has its own.
+"""
+
+import argparse
+import importlib
+
+from rows.given import Given
+from rows.turns import Turn
+from zoo.devices.memory import keep_large_blocks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", help="such as gpt.zoo: a function of a module of benchmarks/rows/")
+    parser.add_argument("given", type=Given.parse, help="sizes and folders, as JSON")
+    parser.add_argument("--turns", metavar="SOCKET", help="of the program that asks; none: work on and on")
+    parser.add_argument("--keep", action="store_true", help="keep large blocks")
+    options = parser.parse_args()
+    if options.keep:
+        keep_large_blocks()
+    module, name = options.work.split(".")
+    work = getattr(importlib.import_module(f"rows.{module}"), name)
+    work(Turn(options.turns), options.given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The contents that all sides of a row read: a task of zoo's, and its examples as tensors for the peers."""
+
+import json
+import lzma
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rows.given import Given
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples
+from zoo.config import as_tree, parse_set
+from zoo.data.sources.find import load_rows
+from zoo.data.task import load_task
+from zoo.examples.form import inputs
+from zoo.experiments.pretrain import pretrain
+from zoo.experiments.request import Request, by_section
+from zoo.experiments.session import Watcher
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.inference.measure import read_examples
+from zoo.models.cost import on_meta
+from zoo.models.settings import load_settings
+from zoo.objectives.mixture import Mixture
+
+WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
+ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
+
+
+def ignore(*_: Any) -> None:
+    """Report nothing."""
+
+
+def wikipedia(given: Given, task: str) -> str:
+    """A copy of one of zoo's tasks on Wikipedia that reads only some articles: the file of the task."""
+
+    def write_text(path: Path) -> None:
+        with lzma.open(given.data / WIKIPEDIA, "rt", encoding="utf-8") as articles:
+            path.write_text("".join(next(articles) for _ in range(given.sizes["articles"])), "utf-8")
+
+    def write_task(path: Path) -> None:
+        whole = load_task(task)
+        changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": given.sizes["length"]}
+        files = {"train": str(given.once("text.jsonl", write_text).absolute())}
+        path.write_text(f"# {task} on some articles\n{json.dumps({**changed, 'source': {'files': files}})}\n", "utf-8")
+
+    return str(given.once(f"{task}.yaml", write_task))
+
+
+def start(given: Given, name: str, model: str, task: str, sets: Sequence[str] = ()) -> Path:
+    """A run of one step, whose tokenizer, and maybe random weights, the row's sides take."""
+
+    def make(folder: Path) -> None:
+        request = Request(model, task, folder, [parse_set(text) for text in (*ONCE, *sets)], data=given.data)
+        pretrain(request, Watcher(ignore, ignore, ignore))
+
+    return given.once(name, make)
+
+
+def examples_of(given: Given, run: Path, model: str, task: str, sets: Sequence[str], pack: bool) -> Examples:
+    """What the training of a model on a task reads, with the tokenizer of a run.
+
+    Args:
+        pack: whether examples share rows; without, each has one, as peers lay them.
+    """
+    sections = by_section([parse_set(text) for text in sets])
+    settled = load_task(task, as_tree(sections["task"]))
+    tokenizer = load_checkpoint(run).tokenizer
+    settings = load_settings(model, sections["model"])
+    rows = load_rows(settled, inputs(), given.data, ["train"])
+    found, _ = read_examples(rows, settled, Mixture.parse(settled.objective), on_meta(settings), tokenizer)["train"]
+    return replace(found, shape=replace(found.shape, pack=pack))
+
+
+def rows_for(packed: Examples, count: int) -> int:
+    """How many packed rows hold about so many examples."""
+    rows = packed.rows(0, 0)
+    return max(1, round(count * len(rows) / sum(len(row.plans) for row in rows)))
+
+
+def batches(examples: Examples, rows: int, device: str) -> Iterator[MicroBatch]:
+    """Batch after batch, in the order of zoo's own training."""
+    feed = Feed(examples)
+    while True:
+        yield feed.collate(feed.take(rows), rows).to(device)
+
+
+def trimmed(documents: Tensor) -> int:
+    """The length of the longest row of a batch, to which a peer's collator pads the others."""
+    return int((documents > 0).sum(1).max())
+
+
+def labels_at(batch: MicroBatch, head: str, objective: str) -> Tensor:
+    """Targets as transformers reads them: one for each place of a row, -100 where nothing is scored."""
+    targets = batch.targets[objective]
+    tokens, places = batch.inputs["tokens"], batch.inputs.get("places")
+    assert isinstance(tokens, Tensor)
+    if isinstance(places, dict) and head in places:
+        labels, scored = torch.full_like(tokens, -100), targets >= 0
+        labels.view(-1)[places[head][scored]] = targets[scored]
+        return labels
+    return targets.masked_fill(targets < 0, -100)

@@ -1,0 +1,120 @@
+"""What is made of the seconds of the sides: rates, medians, ratios in pairs, and the table of docs/benchmarks.md."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+OURS, MACHINE = "zoo", "machine"
+Figures = dict[str, Any]
+
+
+class Asked(Protocol):
+    """What can be given a turn: a process, or in a test something that stands for one."""
+
+    def turn(self) -> Figures: ...
+
+
+def alternate(sides: Mapping[str, Asked], repeats: int) -> dict[str, list[Figures]]:
+    """Give each side a turn, one after the other, so many times: a machine that slows down does so for all of them."""
+    found: dict[str, list[Figures]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, side in sides.items():
+            found[name].append(side.turn())
+    return found
+
+
+def summary(values: Iterable[float]) -> Figures:
+    """The median, the least and the most."""
+    values = list(values)
+    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+
+
+def rates(turns: Sequence[Figures]) -> list[float]:
+    """Units a second of each turn."""
+    return [turn["units"] / turn["seconds"] for turn in turns]
+
+
+def ratios(turns: Mapping[str, Sequence[Figures]]) -> dict[str, Figures]:
+    """How many times faster we are than each peer, turn by turn: those that followed each other are compared."""
+    ours = rates(turns.get(OURS, []))
+    peers = {name: rates(of_peer) for name, of_peer in turns.items() if ours and name not in (OURS, MACHINE)}
+    return {name: summary(a / b for a, b in zip(ours, peer, strict=True)) for name, peer in peers.items()}
+
+
+def shares(turns: Mapping[str, Sequence[Figures]], cost: float | None) -> dict[str, float]:
+    """What share of the machine's rate each side uses: the median, turn by turn.
+
+    Args:
+        cost: floating point operations, or bytes that are read, of one unit of work; None: unknown.
+    """
+    if cost is None or MACHINE not in turns:
+        return {}
+    most = rates(turns[MACHINE])
+    sides = {name: rates(of_side) for name, of_side in turns.items() if name != MACHINE}
+    return {
+        name: statistics.median(cost * r / m for r, m in zip(side, most, strict=True)) for name, side in sides.items()
+    }
+
+
+def beyond(facts: Figures) -> int | None:
+    """Bytes at the peak of a training step beyond float32 weights, gradients and two moments; libraries included."""
+    if "parameters" not in facts:
+        return None
+    peak: int = facts["gpu"] or facts["peak"]
+    return peak - 16 * int(facts["parameters"])
+
+
+def judge(turns: Mapping[str, Sequence[Figures]], facts: Mapping[str, Figures]) -> Figures:
+    """All figures of one comparison.
+
+    Args:
+        facts: by side, what it noted; `cost` of ours: as in `shares`.
+    """
+    memory = {name: more for name, noted in facts.items() if (more := beyond(noted)) is not None}
+    return {
+        "rates": {name: summary(rates(of_side)) for name, of_side in turns.items()},
+        "units": {name: statistics.mean(turn["units"] for turn in of_side) for name, of_side in turns.items()},
+        "ratios": ratios(turns),
+        "shares": shares(turns, facts.get(OURS, {}).get("cost")),
+        "memory": memory,
+        "memory_ratios": {
+            name: memory[OURS] / more for name, more in memory.items() if OURS in memory and name != OURS
+        },
+        "facts": dict(facts),
+    }
+
+
+def number(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def spread(of: Figures) -> str:
+    """A median, and in brackets the least and the most."""
+    return f"{number(of['median'])} ({number(of['least'])} to {number(of['most'])})"
+
+
+def cells(result: Figures, column: str) -> list[list[str]]:
+    """What the lines of one row in the table hold: one for each peer; without peers, one for each side."""
+    one = result["columns"][column]
+    if OURS not in one["rates"]:  # units are commands: seconds are what is wanted
+        times = {name: summary(1 / of[key] for key in of) for name, of in one["rates"].items()}
+        return [[name, column, f"{spread(of)} s", "", "", result["goals"][name], "", ""] for name, of in times.items()]
+    found, share = [], one["shares"].get(OURS)
+    for peer, ratio in one["ratios"].items():
+        sides = [spread(one["rates"][name]) for name in (OURS, peer)]
+        memory = one["memory_ratios"].get(peer)
+        last = ["" if share is None else f"{share:.0%}", "" if memory is None else f"{memory:.2f}x"]
+        found.append([peer, column, *sides, f"{spread(ratio)}x", result["goals"][peer], *last])
+    return found
+
+
+def table(results: Iterable[Figures]) -> str:
+    """The table of docs/benchmarks.md: the machine of each group of rows above it."""
+    parts: dict[str, list[str]] = {}
+    for result in results:
+        about = [f"`{result['row']}`: {result['unit']}/s"]
+        lines = [about + rest for column in result["columns"] for rest in cells(result, column)]
+        parts.setdefault(result["machine"], []).extend(f"| {' | '.join(line)} |" for line in lines)
+    head = "| row | peer | allocator | ours | peer's | ratio | goal | share | memory |\n|" + "---|" * 9
+    return "\n\n".join(f"{machine}\n\n{head}\n" + "\n".join(lines) for machine, lines in parts.items())

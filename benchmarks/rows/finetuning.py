@@ -1,0 +1,94 @@
+"""Row `finetuning`: BERT on SST-2 by `zoo finetune`, and by the Trainer of transformers with dynamic padding.
+
+Both begin with the same sizes and random weights, and read about as many sentences for each update.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+
+from rows.bert import sizes_of
+from rows.contents import examples_of, rows_for, start, wikipedia
+from rows.given import Given
+from rows.training import MANY, zoo_training
+from rows.turns import Turn
+from zoo.batches.order import Examples
+from zoo.models.settings import load_settings
+
+TASK, PRETRAINING, RUN = "sst2", "wikipedia-mlm", "bert-pretrained"
+
+
+def prepare(turn: Turn, given: Given) -> None:
+    sets = [f"vocab_size={given.sizes['vocabulary']}"]
+    start(given, RUN, given.sizes["model"], wikipedia(given, PRETRAINING), sets)
+
+
+def read(given: Given, pack: bool) -> Examples:
+    run = given.made / RUN
+    return examples_of(given, run, str(run / "config.yaml"), TASK, ["heads=[classification]"], pack)
+
+
+def zoo(turn: Turn, given: Given) -> None:
+    rows = rows_for(read(given, pack=True), given.sizes["sentences"])
+    zoo_training(turn, given, given.made / RUN, TASK, [f"training.batch={rows}"])
+
+
+def hf(turn: Turn, given: Given) -> None:
+    settings, examples = load_settings(str(given.made / RUN / "config.yaml")), read(given, pack=False)
+    config = BertConfig(max_position_embeddings=settings.max_length, num_labels=2, **sizes_of(settings))
+    config.vocab_size = settings.vocab_size
+    count = given.sizes["sentences"]
+    arguments = TrainingArguments(
+        output_dir=str(given.folder / "trainer"),
+        per_device_train_batch_size=count,
+        max_steps=MANY,
+        bf16=True,
+        use_cpu=given.device == "cpu",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    counted = Counted(turn)
+    sentences = Sentences(examples)
+    trainer = Trainer(
+        BertForSequenceClassification(config),
+        arguments,
+        data_collator=counted.collate,
+        train_dataset=sentences,
+        callbacks=[counted],
+    )
+    trainer.train()
+
+
+class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
+    """The sentences of an epoch as ids and a label, read before the clock starts."""
+
+    def __init__(self, examples: Examples) -> None:
+        built = [examples.build(row)[0] for row in examples.rows(0, 0)]
+        self.items = [{"ids": e.tokens.tolist(), "label": int(e.targets["classification"][0])} for e in built]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        return self.items[number]
+
+
+class Counted(TrainerCallback):
+    """Pads each batch to its longest sentence, and ends a turn after each step, by the real tokens of its batch."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn, self.tokens = turn, 0
+        self.turn.note()
+
+    def collate(self, items: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        longest = max(len(item["ids"]) for item in items)
+        self.tokens = sum(len(item["ids"]) for item in items)
+        ids = torch.tensor([item["ids"] + [0] * (longest - len(item["ids"])) for item in items])
+        mask = torch.tensor([[1] * len(item["ids"]) + [0] * (longest - len(item["ids"])) for item in items])
+        return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([item["label"] for item in items])}
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.turn.done(self.tokens)

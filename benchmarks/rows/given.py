@@ -1,0 +1,46 @@
+"""What a side is given: the sizes of its row, and the folders."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+BF16 = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class Given:
+    """What all sides of a row are given.
+
+    Args:
+        sizes: of the row, by name.
+        made: the folder of what is made once and kept: tokenizers, runs with random weights, their exports.
+        data: the folder of the tasks' files.
+        folder: for this comparison alone; deleted after it.
+    """
+
+    sizes: dict[str, Any]
+    made: Path
+    data: Path
+    folder: Path
+    device: str = "cpu"
+
+    @staticmethod
+    def parse(text: str) -> "Given":
+        tree = json.loads(text)
+        return Given(**{**tree, **{key: Path(tree[key]) for key in ("made", "data", "folder")}})
+
+    def text(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    def once(self, name: str, make: Callable[[Path], object]) -> Path:
+        """A folder or file that is made where it is missing; one that was not finished is made anew elsewhere."""
+        path = self.made / name
+        if not path.exists():
+            partial = self.folder / f"partial-{name}"
+            make(partial)
+            partial.rename(path)
+        return path

@@ -1,0 +1,76 @@
+"""Row `gpt`: a training step of GPT-2 on rows of Wikipedia; and row `processes`: two of one thread against one of two.
+
+The peers get the very rows that zoo packs, and read them as their users' data comes: as one stream, borders of articles
+unseen. A token counts where it is one; an empty place of a row does not.
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from rows.contents import batches, examples_of, start, wikipedia
+from rows.given import Given
+from rows.textbook_gpt import TextbookGPT
+from rows.training import loop, zoo_training
+from rows.turns import Turn
+from zoo.models.settings import load_settings
+
+TASK, SMALL = "wikipedia-lm", "gpt2-nano"
+
+
+def prepare(turn: Turn, given: Given) -> None:
+    start(given, "gpt-tokenizer", SMALL, wikipedia(given, TASK))
+
+
+def model_sets(given: Given) -> list[str]:
+    """No dropout, as nanoGPT pretrains; the vocabulary is the model's, of which the text's tokenizer uses a part."""
+    sizes = given.sizes
+    return [f"dropout={sizes['dropout']}", f"vocab_size={sizes['vocabulary']}"]
+
+
+def zoo(turn: Turn, given: Given) -> None:
+    sets = [*model_sets(given), f"training.batch={given.sizes['rows']}"]
+    sets.append(f"task.tokenizer.from={(given.made / 'gpt-tokenizer').absolute()}")
+    zoo_training(turn, given, given.sizes["model"], wikipedia(given, TASK), sets)
+
+
+def token_rows(given: Given) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Rows of tokens, where they are tokens, and how many; the next token is what every place predicts."""
+    named = given.made / "gpt-tokenizer", given.sizes["model"], wikipedia(given, TASK)
+    for batch in batches(examples_of(given, *named, model_sets(given), pack=True), given.sizes["rows"], given.device):
+        tokens, documents = batch.inputs["tokens"], batch.inputs["documents"]
+        assert isinstance(tokens, Tensor) and isinstance(documents, Tensor)
+        yield tokens, documents > 0, batch.tokens
+
+
+def hf(turn: Turn, given: Given) -> None:
+    sizes, stack = given.sizes, stack_of(given)
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), sizes["dropout"])
+    config = GPT2Config(vocab_size=sizes["vocabulary"], n_positions=sizes["length"], **stack, **dropouts)
+    # transformers shifts the labels itself
+    rows = (({"input_ids": t, "labels": t.masked_fill(~real, -100)}, n) for t, real, n in token_rows(given))
+    loop(turn, GPT2LMHeadModel(config), rows, given.device)
+
+
+def textbook(turn: Turn, given: Given) -> None:
+    sizes, stack = given.sizes, stack_of(given)
+    shape = stack["n_layer"], stack["n_head"], stack["n_embd"]
+    model = TextbookGPT(sizes["vocabulary"], sizes["length"], *shape, dropout=sizes["dropout"])
+    rows = (({"idx": t, "targets": shifted(t, real)}, n) for t, real, n in token_rows(given))
+    loop(turn, model, rows, given.device, lambda said: said[1])
+
+
+def shifted(tokens: Tensor, real: Tensor) -> Tensor:
+    """At each place the token after it; -1 where there is none."""
+    targets = tokens.masked_fill(~real, -1).roll(-1, 1)
+    targets[:, -1] = -1
+    return targets
+
+
+def stack_of(given: Given) -> dict[str, int]:
+    """The sizes of zoo's model, in transformers' words."""
+    settings = load_settings(given.sizes["model"])
+    assert settings.decoder is not None
+    stack = settings.decoder.settings
+    return {"n_layer": stack.n_layers, "n_head": stack.n_heads, "n_embd": stack.d_model, "n_inner": stack.d_ff}

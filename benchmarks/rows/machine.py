@@ -1,0 +1,54 @@
+"""The machine that figures were taken on, and the versions that took them."""
+
+import importlib.metadata
+import os
+import platform
+from datetime import date
+from pathlib import Path
+
+import torch
+
+PACKAGES = ("torch", "transformers", "accelerate", "zoo")
+FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 bf16", "avx512f": "AVX-512"}
+
+
+def processor() -> dict[str, str]:
+    """What Linux says of the first processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").split("\n\n")[0].splitlines()
+    except FileNotFoundError:
+        return {"model name": platform.processor() or platform.machine(), "flags": ""}
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def has_amx() -> bool:
+    """Whether matrices of bfloat16 are multiplied by tiles."""
+    return "amx_bf16" in processor().get("flags", "").split()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def describe(device: str, threads: int) -> str:
+    """The machine in a line: what bounds the figures."""
+    if device.startswith("cuda"):
+        return f"{torch.cuda.get_device_name(device)}, {versions()}"
+    about = processor()
+    flags = [name for flag, name in FLAGS.items() if flag in about.get("flags", "").split()]
+    name = about.get("model name", platform.machine())
+    return f"{name} ({', '.join(flags)}), {cores()} cores, {threads} threads, {versions()}"
+
+
+def versions() -> str:
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+
+
+def load() -> float:
+    """How many processes wanted a core in the last minute: above 0.3 or so, others take their share of the figures."""
+    return os.getloadavg()[0]
+
+
+def today() -> str:
+    return date.today().isoformat()

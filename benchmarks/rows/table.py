@@ -1,0 +1,111 @@
+"""The rows of the benchmark: their sides, sizes and goals. Nothing here is heavy: each side imports its own module."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+OURS = "zoo"
+GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
+SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 10}
+BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
+SMALL_BERT = {"model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 10}
+BEAMS = {"model": "transformer-base", "sentences": 48, "batch": 16, "length": 128}
+SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2}
+SMALL = {"small": True}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: what is compared.
+
+    Args:
+        title: the work, as the guide says it.
+        unit: what is counted for each second.
+        sides: by name, ours first, the function of rows/ that works.
+        sizes: of the row; `small`: what --small puts in their place.
+        goals: by peer, the ratio that is wanted, without AMX and with it.
+        rate: what the machine's share is taken of: a function of rows/rates.py; None: of nothing.
+        prepare: makes what the sides share; None: nothing.
+        processes: of a side, if several; they have one thread each.
+        kept: whether sides are also compared with our allocator's settings.
+    """
+
+    title: str
+    unit: str
+    sides: dict[str, str]
+    sizes: dict[str, Any]
+    small: dict[str, Any]
+    goals: dict[str, tuple[str, str]] = field(default_factory=dict)
+    rate: str | None = None
+    prepare: str | None = None
+    processes: dict[str, int] = field(default_factory=dict)
+    kept: bool = True
+
+
+def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:
+    """A row of training: zoo and its peers are functions of one module."""
+    sides = {name: f"{module}.{name}" for name in (OURS, *goals)}
+    return Row(title, "real tokens", sides, sizes, small, goals, "matrix", f"{module}.prepare")
+
+
+def greedy(batch: int, goal: str) -> Row:
+    sizes = {**GPT, "batch": batch, "prompt": 32, "new": 128}
+    small = {**SMALL_GPT, "batch": min(batch, 3), "prompt": 3, "new": 5}
+    sides = {OURS: "generating.greedy_zoo", "hf": "generating.greedy_hf"}
+    title = f"greedy, `gpt2`, 32 + 128 tokens, batch {batch}"
+    return Row(title, "new tokens", sides, sizes, small, {"hf": (goal, goal)}, "memory", "generating.prepare_greedy")
+
+
+def beams(batch: int, sentences: int) -> Row:
+    sizes, small = {**BEAMS, "batch": batch, "sentences": sentences}, {**SMALL_BEAMS, "batch": min(batch, 2)}
+    sides = {OURS: "generating.beams_zoo", "hf": "generating.beams_hf"}
+    title = f"beam 5, `transformer-base` shape, Multi30k's test sentences, batch {batch}"
+    return Row(title, "sentences", sides, sizes, small, {"hf": ("3x", "3x")}, None, "generating.prepare_beams")
+
+
+ROWS = {
+    "gpt": training(
+        "a step of `gpt2`, 124M, 8 rows of 256", "gpt", GPT, SMALL_GPT, hf=("1.6x", "3x"), textbook=("1.35x", "2.2x")
+    ),
+    "bert": training(
+        "a step of `bert-base`, masked words and next sentence", "bert", BERT, SMALL_BERT, hf=("2.7x", "4x")
+    ),
+    "translation": training(
+        "a step of `transformer-base` on Multi30k",
+        "translation",
+        {"model": "transformer-base", "pairs": 64, "length": 128},
+        {"model": "transformer-nano", "pairs": 8, "length": 128},
+        hf=("3x", "3x"),
+    ),
+    "finetuning": training(
+        "fine-tuning `bert-base` on SST-2",
+        "finetuning",
+        {**BERT, "sentences": 32},
+        {**SMALL_BERT, "sentences": 8},
+        hf=("4x", "4x"),
+    ),
+    "greedy-1": greedy(1, "1.5x"),
+    "greedy-16": greedy(16, "2x"),
+    "beams-1": beams(1, 8),
+    "beams-16": beams(16, 64),
+    "start-up": Row(
+        "`zoo --help`, `zoo list`, the first token of `zoo predict`",
+        "commands",
+        {"help": "starting.help_zoo", "list": "starting.list_zoo", "predict": "starting.first_token"},
+        GPT,
+        SMALL_GPT,
+        {"help": ("0.3 s", "0.3 s"), "list": ("0.3 s", "0.3 s"), "predict": ("4 s", "4 s")},
+        prepare="starting.prepare",
+        kept=False,
+    ),
+    "processes": Row(
+        "two processes of one thread against one of two, row `gpt`",
+        "real tokens",
+        {OURS: "gpt.zoo", "one process": "gpt.zoo"},
+        GPT,
+        SMALL_GPT,
+        {"one process": ("0.85x", "0.85x")},
+        prepare="gpt.prepare",
+        processes={OURS: 2},
+        kept=False,
+    ),
+}

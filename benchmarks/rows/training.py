@@ -1,0 +1,89 @@
+"""Training by turns: zoo's ordinary command, and the loop that users of transformers write."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rows.contents import ignore
+from rows.given import BF16, Given
+from rows.turns import Turn
+from zoo.config import parse_set
+from zoo.data.task import load_task
+from zoo.experiments.finetune import finetune
+from zoo.experiments.pretrain import pretrain
+from zoo.experiments.request import Request
+from zoo.experiments.session import Watcher
+from zoo.hub.checkpoint import resolve
+from zoo.models.cost import flops_per_token, on_meta, parameters
+from zoo.models.settings import load_settings
+from zoo.objectives.mixture import Mixture
+from zoo.runs.metrics import Line
+
+MANY = 1_000_000  # steps: the program ends the run
+ORDINARY = (
+    f"training.steps={MANY}",
+    "training.evaluate_every=0",
+    "training.save_every=0",
+    "training.precision=bfloat16",
+)
+PATIENT = ("training.peer_timeout=3600", "training.hang_timeout=36000")  # a side that waits for its turn is stopped
+
+
+def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
+    """Who ends a turn after each step; tokens are those that the run's log counts: real ones, sources included."""
+
+    def step(line: Line) -> None:
+        if line["step"] == 1:
+            model = on_meta(load_settings(str(run / "config.yaml")))
+            scored = Mixture.parse(load_task(task).objective).capacities(length)
+            turn.note(parameters=parameters(model), cost=flops_per_token(model, length, scored))
+            turn.forget_peak()
+        turn.done(line["tokens_per_second"] * line["seconds"])
+
+    return Watcher(ignore, ignore, step)
+
+
+def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:
+    """`zoo pretrain`, or `zoo finetune` where `start` is a folder, with every setting that is not named as it comes."""
+    run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}"
+    changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, *sets)]
+    request = Request(str(start), task, run, changes, data=given.data)
+    watching = watcher(turn, run, task, given.sizes["length"])
+    if isinstance(start, Path):
+        finetune(resolve(start), request, watching)
+    else:
+        pretrain(request, watching)
+
+
+def loop(
+    turn: Turn,
+    model: nn.Module,
+    batches: Iterable[tuple[dict[str, Tensor], int]],
+    device: str,
+    loss_of: Callable[[Any], Tensor] = lambda said: said.loss,
+) -> None:
+    """The loop of the textbooks: autocast in bfloat16, fused AdamW, gradients clipped at 1.0.
+
+    Args:
+        batches: what the model is called with, and how many real tokens that is.
+    """
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    turn.note(parameters=sum(p.numel() for p in model.parameters()))
+    first = True
+    for inputs, tokens in batches:
+        with torch.autocast(device.split(":")[0], BF16):
+            loss = loss_of(model(**inputs))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+        if first:
+            turn.forget_peak()
+        first = False
+        turn.done(tokens)

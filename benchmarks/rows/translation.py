@@ -1,0 +1,67 @@
+"""Row `translation`: a training step of the 2017 Transformer on Multi30k's pairs; real tokens of both languages count.
+
+zoo packs about as many pairs for each update as the peer pads.
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+from transformers import MarianConfig, MarianMTModel
+
+from rows.contents import batches, examples_of, labels_at, rows_for, start, trimmed
+from rows.given import Given
+from rows.training import loop, zoo_training
+from rows.turns import Turn
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.models.settings import load_settings
+
+TASK, SMALL, TOKENIZER = "multi30k-en-de", "transformer-nano", "translation-tokenizer"
+
+
+def prepare(turn: Turn, given: Given) -> None:
+    start(given, TOKENIZER, SMALL, TASK)
+
+
+def zoo(turn: Turn, given: Given) -> None:
+    model, run = given.sizes["model"], given.made / TOKENIZER
+    rows = rows_for(examples_of(given, run, model, TASK, [], pack=True), given.sizes["pairs"])
+    zoo_training(turn, given, model, TASK, [f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
+
+
+def hf(turn: Turn, given: Given) -> None:
+    tokenizer, settings = load_checkpoint(given.made / TOKENIZER).tokenizer, load_settings(given.sizes["model"])
+    assert settings.encoder is not None
+    stack = settings.encoder.settings
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in zip(
+            ("layers", "attention_heads", "ffn_dim"), (stack.n_layers, stack.n_heads, stack.d_ff), strict=True
+        )
+    }
+    special = {"pad_token_id": tokenizer.roles.pad, "eos_token_id": tokenizer.roles.end}
+    config = MarianConfig(
+        vocab_size=tokenizer.vocab_size,
+        d_model=stack.d_model,
+        max_position_embeddings=settings.max_length,
+        scale_embedding=True,
+        activation_function="relu",
+        decoder_start_token_id=tokenizer.roles.start,
+        **sides,
+        **special,
+    )
+    loop(turn, MarianMTModel(config), padded(given), given.device)
+
+
+def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
+    """What the peer reads: a pair a row, each language padded to its longest."""
+    examples = examples_of(given, given.made / TOKENIZER, given.sizes["model"], TASK, [], pack=False)
+    for batch in batches(examples, given.sizes["pairs"], given.device):
+        names = ("source", "source_documents", "tokens", "documents")
+        source, source_documents, tokens, documents = (batch.inputs[name] for name in names)
+        assert isinstance(source, Tensor) and isinstance(source_documents, Tensor)
+        assert isinstance(tokens, Tensor) and isinstance(documents, Tensor)
+        read, written = trimmed(source_documents), trimmed(documents)
+        inputs = {"input_ids": source[:, :read], "attention_mask": (source_documents > 0).long()[:, :read]}
+        inputs["decoder_input_ids"] = tokens[:, :written]
+        yield {**inputs, "labels": labels_at(batch, "language", "translation")[:, :written]}, batch.tokens
