@@ -20,7 +20,7 @@ QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches
 	tests/contracts/test_parameter_names.py \
 	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
-.PHONY: help test quick long mutants bits lint types tests quickstart variants versions clean
+.PHONY: help test quick long mutants bits bench lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make long        random trials: kills, signals, damaged files"
 	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
+	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants and of targets anew, from the registries"
 	@echo "make versions    check exports of every target with three versions of transformers"
@@ -59,6 +60,9 @@ mutants: $(READY)
 
 bits: $(READY)
 	$(BIN)/python tests/training/same_bits_families.py compare
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py $(ROWS)
 
 quickstart: $(READY)
 	$(BIN)/python docs/quickstart.py

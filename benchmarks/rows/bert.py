@@ -46,7 +46,7 @@ def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
         longest = trimmed(documents)
         inputs = {"input_ids": tokens, "attention_mask": (documents > 0).long(), "token_type_ids": segments}
         inputs["labels"] = labels_at(batch, "masked_lm", "masked_lm")
-        inputs = {name: value[:, :longest] for name, value in inputs.items()}
+        inputs = {name: value[:, :longest].contiguous() for name, value in inputs.items()}
         yield {**inputs, "next_sentence_label": batch.targets["next_sentence"].flatten()}, batch.tokens
 
 

@@ -37,18 +37,19 @@ def ignore(*_: Any) -> None:
 
 def wikipedia(given: Given, task: str) -> str:
     """A copy of one of zoo's tasks on Wikipedia that reads only some articles: the file of the task."""
+    articles, length = given.sizes["articles"], given.sizes["length"]
 
     def write_text(path: Path) -> None:
-        with lzma.open(given.data / WIKIPEDIA, "rt", encoding="utf-8") as articles:
-            path.write_text("".join(next(articles) for _ in range(given.sizes["articles"])), "utf-8")
+        with lzma.open(given.data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
+            path.write_text("".join(next(lines) for _ in range(articles)), "utf-8")
 
     def write_task(path: Path) -> None:
         whole = load_task(task)
-        changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": given.sizes["length"]}
-        files = {"train": str(given.once("text.jsonl", write_text).absolute())}
+        changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": length}
+        files = {"train": str(given.once(f"articles-{articles}.jsonl", write_text).absolute())}
         path.write_text(f"# {task} on some articles\n{json.dumps({**changed, 'source': {'files': files}})}\n", "utf-8")
 
-    return str(given.once(f"{task}.yaml", write_task))
+    return str(given.once(f"{task}-{articles}-{length}.yaml", write_task))
 
 
 def start(given: Given, name: str, model: str, task: str, sets: Sequence[str] = ()) -> Path:

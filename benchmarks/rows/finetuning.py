@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 from rows.bert import sizes_of
@@ -50,16 +51,9 @@ def hf(turn: Turn, given: Given) -> None:
         report_to="none",
         disable_tqdm=True,
     )
-    counted = Counted(turn)
-    sentences = Sentences(examples)
-    trainer = Trainer(
-        BertForSequenceClassification(config),
-        arguments,
-        data_collator=counted.collate,
-        train_dataset=sentences,
-        callbacks=[counted],
-    )
-    trainer.train()
+    counted, model = Counted(turn), BertForSequenceClassification(config)
+    turn.note(parameters=sum(p.numel() for p in model.parameters()))
+    Trainer(model, arguments, counted.collate, Sentences(examples), callbacks=[counted]).train()
 
 
 class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
@@ -67,7 +61,7 @@ class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
 
     def __init__(self, examples: Examples) -> None:
         built = [examples.build(row)[0] for row in examples.rows(0, 0)]
-        self.items = [{"ids": e.tokens.tolist(), "label": int(e.targets["classification"][0])} for e in built]
+        self.items = [{"input_ids": e.tokens.tolist(), "label": int(e.targets["classification"][0])} for e in built]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -81,13 +75,11 @@ class Counted(TrainerCallback):
 
     def __init__(self, turn: Turn) -> None:
         self.turn, self.tokens = turn, 0
-        self.turn.note()
 
     def collate(self, items: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        longest = max(len(item["ids"]) for item in items)
-        self.tokens = sum(len(item["ids"]) for item in items)
-        ids = torch.tensor([item["ids"] + [0] * (longest - len(item["ids"])) for item in items])
-        mask = torch.tensor([[1] * len(item["ids"]) + [0] * (longest - len(item["ids"])) for item in items])
+        rows = [torch.tensor(item["input_ids"]) for item in items]
+        self.tokens = sum(map(len, rows))
+        ids, mask = (pad_sequence(some, batch_first=True) for some in (rows, [torch.ones_like(row) for row in rows]))
         return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([item["label"] for item in items])}
 
     def on_step_end(self, *_: Any, **__: Any) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 OURS = "zoo"
 GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
-SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 10}
+SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 40}
 BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
-SMALL_BERT = {"model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 10}
+SMALL_BERT = {"model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 40}
 BEAMS = {"model": "transformer-base", "sentences": 48, "batch": 16, "length": 128}
 SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2}
 SMALL = {"small": True}

@@ -42,7 +42,7 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
             scored = Mixture.parse(load_task(task).objective).capacities(length)
             turn.note(parameters=parameters(model), cost=flops_per_token(model, length, scored))
             turn.forget_peak()
-        turn.done(line["tokens_per_second"] * line["seconds"])
+        turn.done(round(line["tokens_per_second"] * line["seconds"]))
 
     return Watcher(ignore, ignore, step)
 

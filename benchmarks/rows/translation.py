@@ -64,4 +64,4 @@ def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
         read, written = trimmed(source_documents), trimmed(documents)
         inputs = {"input_ids": source[:, :read], "attention_mask": (source_documents > 0).long()[:, :read]}
         inputs["decoder_input_ids"] = tokens[:, :written]
-        yield {**inputs, "labels": labels_at(batch, "language", "translation")[:, :written]}, batch.tokens
+        yield {**inputs, "labels": labels_at(batch, "language", "translation")[:, :written].contiguous()}, batch.tokens

@@ -1,0 +1,87 @@
+"""What the benchmark makes of the seconds of its sides: alternation, medians, ratios in pairs, and the table."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from programs import ROOT, load_program
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return load_program("benchmarks/bench.py")
+
+
+class Side:
+    """A side that needs the seconds that it is given for 10 units of work, and notes that it was asked."""
+
+    def __init__(self, name: str, seconds: list[float], asked: list[str]) -> None:
+        self.name, self.left, self.asked = name, list(seconds), asked
+
+    def turn(self) -> dict[str, float]:
+        self.asked.append(self.name)
+        return {"units": 10, "seconds": self.left.pop(0)}
+
+
+def compared(bench: Any, asked: list[str]) -> Any:
+    """A comparison in which we are 4, 2 and 3 times as fast, on a machine of 40 units a second."""
+    seconds = {"zoo": [1, 2, 1], "hf": [4, 4, 3], "machine": [0.25, 0.25, 0.25]}
+    sides = {name: Side(name, values, asked) for name, values in seconds.items()}
+    facts = {"zoo": {"parameters": 1, "peak": 26, "gpu": 0, "cost": 2.0}, "hf": {"parameters": 1, "peak": 56, "gpu": 0}}
+    return bench.judge(bench.alternate(sides, 3), facts)
+
+
+def result_of(bench: Any, column: str) -> dict[str, Any]:
+    about = {"row": "gpt", "title": "a step", "unit": "tokens", "goals": {"hf": "1.6x"}, "machine": "two cores"}
+    return {**about, "columns": {column: compared(bench, [])}}
+
+
+def test_sides_take_turns(bench: Any):
+    asked: list[str] = []
+    compared(bench, asked)
+    assert asked == ["zoo", "hf", "machine"] * 3
+
+
+def test_ratios_are_medians_of_turns_that_followed_each_other(bench: Any):
+    found = compared(bench, [])
+    assert found["ratios"] == {"hf": {"median": 3, "least": 2, "most": 4}}  # of the medians of rates it would be 4
+    assert found["rates"]["zoo"] == {"median": 10, "least": 5, "most": 10}
+
+
+def test_the_share_is_of_what_the_machine_did_in_the_same_round(bench: Any):
+    shares = compared(bench, [])["shares"]
+    assert shares["zoo"] == pytest.approx(10 * 2 / 40)
+    assert shares["hf"] == pytest.approx(10 / 4 * 2 / 40)
+
+
+def test_memory_is_what_a_step_needs_beyond_weights_gradients_and_moments(bench: Any):
+    assert compared(bench, [])["memory_ratios"] == {"hf": (26 - 16) / (56 - 16)}
+
+
+def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, tmp_path: Path):
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"before\n{bench.BEGIN}\nold\n{bench.FINISH}\nafter\n", "utf-8")
+    later = {**result_of(bench, "as it comes"), "row": "bert"}
+    bench.write([later], tmp_path)
+    bench.write([result_of(bench, "zoo's")], tmp_path)
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    ratio = "| 10 (5 to 10) | 2.5 (2.5 to 3.33) | 3 (2 to 4)x | 1.6x | 50% | 0.25x |"
+    assert f"| `gpt`: tokens/s | hf | zoo's {ratio}\n| `bert`: tokens/s | hf | as it comes {ratio}\n" in text
+
+
+def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
+    works = {work for row in bench.ROWS.values() for work in [row.prepare, *row.sides.values()] if work}
+    for module, name in (work.split(".") for work in works):
+        text = (ROOT / "benchmarks" / "rows" / f"{module}.py").read_text("utf-8")
+        assert re.search(rf"^def {name}\(turn: Turn, given: Given\)", text, re.MULTILINE)
+
+
+def test_the_table_of_the_guide_is_what_was_measured(bench: Any):
+    page, file = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.json"
+    shown = page.read_text("utf-8").split(bench.BEGIN)[1].split(bench.FINISH)[0].strip()
+    assert shown == (bench.table(json.loads(file.read_text("utf-8"))) if file.exists() else "")
