@@ -1,6 +1,6 @@
 """Is zoo faster than what people would pick instead? One command a row, ours and the peers alternating in one run.
 
-    python benchmarks/bench.py [ROW…] [--repeats 5] [--data DIR] [--small] [--write]
+    python benchmarks/bench.py [ROW…] [--repeats 5] [--data DIR] [--plain] [--small] [--write]
 
 Every side is a process of its own, with the same model, contents, precision and threads. One at a time does one unit of
 work while the others are stopped; the first unit of each warms up. Printed: rates as medians with the least and the
@@ -40,7 +40,7 @@ def measure(name: str, options: argparse.Namespace) -> Figures:
     made.mkdir(parents=True, exist_ok=True)
     columns, before = {}, load()
     for column, words in COLUMNS.items():
-        if row.kept or not words:
+        if not words or (row.kept and not options.plain):
             with tempfile.TemporaryDirectory(dir=made) as folder:
                 given = Given(sizes, made, options.data.absolute(), Path(folder), options.device)
                 columns[column] = compare(row, given, words, options)
@@ -97,6 +97,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--plain", action="store_true", help="only with the allocator as it comes")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

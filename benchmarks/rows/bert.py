@@ -47,7 +47,8 @@ def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
         inputs = {"input_ids": tokens, "attention_mask": (documents > 0).long(), "token_type_ids": segments}
         inputs["labels"] = labels_at(batch, "masked_lm", "masked_lm")
         inputs = {name: value[:, :longest].contiguous() for name, value in inputs.items()}
-        yield {**inputs, "next_sentence_label": batch.targets["next_sentence"].flatten()}, batch.tokens
+        follows = batch.targets["next_sentence"]
+        yield {**inputs, "next_sentence_label": follows[follows >= 0]}, batch.tokens
 
 
 def sizes_of(settings: ModelSettings) -> dict[str, int]:

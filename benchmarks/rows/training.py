@@ -40,7 +40,9 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
         if line["step"] == 1:
             model = on_meta(load_settings(str(run / "config.yaml")))
             scored = Mixture.parse(load_task(task).objective).capacities(length)
-            turn.note(parameters=parameters(model), cost=flops_per_token(model, length, scored))
+            turn.note(cost=flops_per_token(model, length, scored))
+            if "WORLD_SIZE" not in os.environ:  # the memory of several processes is not that of one
+                turn.note(parameters=parameters(model))
             turn.forget_peak()
         turn.done(round(line["tokens_per_second"] * line["seconds"]))
 
@@ -73,7 +75,7 @@ def loop(
     """
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    turn.note(parameters=sum(p.numel() for p in model.parameters()))
+    turn.note(parameters=sum(p.numel() for p in model.parameters() if p.requires_grad))
     first = True
     for inputs, tokens in batches:
         with torch.autocast(device.split(":")[0], BF16):
