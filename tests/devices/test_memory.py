@@ -43,7 +43,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved_and_so_are_those_after_it(c
 
     assert sum(memory.in_batches(range(11), 8, work)) == sum(range(11))
     assert asked == [8, 4, 2, 2, 2, 2, 2, 1]
-    assert [record.args for record in caplog.records] == [(4,), (2,)]
+    assert [record.args for record in caplog.records] == [(8, 4), (4, 2)]
 
 
 def test_a_single_item_that_memory_does_not_hold_is_an_error_that_says_what_to_do():

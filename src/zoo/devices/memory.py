@@ -56,14 +56,15 @@ def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) 
     """
     start = 0
     while start < len(items):
-        fits, found = try_batch(items[start : start + size], work)
+        tried = items[start : start + size]
+        fits, found = try_batch(tried, work)
         if fits:
             yield from found
             start += size
             continue
         empty_cache()
-        size = -(-min(size, len(items) - start) // 2)
-        logger.warning("out of memory: going on with batches of %d (--batch)", size)
+        size = -(-len(tried) // 2)
+        logger.warning("out of memory with a batch of %d: going on with batches of %d", len(tried), size)
 
 
 def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[bool, list[R]]:
