@@ -28,7 +28,7 @@ from zoo.devices.memory import keep_large_blocks
 from zoo.experiments.resolve import resolve_training
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.training.devices.attention_backend import check_backend, use_backend
+from zoo.training.devices.attention_backend import use_backends
 
 LENGTH, VOCABULARY, SHARE = 128, 8000, 0.15
 
@@ -118,8 +118,7 @@ def build_side(options: argparse.Namespace, backend: str) -> Model:
     changes = {"max_length": LENGTH, "dropout": 0.1, "attention.dropout": options.attention_dropout}
     model = create_model(options.model, vocab_size=VOCABULARY, **changes)
     settings = resolve_training([Layer("side", {"attention_backend": backend, "precision": options.precision})])[0]
-    check_backend(model, settings, torch.device(options.device))
-    use_backend(model, settings)
+    use_backends(model, settings, torch.device(options.device))
     return model.to(options.device).train()
 
 
@@ -145,7 +144,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="bfloat16")
     parser.add_argument("--row", type=int, default=LENGTH, help="tokens of a packed row")
     parser.add_argument("--attention-dropout", type=float, default=0.1)
-    parser.add_argument("--backend", nargs="+", choices=backends.names(), default=["sdpa"])
+    parser.add_argument("--backend", nargs="+", choices=["auto", *backends.names()], default=["auto"])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     dtype = getattr(torch, options.precision)

@@ -169,16 +169,16 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
         ({}, None, None),
         ({"window": 2, "d_key": 4, "d_value": 20, "qk_norm": True}, None, None),
         ({"score": "additive"}, "inner products", "inner products"),
-        ({"dropout": 0.25}, r"attention.dropout is 0.25; set that to 0", r"attention.dropout is 0.25; set that to 0"),
-        ({"sinks": 2}, None, "it knows no sinks; choose flex"),
-        ({"d_value": 264}, None, "heads may be 256 wide, and d_key is 3, d_value 264; choose flex"),
+        ({"dropout": 0.25}, "drops no attention weights, and attention.dropout is 0.25", "attention.dropout is 0.25"),
+        ({"sinks": 2}, None, "knows no sinks"),
+        ({"d_value": 264}, None, "takes heads up to 256 wide, and d_key is 3, d_value 264"),
     ],
     ids=str,
 )
 def test_a_backend_says_what_its_kernels_do_not_know(options: dict[str, Any], flex: str | None, varlen: str | None):
     attention = build(12, 4, **options)
     for backend, words in ((Eager(), None), (Flex(), flex), (Varlen(), varlen)):
-        said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value)
+        said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value, None)
         assert said is words is None or (words is not None and words in str(said))
 
 

@@ -38,6 +38,10 @@ def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, d
     said = train(zoo, data, tmp_path / "run")
     assert said.out == f"{tmp_path / 'run'} (3 steps)\n"
     assert "best: step" in said.err
+    attention = "sdpa (auto; varlen trains on cuda only, and this run is on cpu)"
+    started = next(line for line in said.log.splitlines() if "started: " in line)
+    assert started.endswith(f", attention: {attention}")
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["attention"] == attention
 
 
 def test_set_beats_the_task_and_the_task_beats_the_model(zoo: Zoo, data: Path, tmp_path: Path):

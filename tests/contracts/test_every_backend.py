@@ -23,7 +23,7 @@ from torch import Tensor
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.backends.backend import backends
 from zoo.models.model import Model
-from zoo.training.devices.attention_backend import attentions, obstacle_of
+from zoo.training.devices.attention_backend import attentions, layers_of, obstacle_of
 
 REAL = DOCUMENTS > 0
 OF_GPUS = [name for name in backends.names() if backends[name].device is not None]
@@ -33,9 +33,9 @@ CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("attention", {"name": "grouped", **NEEDED, "sinks": 3}),
 ]
 REFUSED = {  # by backend and choice, what it says
-    ("varlen", "alibi"): "it adds nothing to the scores, which position 'alibi' does; choose flex",
-    ("varlen", "relative"): "it adds nothing to the scores, which position 'relative' does; choose flex",
-    ("varlen", "grouped, n_kv_heads 2, sinks 3"): "it knows no sinks; choose flex",
+    ("varlen", "alibi"): "adds nothing to the scores, which position 'alibi' does",
+    ("varlen", "relative"): "adds nothing to the scores, which position 'relative' does",
+    ("varlen", "grouped, n_kv_heads 2, sinks 3"): "knows no sinks",
 }
 ABLE = [
     (name, slot, choice)
@@ -80,7 +80,8 @@ def undropped(slot: str, choice: dict[str, Any], dtype: torch.dtype = torch.floa
 
 def said_of(name: str, model: Model) -> str | None:
     """Why a backend cannot train a model; None where it can."""
-    return obstacle_of(backends[name](), model, list(attentions(model)))
+    backend = backends[name]()
+    return next(filter(None, (obstacle_of(backend, layer) for layer in layers_of(model))), None)
 
 
 def learn(model: Model, vectors: TokenVectors, tokens: Tensor = TOKENS, source: Tensor = SOURCE) -> list[Tensor]:

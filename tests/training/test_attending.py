@@ -1,4 +1,4 @@
-"""What a training refuses of a backend of attention, before data is read, and how it uses one."""
+"""Which backends of attention a training chooses, what it refuses before data is read, and how it uses them."""
 
 from pathlib import Path
 from typing import Any
@@ -7,31 +7,95 @@ import pytest
 import torch
 
 from resolved import resolve_training
+from zoo.blocks.backends.backend import backends
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
 from zoo.cli.main import main
-from zoo.models.create import create_model
+from zoo.models.cost import on_meta
+from zoo.models.create import create_model, load_settings
 from zoo.models.model import Model
-from zoo.training.devices.attention_backend import attentions, check_backend, use_backend
+from zoo.training.devices.attention_backend import Hardware, attentions, choose_backends, use_backends
 from zoo.training.settings import Training
 
-GPU = torch.device("cuda")
+GPU = Hardware("cuda", (8, 0), torch.bfloat16)
+OLD_GPU = Hardware("cuda", (7, 5), torch.float16)
+WIDE_GPU = Hardware("cuda", (9, 0), None)
+CPU = Hardware("cpu", (0, 0), torch.bfloat16)
 KEY = "training.attention_backend"
 
 
-@pytest.fixture(autouse=True)
-def ampere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that has all kernels, as far as refusals ask for it."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-
-
-def settings(backend: str, **others: Any) -> Training:
-    return resolve_training([{"attention_backend": backend, **others}])
+def settings(backend: str) -> Training:
+    return resolve_training([{"attention_backend": backend}])
 
 
 def model(name: str = "bert-nano", **options: Any) -> Model:
     return create_model(name, **{"dropout": 0.0, **options})
+
+
+def said(found: Model, on: Hardware, backend: str = "auto") -> str:
+    chosen = choose_backends(found, settings(backend), on)
+    assert len(chosen.by_layer) == len(list(attentions(found)))
+    return chosen.said
+
+
+FAMILIES = ["gpt2", "gpt-modern", "bert-base", "bert-modern", "transformer-base", "captioner-transformer"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_auto_is_varlen_on_a_gpu_for_every_family_without_dropout_of_weights(name: str):
+    found = on_meta(load_settings(name, [(("dropout",), 0.0)]))
+    assert said(found, GPU) == "varlen (auto)"
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "t5-small", "cnn-attention"])
+def test_auto_is_sdpa_on_a_cpu_and_in_float32_for_every_family(name: str):
+    found = on_meta(load_settings(name, []))
+    assert said(found, CPU) == "sdpa (auto; varlen trains on cuda only, and this run is on cpu)"
+    why = "varlen computes in bfloat16 or float16, and this run in float32 (training.precision)"
+    assert said(found, WIDE_GPU) == f"sdpa (auto; {why})"
+
+
+def test_a_recurrent_decoder_has_no_attention_to_choose_for():
+    assert said(model("rnn-attention-nano"), GPU) == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "on", "words"),
+    [
+        (
+            {"name": "bert-nano", "dropout": 0.1},
+            GPU,
+            "sdpa (auto; varlen drops no attention weights, and attention.dropout is 0.1)",
+        ),
+        (
+            {"name": "gpt2-nano", "position": ["none", "alibi"]},
+            GPU,
+            "varlen in 1 of 2 layers, flex in 1 of 2 layers (auto; varlen adds nothing to the scores, which position "
+            "'alibi' does)",
+        ),
+        ({"name": "gpt2-nano", "attention.sinks": 1}, GPU, "flex (auto; varlen knows no sinks)"),
+        (
+            {"name": "t5-nano"},  # whose cross-attention has no position
+            GPU,
+            "flex in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen adds nothing to the scores, which position "
+            "'relative' does)",
+        ),
+        (
+            {"name": "gpt2-nano", "attention.score": "additive"},
+            GPU,
+            "sdpa (auto; varlen knows no scores but inner products, which those of score 'additive' are not)",
+        ),
+        (
+            {"name": "gpt2-nano"},
+            OLD_GPU,
+            "flex (auto; varlen needs a GPU of compute capability 8.0 or newer, and this is 7.5)",
+        ),
+    ],
+    ids=str,
+)
+def test_auto_costs_only_those_layers_their_speed_that_a_kernel_does_not_know(options: dict, on: Hardware, words: str):
+    assert said(model(**options), on) == words
 
 
 @pytest.mark.parametrize("backend", ["flex", "varlen"])
@@ -42,61 +106,62 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
     with pytest.raises(SystemExit) as stopped:
         main([*asked, "--set", f"{KEY}={backend}"])
     assert stopped.value.code == 2
-    assert f"{KEY}: {backend} trains on cuda only, and this run is on cpu; use sdpa or eager" in capsys.readouterr().err
+    refusal = f"{KEY}: {backend} trains on cuda only, and this run is on cpu; use auto, sdpa or eager"
+    assert refusal in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("backend", "options", "words"),
+    ("backend", "options", "on", "words"),
     [
         (
             "flex",
             {"name": "bert-nano", "dropout": 0.1},
-            "it drops no attention weights, and attention.dropout is 0.1",
+            GPU,
+            "flex drops no attention weights, and attention.dropout is 0.1; use auto, sdpa or eager",
         ),
-        ("varlen", {"name": "gpt2-nano", "position": "alibi"}, "which position 'alibi' does; choose flex, or use sdpa"),
-        ("varlen", {"name": "gpt2-nano", "attention.sinks": 1}, "varlen: it knows no sinks; choose flex, or use sdpa"),
-        ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, "flex: it knows scores that are inner products"),
-        (
-            "eager",
-            {"name": "rnn-attention-nano"},
-            "no attention over whole rows; leave the setting out",
-        ),
+        ("varlen", {"name": "gpt2-nano", "position": "alibi"}, GPU, "which position 'alibi' does; use auto"),
+        ("varlen", {"name": "gpt2-nano", "attention.sinks": 1}, GPU, "varlen knows no sinks; use auto, sdpa or eager"),
+        ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
+        ("eager", {"name": "rnn-attention-nano"}, GPU, "no attention over whole rows; leave the setting out"),
+        ("varlen", {}, WIDE_GPU, "varlen computes in bfloat16 or float16, and this run in float32"),
+        ("varlen", {}, OLD_GPU, "varlen needs a GPU of compute capability 8.0 or newer, and this is 7.5"),
     ],
 )
-def test_a_model_that_a_backend_does_not_know_is_refused_by_its_choice(backend: str, options: dict, words: str):
+def test_a_named_backend_that_cannot_train_a_model_is_refused(backend: str, options: dict, on: Hardware, words: str):
     with pytest.raises(ValueError, match=words):
-        check_backend(model(**options), settings(backend, precision="bfloat16"), GPU)
+        said(model(**options), on, backend)
 
 
-def test_varlen_is_refused_in_float32():
-    words = "varlen computes in bfloat16 or float16, and training.precision is float32; set one of the two"
-    with pytest.raises(ValueError, match=words):
-        check_backend(model(), settings("varlen", precision="float32"), GPU)
+def test_flex_trains_in_float32_where_it_is_named():
+    assert said(model(), WIDE_GPU, "flex") == f"flex ({KEY})"
 
 
-def test_varlen_is_refused_on_a_gpu_that_is_too_old(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    check_backend(model(), settings("flex", precision="float16"), GPU)
-    with pytest.raises(ValueError, match=r"needs a GPU of compute capability 8.0 or newer, and this is 7.5"):
-        check_backend(model(), settings("varlen", precision="float16"), GPU)
+def test_sdpa_may_be_named_for_a_model_without_attention_over_whole_rows():
+    assert said(model("rnn-attention-nano"), CPU, "sdpa") == f"sdpa ({KEY})"
 
 
-@pytest.mark.parametrize("backend", ["sdpa", "eager", "flex", "varlen"])
+@pytest.mark.parametrize("backend", backends.names())
 @pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano", "cnn-attention-nano"])
 def test_the_usual_models_train_with_every_backend(name: str, backend: str):
-    check_backend(model(name), settings(backend, precision="float16"), GPU)
+    said(model(name), GPU, backend)
 
 
-def test_a_backend_is_used_by_all_attention_over_whole_rows():
+def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     found = model("transformer-nano")
-    for backend, kind in (("varlen", Varlen), ("eager", Eager), ("sdpa", Sdpa)):
-        use_backend(found, settings(backend))
+    for backend, device, kind in (
+        ("varlen", "cuda", Varlen),
+        ("auto", "cuda", Varlen),
+        ("eager", "cpu", Eager),
+        ("auto", "cpu", Sdpa),
+    ):
+        use_backends(found, settings(backend), torch.device(device))
         assert {type(attention.backend) for attention in attentions(found)} == {kind}
 
 
 def test_an_unknown_backend_is_refused_by_name():
-    with pytest.raises(
-        ValueError, match=rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); allowed: eager, flex, sdpa"
-    ):
+    words = rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); allowed: eager, flex, sdpa, varlen, auto"
+    with pytest.raises(ValueError, match=words):
         settings("flexx")

@@ -30,7 +30,7 @@ from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement
-from zoo.training.devices.attention_backend import check_backend
+from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.freezing import freeze
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -76,10 +76,10 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         RuntimeError: the work failed.
     """
     check_folder(request.folder, request.resume)
-    with join(experiment.training, request.folder) as processes:
+    model = on_meta(experiment.model)
+    with join(experiment.training, request.folder, lambda device: attention_of(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
-        check_backend(on_meta(experiment.model), experiment.training, processes.device)
         freeze(on_meta(experiment.model), experiment.training.freeze)  # refuses what this model does not have
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
@@ -95,6 +95,11 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if experiment.training.steps is None:
             experiment = fix_steps(experiment, data["train"][0].rows_of_epoch())
         return begin(request, experiment, start, data, tokenizer, processes, watcher)
+
+
+def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
+    """What computes attention, and why; a backend that cannot is refused."""
+    return choose_backends(model, given.training, hardware_of(given.training, device)).said
 
 
 def read_data(
@@ -152,7 +157,8 @@ def begin(
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
     watch = Watch(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
-    with begin_run(processes, request.folder, files, request.resume) as run:
+    environment = {"attention": attention_of(model, given, processes.device)}
+    with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         with working():  # the request is settled and written: what fails from here on is the work
             return train(model, Feed(examples), given.mixture, given.training, run, processes, watch)

@@ -22,10 +22,14 @@ from zoo.training.supervision.processes import Processes
 def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:
     """Create or resume a run folder in the main process and join it in the others.
 
+    Args:
+        files: of the run; what environment.json says beside what this process finds out itself is among them.
+
     Raises:
         ValueError: as `create_run`; in every process.
     """
-    environment = describe_environment(sys.argv, processes.count, [device_name(processes.device)] * processes.count)
+    devices = [device_name(processes.device)] * processes.count
+    environment = {**describe_environment(sys.argv, processes.count, devices), **files.environment}
     run, refusal = None, None
     if processes.is_main:
         try:

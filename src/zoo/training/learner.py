@@ -14,7 +14,7 @@ from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
-from zoo.training.devices.attention_backend import use_backend
+from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
 from zoo.training.freezing import freeze
 from zoo.training.optimizers.optimizer import trained
@@ -33,7 +33,7 @@ class Learner:
         for module in model.modules():
             if isinstance(module, Part):
                 module.checkpointing = settings.checkpointing
-        use_backend(model, settings)
+        use_backends(model, settings, processes.device)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))

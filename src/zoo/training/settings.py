@@ -55,7 +55,8 @@ class Training:
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
-        attention_backend: what computes attention over whole rows; flex and varlen: on GPUs.
+        attention_backend: what computes attention over whole rows; auto: in each layer the fastest that can; flex and
+            varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         evaluation_examples: how many examples a validation asks: a fixed sample, the same every time; None: all.
@@ -87,7 +88,7 @@ class Training:
     clip: float | None = 1.0
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
-    attention_backend: Annotated[Choice[Backend], backends] = Choice(backends, "sdpa")
+    attention_backend: Literal["auto"] | Annotated[Choice[Backend], backends] = "auto"
     checkpointing: bool = False
     seed: int = 0
     evaluate_every: int | None = None

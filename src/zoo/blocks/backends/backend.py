@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.blocks.position import Position
 from zoo.blocks.score import Score
 from zoo.blocks.view import View
 from zoo.registry import Slot
@@ -46,20 +47,20 @@ class Backend(ABC):
         device: the kind of device that has its kernels; None: any.
         capability: the least compute capability of that device.
         narrow: whether its kernels compute in bfloat16 and float16 only.
-        biases: whether they add a position's bias to the scores.
+        rank: among those that can compute a layer, the highest is the fastest.
     """
 
     device: ClassVar[str | None] = None
     capability: ClassVar[tuple[int, int]] = (0, 0)
     narrow: ClassVar[bool] = False
-    biases: ClassVar[bool] = True
+    rank: ClassVar[int] = 0
 
     @abstractmethod
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         """softmax(scores) V under the rule; a query that sees no key gets 0."""
 
-    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
-        """What its kernels do not know of a layer's demands, and what would help; None: they know all."""
+    def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
+        """What it does not do that a layer demands, as a verb and its object; None: it does all."""
         return None
 
 
@@ -68,11 +69,11 @@ class FlashBackend(Backend, ABC):
 
     device = "cuda"
 
-    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+    def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.score.scale is None:
-            return "it knows scores that are inner products; choose another score than additive"
+            return "knows no scores but inner products, which those of score 'additive' are not"
         if rule.dropout:
-            return f"it drops no attention weights, and attention.dropout is {rule.dropout}; set that to 0"
+            return f"drops no attention weights, and attention.dropout is {rule.dropout}"
         return None
 
 

@@ -27,6 +27,8 @@ class Flex(FlashBackend):
     and no backward pass.
     """
 
+    rank = 2
+
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         seen = view.visibility
         blocks = seen.once(("blocks", rule.window), lambda: blocks_of(seen, rule.window))

@@ -13,6 +13,8 @@ from zoo.blocks.view import View
 class Sdpa(Backend):
     """torch's scaled_dot_product_attention; what that does not know or is slow at, by the formula."""
 
+    rank = 1
+
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
         drops = rule.dropout > 0 and queries.device.type == "cpu"

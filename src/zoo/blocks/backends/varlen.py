@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.position import Position, positions
 from zoo.blocks.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
@@ -26,7 +27,7 @@ class Varlen(FlashBackend):
 
     capability = (8, 0)
     narrow = True
-    biases = False
+    rank = 3
 
     def __init__(self) -> None:
         # torch's module imports its compiler, which would take every command longer than all other imports of zoo
@@ -61,12 +62,15 @@ class Varlen(FlashBackend):
             heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
-    def obstacle(self, rule: Rule, d_key: int, d_value: int) -> str | None:
+    def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.sinks is not None:
-            return "it knows no sinks; choose flex"
+            return "knows no sinks"
         if max(d_key, d_value) > WIDEST:
-            return f"heads may be {WIDEST} wide, and d_key is {d_key}, d_value {d_value}; choose flex"
-        return super().obstacle(rule, d_key, d_value)
+            return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
+        if position is not None and position.biases:
+            name = next(name for name in positions.names() if positions[name] is type(position))
+            return f"adds nothing to the scores, which position '{name}' does"
+        return super().obstacle(rule, d_key, d_value, position)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.documents import Documents, positions_of
+from zoo.blocks.position import Position
 from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings
 from zoo.registry import Slot
@@ -128,9 +129,9 @@ class Part(nn.Module, ABC):
         """Rows and columns of the places after each layer, in a part that reads pictures."""
         return ()
 
-    def attentions(self) -> Iterator[Attention]:
-        """Those that read whole rows, whose backend can be chosen."""
-        return (module for module in self.modules() if isinstance(module, Attention))
+    def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
+        """Those that read whole rows, whose backend can be chosen, and where order enters each."""
+        return ((module, None) for module in self.modules() if isinstance(module, Attention))
 
 
 class Encoder(Part):

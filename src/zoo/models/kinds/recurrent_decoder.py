@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from zoo.blocks.attention import Attention, attentions
 from zoo.blocks.documents import Unpacked
 from zoo.blocks.dropout import Dropout
+from zoo.blocks.position import Position
 from zoo.blocks.recurrence import Cell, hold
 from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
@@ -76,7 +77,7 @@ class RecurrentDecoder(Decoder):
         self.readout = nn.Linear(2 * width + d_context, width)
         self.dropout = Dropout(settings.dropout)
 
-    def attentions(self) -> Iterator[Attention]:
+    def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
         """None: each step reads the memory with the state before it."""
         return iter(())
 

@@ -1,6 +1,6 @@
 """Kind `transformer` of encoder and decoder: a stack of blocks, each of its parts a choice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from zoo.blocks.attention import Attention
 from zoo.blocks.block import Block, BlockState, SourceView
 from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.mixer import take_rows
@@ -42,6 +43,13 @@ class Stack(nn.Module):
         """The view of each layer; those with the same position share one, with all that is computed from it."""
         views = [View(visibility, position, recorder, room) for position in self.positions]
         return [views[number] for number in self.position_of]
+
+    def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
+        """Those of each block; where a place of one row reads those of another, order does not enter."""
+        for block, number in zip(self.blocks, self.position_of, strict=True):
+            for module in block.modules():
+                if isinstance(module, Attention):
+                    yield module, None if module.crosses else self.positions[number]
 
     def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
         """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
@@ -106,6 +114,9 @@ class TransformerEncoder(Encoder):
     def layers_upward(self) -> list[nn.Module]:
         return list(self.stack.blocks)
 
+    def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
+        return self.stack.attentions()
+
     def forward(self, given: PartInput) -> Memory:
         return Memory(self.stack(given, given.recorders.get("encoder.self"), None, self.recomputes), given.rows(), self)
 
@@ -133,6 +144,9 @@ class TransformerDecoder(Decoder):
 
     def layers_upward(self) -> list[nn.Module]:
         return list(self.stack.blocks)
+
+    def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
+        return self.stack.attentions()
 
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         source = None

@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from accelerate import Accelerator
 
 from zoo.training.settings import Training
@@ -19,8 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def join(settings: Training, folder: Path) -> Iterator[Processes]:
+def join(
+    settings: Training, folder: Path, attention: Callable[[torch.device], str] | None = None
+) -> Iterator[Processes]:
     """Join the processes that were launched together; what ends one of them ends all.
+
+    Args:
+        attention: what computes it on a device, for the log; it may refuse.
 
     Raises:
         ValueError: as `start_processes`.
@@ -30,9 +36,10 @@ def join(settings: Training, folder: Path) -> Iterator[Processes]:
     try:
         with watchdog.joining():
             accelerator = start_processes(settings, folder)
-        if accelerator.is_main_process:
-            logger.info("started: %s", describe_processes(accelerator, settings))
         try:
+            said = "" if attention is None else f", attention: {attention(accelerator.device)}"
+            if accelerator.is_main_process:
+                logger.info("started: %s%s", describe_processes(accelerator, settings), said)
             if accelerator.num_processes > 1:
                 watchdog.heartbeat = Heartbeat(accelerator, settings.peer_timeout)
             yield Processes(accelerator, watchdog.alive)
