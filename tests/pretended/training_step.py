@@ -1,20 +1,29 @@
-"""A program: one training step of each nano model on a pretended CUDA device; prints what each did, a JSON map."""
+"""One training step of each nano model on a pretended GPU; prints what each did, a JSON map."""
 
-from pretending import load
+import load  # noqa: F401 - the device, before torch
+import json
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
-load()
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-import json  # noqa: E402
-
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-
-from zoo.models.create import list_models  # noqa: E402
-from zoo.models.kinds.part import CHANNELS  # noqa: E402
-from zoo.models.model import Model  # noqa: E402
-from zoo.models.settings import load_settings  # noqa: E402
-from zoo.training.optimizers import optimizers  # noqa: E402
+from resolved import resolve_training
+from zoo.batches.collate import MicroBatch
+from zoo.inference.loaded import stream_of
+from zoo.models.create import list_models
+from zoo.models.kinds.part import CHANNELS
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+from zoo.objectives.mixture import Mixture
+from zoo.objectives.objective import objectives
+from zoo.training.learner import Learner
+from zoo.training.meter import Tally
+from zoo.training.step import take_step
+from zoo.training.supervision.processes import Processes
 
 ROWS, LENGTH, SCORED = 3, 16, 4
 
@@ -23,8 +32,8 @@ def ones(*shape: int) -> Tensor:
     return torch.ones(shape, dtype=torch.long, device="cuda")
 
 
-def batch(model: Model) -> dict[str, Tensor | dict[str, Tensor]]:
-    """The arguments of a forward pass, packed as training packs them."""
+def batch(model: Model, goal: Mixture) -> MicroBatch:
+    """Packed rows, as training has them."""
     given: dict[str, Tensor | dict[str, Tensor]] = {"tokens": ones(ROWS, LENGTH), "documents": ones(ROWS, LENGTH)}
     size = None if model.encoder is None else model.encoder.image_size
     pictures = None if size is None else torch.zeros(ROWS, CHANNELS, size, size, dtype=torch.uint8, device="cuda")
@@ -33,28 +42,44 @@ def batch(model: Model) -> dict[str, Tensor | dict[str, Tensor]]:
         given["source_documents"] = ones(ROWS, LENGTH if pictures is None else 1)
     elif pictures is not None:
         given |= {"tokens": pictures, "documents": ones(ROWS, 1)}
-    given["places"] = {name: ones(SCORED) for name in model.heads if name != "language"}
-    return given
+    given["places"] = {name: ones(SCORED) for name in goal.heads if name != "language"}
+    targets = {
+        name: ones(ROWS, LENGTH) if head == "language" else ones(SCORED) for head, name in goal.names_by_head.items()
+    }
+    return MicroBatch(given, targets, [(0, 0, 0)], ROWS * LENGTH, 1.0)
+
+
+def objectives_of(model: Model) -> Mixture:
+    """An objective for each head; where several train one, that for this kind of stream."""
+    stream = stream_of(model)
+    named = [name for name in objectives.names() if objectives[name].head in model.heads]
+    fitting = [name for name in named if not Mixture.parse(name).obstacle(stream)] or named
+    return Mixture.parse({name: {} for name in {objectives[name].head: name for name in fitting}.values()})
 
 
 def step(name: str) -> str:
-    """Forward, backward and update; "done", or what went wrong."""
+    """Take a step of two micro-batches; "done", or what went wrong."""
+    accelerator = SimpleNamespace(
+        num_processes=1, process_index=0, is_main_process=True, device=torch.device("cuda"), backward=Tensor.backward
+    )
+    accelerator.no_sync = nullcontext
+    processes = Processes(cast(Any, accelerator), lambda: None)
+    settings = {"steps": 2, "warmup_steps": 0, "precision": "bfloat16", "attention_backend": "sdpa", "ema": 0.9}
     with torch.device("cuda"):
-        model = Model(load_settings(name)).train()  # not initialized: some ways to draw weights look at them
-    optimizer = optimizers.build({"name": "adamw"}, model, 1e-3)
+        model = Model(load_settings(name))  # not initialized: some ways to draw weights look at them
+        model.to = lambda device: model  # type: ignore[method-assign,assignment]  # fake weights cannot be exchanged
+        learner = Learner(model, resolve_training([settings]), processes)
+    goal = objectives_of(model)
     try:
-        with torch.autocast("cuda", torch.bfloat16):
-            scores = model(**batch(model)).scores
-            losses = [one.cross_entropy(ones(*one.states.shape[:-1]), 0.1, guess=True).sum for one in scores.values()]
-        torch.stack(losses).sum().backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.found_inf = (~norm.isfinite()).float()  # type: ignore[attr-defined]
-        optimizer.step()
+        tally = Tally(1, {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members})
+        take_step(learner, goal, [batch(model, goal) for _ in range(2)], tally, [0.0, 0.0])
     except Exception as error:
+        if "-v" in sys.argv:
+            raise
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    left = [name for name, parameter in model.named_parameters() if parameter.grad is None]
-    on = {tensor.device.type for tensor in [*model.parameters(), *losses, norm]}
-    return "done" if on == {"cuda"} and not left else f"on {on}, without gradients: {left}"
+    still = [name for name, weight in model.named_parameters() if weight not in learner.optimizer.state]
+    on = {tensor.device.type for tensor in [*model.parameters(), tally.bad]}
+    return "done" if on == {"cuda"} and not still else f"on {on}, not updated: {still}"
 
 
 def reads() -> list[str]:

@@ -13,7 +13,7 @@ def test_a_moving_average_follows_the_formula():
     for update in range(1, 12):
         with torch.no_grad():
             model.hidden.weight.add_(1.0)
-        average.update(model, update)
+        average.update(model, update, torch.tensor(0.0))
         decay = min(0.5, (1 + update) / (10 + update))
         expected = decay * expected + (1 - decay) * model.hidden.weight.detach()
     torch.testing.assert_close(average.weights["hidden.weight"], expected)

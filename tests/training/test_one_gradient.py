@@ -12,7 +12,7 @@ from torch import Tensor
 
 from once import once
 from zoo.objectives.objective import Term, objectives
-from zoo.training import loop
+from zoo.training import step
 
 CASES = cases()
 EACH = pytest.mark.parametrize("case", CASES, ids=str)
@@ -104,6 +104,6 @@ def test_a_mean_of_the_micro_batches_means_would_be_another_gradient(
     case: Case, whole: Callable[[Case], Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     exact = whole(case)  # before anything is changed
-    monkeypatch.setattr(loop, "weigh", mean_of_means)
+    monkeypatch.setattr(step, "weigh", mean_of_means)
     split = take_step(case, tmp_path, 4, alone())
     assert difference(case, exact, split, exact) > 1e-3

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from zoo.training.devices.strategy import spread_like
+from zoo.training.devices.strategy import local, spread_like
 
 Weights = dict[str, Tensor]
 
@@ -25,11 +25,12 @@ class MovingAverage:
         self.weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
     @torch.no_grad()
-    def update(self, model: nn.Module, updates: int) -> None:
-        """Move the average towards the weights after the n-th update."""
+    def update(self, model: nn.Module, updates: int, bad: Tensor) -> None:
+        """Move the average towards the weights after the n-th update, unless `bad` is 1: there was none."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
-        for name, parameter in model.named_parameters():
-            self.weights[name].lerp_(parameter, 1 - decay)
+        named = dict(model.named_parameters())
+        averages, weights = [local(self.weights[name]) for name in named], [local(named[name]) for name in named]
+        torch._foreach_lerp_(averages, weights, [(1 - decay) * (1 - bad)] * len(weights))
 
 
 def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights:

@@ -17,7 +17,7 @@ from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
 from zoo.training.freezing import freeze
-from zoo.training.optimizers.optimizer import trained
+from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
@@ -65,19 +65,19 @@ class Learner:
         limit = torch.inf if self.settings.clip is None else self.settings.clip
         return whole(nn.utils.clip_grad_norm_(trained(self.model), limit))
 
-    def update(self, step: int, finite: bool) -> float:
-        """Change the weights, unless a gradient is not finite; the learning rate.
+    def update(self, step: int, bad: Tensor) -> float:
+        """Change the weights, unless a gradient is not finite, which the device decides; the learning rate.
 
         Args:
             step: how many steps were done before.
+            bad: 1 where nothing must change, else 0.
         """
         rate = self.schedule.rate(step + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
-        if finite:
-            self.scaler.step(self.optimizer)
-            if self.moving is not None:
-                self.moving.update(self.model, step + 1)
+        step_unless(bad, self.optimizer)
+        if self.moving is not None:
+            self.moving.update(self.model, step + 1, bad)
         self.scaler.update()  # also after a skipped step: float16 lowers its scale then
         self.optimizer.zero_grad(set_to_none=True)
         return rate

@@ -55,18 +55,18 @@ def silent(numbers: Line) -> set[str]:
 
 def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
     """Report a step that changed nothing because a number was not finite, and count such steps in a row."""
-    state.skipped = state.skipped + 1 if tally.bad else 0
-    if not tally.bad:
+    state.skipped = state.skipped + 1 if tally.skipped else 0
+    if not tally.skipped:
         return
     examples = name_examples(learner.processes.gather(tally.suspects()))
     if learner.processes.is_main:
         said = (
             "step %d: the loss or a gradient is not finite, nothing is updated; examples (epoch, document, number): %s"
         )
-        logger.warning(said, state.step, examples)
+        logger.warning(said, tally.step, examples)
 
 
-def give_up(state: State, learner: Learner, run: Run) -> None:
+def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
     """End a run that makes no progress.
 
     Raises:
@@ -74,7 +74,7 @@ def give_up(state: State, learner: Learner, run: Run) -> None:
     """
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
-            f"step {state.step}: the loss or a gradient was not finite in {state.skipped} steps in a row "
+            f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} steps in a row "
             f"(training.skip_limit); {last_good(run)}"
         )
 
@@ -87,13 +87,13 @@ def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> li
 
 def note_spike(tally: Tally, state: State) -> Line:
     """Report a loss far above the usual one; `spike` of the log line is by how many standard deviations."""
-    if tally.bad:
+    if tally.skipped:
         return {}
     usual, loss = state.usual.mean, tally.line["loss"]
     deviations = state.usual.take(loss)
     if deviations is None:
         return {}
-    examples = [example for part in tally.parts for example in part.examples][:SHOWN]
+    examples = [example for part in tally.examples for example in part][:SHOWN]
     said = "step %d: the loss jumped to %.4g from about %.4g (%.1f standard deviations); examples of this process: %s"
-    logger.warning(said, state.step, loss, usual, deviations, examples)
+    logger.warning(said, tally.step, loss, usual, deviations, examples)
     return {"spike": deviations}

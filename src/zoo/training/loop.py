@@ -1,25 +1,25 @@
 """The training loop, top to bottom: counts, micro-batches, one update; then logging, evaluating, saving."""
 
 import logging
-from collections.abc import Mapping
+import time
 from contextlib import closing
 from typing import NoReturn
 
-import torch
 from torch import Tensor, nn
 
 from zoo.batches.feed import Feed, build_ahead
 from zoo.devices.memory import explain_memory
 from zoo.objectives.mixture import Mixture
-from zoo.objectives.objective import Term
+from zoo.runs.metrics import Line
 from zoo.runs.run import Run
 from zoo.training.judging import NOBODY, Watch, judge
-from zoo.training.learner import Learner, hold_gradients, reseed_dropout
+from zoo.training.learner import Learner
 from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike
-from zoo.training.meter import Tally
+from zoo.training.meter import Speed, Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
 from zoo.training.state import State, is_over, resume, save
+from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
 
@@ -54,29 +54,44 @@ def train(
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)
+        waiting: Tally | None = None  # the step before, whose numbers are read while the device computes the next one
         while not finished:
             processes.alive()
-            speed.start()
             parts, state.position = next(steps)
-            tally = Tally(count(processes, [goal.counts(part.targets) for part in parts]))
-            reseed_dropout(settings.seed, state.step, processes.rank)
-            for part in (part.to(processes.device) for part in parts):
-                with hold_gradients(learner, len(tally.parts) + 1 < len(parts)):
-                    with learner.autocast():
-                        said = learner.wrapped(**part.inputs, **goal.asks)
-                        terms = goal.terms(said.scores, part.targets, said.weights)
-                    learner.backward(weigh(terms, tally.counts))
-                    with torch.no_grad():
-                        tally.add(part, terms)
-                    del said, terms  # the next forward, and validation, need their memory
-            tally.agree(processes, learner.clip(), signals.flags())
-            rate = learner.update(state.step, finite=not tally.bad)
+            tally = Tally(state.step + 1, count(processes, [goal.counts(part.targets) for part in parts]))
+            take_step(learner, goal, parts, tally, signals.flags())
             state.step += 1
-            note_numbers(tally, state, learner)
-            state.line = {"step": state.step, **tally.line, "learning_rate": rate, **speed.line(tally.tokens)}
-            state.line |= note_spike(tally, state)
-            finished = finish_step(learner, state, run, watch, signals, first_of(tally.signals))
+            stop = None
+            if waiting is not None:
+                state.line, stop = note(waiting, learner, state, speed, tally.began), first_of(waiting.signals)
+                write(learner, state, run, watch)
+            if processes.count == 1:  # nobody else needs to agree
+                stop = first_of(signals.flags())
+            waiting = tally
+            if stop is not None or has_more(state.step, settings):
+                state.line, waiting = note(tally, learner, state, speed, time.perf_counter()), None
+                finished = finish_step(learner, state, run, watch, signals, stop or first_of(tally.signals))
     return state
+
+
+def has_more(step: int, settings: Training) -> bool:
+    """Whether a step ends with more than its update: a validation, a checkpoint, the end of the run."""
+    assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
+    return step >= settings.steps or is_due(step, settings.evaluate_every) or is_due(step, settings.save_every)
+
+
+def note(tally: Tally, learner: Learner, state: State, speed: Speed, ended: float) -> Line:
+    """Read the numbers of a step, in the order of the steps; its log line."""
+    tally.read()
+    note_numbers(tally, state, learner)
+    return {**tally.line, **speed.line(tally.tokens, ended - tally.began), **note_spike(tally, state)}
+
+
+def write(learner: Learner, state: State, run: Run, watch: Watch, finished: bool = False) -> None:
+    """Log the line of the newest step whose numbers are known."""
+    line, state.line = state.line or {}, None
+    log(line, run, learner, watch, finished)
+    give_up(line, state, learner, run)
 
 
 def finish_step(
@@ -101,9 +116,8 @@ def finish_step(
             leave(learner, interrupted.signal, f"in the validation after step {state.step}")
         improved = bool(judged) and state.stale == 0
         finished = is_over(state, settings)
-    state.line = None
-    log(line, run, learner, watch, finished)
-    give_up(state, learner, run)
+    state.line = line
+    write(learner, state, run, watch, finished)
     due = finished or improved or is_due(state.step, settings.save_every)
     if due or stop is not None:
         save(learner, state, run, passing=not due)
@@ -118,14 +132,8 @@ def leave(learner: Learner, number: int, where: str) -> NoReturn:
     raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 
-def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, float]:
-    """By term, the scored places of all micro-batches of all processes."""
+def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """By term, the scored places of all micro-batches of all processes, on the device."""
     names = list(counts[0])
     local = [float(sum(int(part[name]) for part in counts)) for name in names]
-    return dict(zip(names, processes.add_up(local), strict=True))
-
-
-def weigh(terms: Mapping[str, Term], counts: Mapping[str, float]) -> Tensor:
-    """The loss: each term's sum by its count over all processes, times its weight; a term without places adds 0."""
-    weighed = [term.sum * (term.weight / max(1.0, counts[name])) for name, term in terms.items()]
-    return torch.stack(weighed).sum()
+    return dict(zip(names, processes.sum(processes.put(local)).unbind(), strict=True))

@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
+from zoo.devices.precision import widest
 from zoo.objectives.objective import Term
 from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
@@ -16,57 +17,64 @@ SHOWN = 20
 
 
 class Tally:
-    """Sums of one step: this process's while it computes, then those of all.
+    """Sums of one step: this process's while it computes, then those of all; on the device until `read`.
 
     Args:
+        step: its number, from 1.
         counts: by term, the scored places of all processes.
     """
 
-    def __init__(self, counts: Mapping[str, float]) -> None:
-        self.counts = counts
-        self.parts: list[MicroBatch] = []
+    def __init__(self, step: int, counts: Mapping[str, Tensor]) -> None:
+        self.step, self.counts, self.began = step, counts, time.perf_counter()
+        self.examples: list[list[tuple[int, int, int]]] = []  # by micro-batch
         self.rows: list[Tensor] = []  # of each micro-batch: its terms' sums, then each metric's sum and count
         self.weights: dict[str, float] = {}
         self.metrics: list[str] = []
-        self.bad = False
+        self.tokens, self.filled, self.rate = 0.0, 0.0, 0.0
         self.signals: list[float] = []
         self.line: Line = {}
-        self.tokens = 0.0
 
     def add(self, part: MicroBatch, terms: Mapping[str, Term]) -> None:
-        """Add a micro-batch; nothing here waits for the device."""
-        self.parts.append(part)
+        """Add a micro-batch."""
+        self.examples.append(part.examples)
+        self.tokens, self.filled = self.tokens + part.tokens, self.filled + part.filled
         self.weights = {name: term.weight for name, term in terms.items()}
         measured = {f"{name}/{what}": pair for name, term in terms.items() for what, pair in term.measured.items()}
         self.metrics = list(measured)
         numbers = [*(term.sum for term in terms.values()), *(number for pair in measured.values() for number in pair)]
         self.rows.append(torch.stack([at_least_float32(number) for number in numbers]))
 
-    def agree(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
-        """Add up over all processes, and wait for the device.
+    def add_up(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
+        """Add up over all processes, and begin to copy the sums to the host.
 
         Args:
             norm: of the gradients, the same in every process.
             flags: the signals that this process received.
         """
-        numbers, norm_value, n_terms = (
-            torch.stack(self.rows).cpu().double().sum(0).tolist(),
-            norm.item(),
-            len(self.weights),
-        )
-        finite = math.isfinite(norm_value) and all(map(math.isfinite, numbers[:n_terms]))
-        tokens, filled = sum(part.tokens for part in self.parts), sum(part.filled for part in self.parts)
-        rest = [tokens, filled, len(self.parts), float(not finite)]
-        total = processes.add_up([*numbers, *flags, *rest])
-        numbers, self.signals = total[: len(numbers)], total[len(numbers) : -len(rest)]
-        self.tokens, filled, parts, bad = total[-len(rest) :]
-        self.bad = bad > 0
-        self.line = {**self.losses(numbers[:n_terms]), **self.shares(numbers[n_terms:])}
-        self.line |= {"gradient_norm": norm_value, "empty": 1 - filled / parts}
+        exact = widest(processes.device)
+        numbers = torch.stack(self.rows).to(exact).sum(0)
+        finite = norm.isfinite() & numbers[: len(self.weights)].isfinite().all()
+        rest = processes.put([*flags, self.tokens, self.filled, len(self.rows)])
+        total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
+        self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite
+        known = torch.stack(list(self.counts.values()))
+        self.home = begin_reading(torch.cat([known, norm.to(exact)[None], total]))
 
-    def losses(self, sums: list[float]) -> Line:
+    def read(self) -> None:
+        """Wait for the sums, and make a log line of them."""
+        terms = len(self.weights)
+        values = self.home()
+        known, norm, total = values[:terms], values[terms], values[terms + 1 :]
+        numbers, rest = total[: terms + 2 * len(self.metrics)], total[terms + 2 * len(self.metrics) :]
+        self.signals = rest[:-4]
+        self.tokens, filled, parts, bad = rest[-4:]
+        self.skipped = bad > 0
+        self.line = {"step": self.step, **self.losses(numbers[:terms], known), **self.shares(numbers[terms:])}
+        self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate}
+
+    def losses(self, sums: list[float], counts: list[float]) -> Line:
         """The weighted loss and each term; a term that scored nothing is left out."""
-        terms = {name: s / self.counts[name] for name, s in zip(self.weights, sums, strict=True) if self.counts[name]}
+        terms = {name: s / count for name, s, count in zip(self.weights, sums, counts, strict=True) if count}
         loss = sum(self.weights[name] * value for name, value in terms.items())
         return {"loss": loss, **{f"loss/{name}": value for name, value in terms.items()}}
 
@@ -78,8 +86,22 @@ class Tally:
     def suspects(self) -> tuple[bool, list[tuple[int, int, int]]]:
         """Whether a loss of this process is not finite, and the examples of those micro-batches; else of all."""
         terms = [row[: len(self.weights)] for row in self.rows]
-        faulty = [part for part, sums in zip(self.parts, terms, strict=True) if not sums.isfinite().all()]
-        return bool(faulty), [example for part in faulty or self.parts for example in part.examples][:SHOWN]
+        faulty = [part for part, sums in zip(self.examples, terms, strict=True) if not sums.isfinite().all()]
+        return bool(faulty), [example for part in faulty or self.examples for example in part][:SHOWN]
+
+
+def begin_reading(tensor: Tensor) -> Callable[[], list[float]]:
+    """Begin to copy a tensor to the host; what is returned waits for the copy, not for what is computed after it."""
+    if tensor.device.type != "cuda":
+        return tensor.tolist
+    copy, done = tensor.to("cpu", non_blocking=True), torch.Event("cuda")  # torch pins the copy
+    done.record()
+
+    def read() -> list[float]:
+        done.synchronize()
+        return copy.tolist()
+
+    return read
 
 
 def at_least_float32(number: Tensor) -> Tensor:
@@ -97,14 +119,9 @@ class Speed:
 
     def __init__(self, flops: float | None, peak: float | None) -> None:
         self.flops, self.peak = flops, peak
-        self.began = time.perf_counter()
 
-    def start(self) -> None:
-        self.began = time.perf_counter()
-
-    def line(self, tokens: float) -> Line:
-        """Speed of the step that began with `start`."""
-        seconds = time.perf_counter() - self.began
+    def line(self, tokens: float, seconds: float) -> Line:
+        """Of a step with so many tokens."""
         used = None if self.flops is None or self.peak is None else self.flops * tokens / seconds / self.peak
         return {"tokens_per_second": tokens / seconds, "mfu": used, "seconds": seconds}
 

@@ -11,7 +11,7 @@ from zoo.blocks.position import Position
 from zoo.registry import Slot
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
-FUSED = ("cpu", "cuda")
+FUSED = ("cpu", "cuda", "mps", "xpu")
 
 
 class NeedsWholeMatrices(torch.optim.Optimizer):
@@ -57,6 +57,18 @@ def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_de
 def fusible(parameters: Iterable[nn.Parameter]) -> bool:
     """Whether torch has one kernel for the whole update of these parameters."""
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
+
+
+def step_unless(bad: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Update the weights where `bad` is 0; where it is 1, neither they nor the optimizer's state change.
+
+    A fused kernel decides that on the device, as torch's GradScaler lets it; any other optimizer waits for the number.
+    """
+    if all(group.get("fused") for group in optimizer.param_groups):
+        optimizer.found_inf = bad  # type: ignore[attr-defined]
+        optimizer.step()
+    elif not bad:
+        optimizer.step()
 
 
 def check_betas(betas: tuple[float, float], eps: float = 0.0) -> None:

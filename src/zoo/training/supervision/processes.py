@@ -28,12 +28,18 @@ class Processes:
         self.is_main: bool = accelerator.is_main_process
         self.device: torch.device = accelerator.device
 
-    def add_up(self, numbers: Sequence[float] | Tensor) -> list[float]:
+    def put(self, numbers: Sequence[float]) -> Tensor:
+        """Numbers on the device of this process."""
+        return torch.tensor(numbers, dtype=widest(self.device)).to(self.device, non_blocking=True)
+
+    def sum(self, mine: Tensor) -> Tensor:
+        """A tensor added up over all processes; the host does not wait for it."""
+        total: Tensor = mine if self.count == 1 else self.accelerator.reduce(mine, "sum")
+        return total
+
+    def add_up(self, numbers: Sequence[float]) -> list[float]:
         """Numbers added up over all processes."""
-        local = torch.as_tensor(numbers, dtype=widest(self.device))
-        if self.count == 1:
-            return local.tolist()
-        total: list[float] = self.accelerator.reduce(local.to(self.device), "sum").tolist()
+        total: list[float] = self.sum(self.put(numbers)).tolist()
         return total
 
     def gather(self, mine: T) -> list[T]:

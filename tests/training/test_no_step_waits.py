@@ -1,0 +1,16 @@
+"""What a CPU can show of training on a GPU: no step waits for the device, and nothing is left on the CPU."""
+
+import json
+from pathlib import Path
+
+import pretending
+
+# torch packs their sequences by lengths that the host reads
+RECURRENT = {"captioner-rnn-nano", "rnn-attention-nano", "rnn-seq2seq-nano"}
+
+
+def test_no_training_step_of_a_family_reads_on_the_host(tmp_path: Path):
+    done = json.loads(pretending.run("training_step.py", tmp_path))
+    assert done.pop("reads") == [], "a read by the host does not raise, so this test would find none"
+    found = {name: said for name, said in done.items() if name not in RECURRENT}
+    assert set(found.values()) == {"done"}, found
