@@ -1,18 +1,19 @@
 """One training step of each nano model on a pretended GPU; prints what each did, a JSON map."""
 
-import load  # noqa: F401 - the device, before torch
 import json
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
+import load  # noqa: F401 - the device, before torch
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from resolved import resolve_training
 from zoo.batches.collate import MicroBatch
+from zoo.config import Layer
+from zoo.experiments.resolve import resolve_training
 from zoo.inference.loaded import stream_of
 from zoo.models.create import list_models
 from zoo.models.kinds.part import CHANNELS
@@ -68,7 +69,7 @@ def step(name: str) -> str:
     with torch.device("cuda"):
         model = Model(load_settings(name))  # not initialized: some ways to draw weights look at them
         model.to = lambda device: model  # type: ignore[method-assign,assignment]  # fake weights cannot be exchanged
-        learner = Learner(model, resolve_training([settings]), processes)
+        learner = Learner(model, resolve_training([Layer("test", settings)])[0], processes)
     goal = objectives_of(model)
     try:
         tally = Tally(1, {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members})
