@@ -12,8 +12,6 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from zoo.batches.collate import MicroBatch
-from zoo.config import Layer
-from zoo.experiments.resolve import resolve_training
 from zoo.inference.loaded import stream_of
 from zoo.models.create import list_models
 from zoo.models.kinds.part import CHANNELS
@@ -23,10 +21,13 @@ from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.training.learner import Learner
 from zoo.training.meter import Tally
+from zoo.training.settings import Training
 from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 
 ROWS, LENGTH, SCORED = 3, 16, 4
+# torch packs their sequences by lengths that the host reads
+RECURRENT = ("captioner-rnn-nano", "rnn-attention-nano", "rnn-seq2seq-nano")
 
 
 def ones(*shape: int) -> Tensor:
@@ -59,21 +60,21 @@ def objectives_of(model: Model) -> Mixture:
 
 
 def step(name: str) -> str:
-    """Take a step of two micro-batches; "done", or what went wrong."""
+    """Take a step; "done", or what went wrong."""
     accelerator = SimpleNamespace(
         num_processes=1, process_index=0, is_main_process=True, device=torch.device("cuda"), backward=Tensor.backward
     )
     accelerator.no_sync = nullcontext
     processes = Processes(cast(Any, accelerator), lambda: None)
-    settings = {"steps": 2, "warmup_steps": 0, "precision": "bfloat16", "attention_backend": "sdpa", "ema": 0.9}
+    settings = Training(steps=2, warmup_steps=0, precision="bfloat16", ema=0.9)
     with torch.device("cuda"):
         model = Model(load_settings(name))  # not initialized: some ways to draw weights look at them
         model.to = lambda device: model  # type: ignore[method-assign,assignment]  # fake weights cannot be exchanged
-        learner = Learner(model, resolve_training([Layer("test", settings)])[0], processes)
+        learner = Learner(model, settings, processes)
     goal = objectives_of(model)
     try:
         tally = Tally(1, {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members})
-        take_step(learner, goal, [batch(model, goal) for _ in range(2)], tally, [0.0, 0.0])
+        take_step(learner, goal, [batch(model, goal)], tally, [0.0, 0.0])
     except Exception as error:
         if "-v" in sys.argv:
             raise
@@ -97,5 +98,6 @@ def reads() -> list[str]:
     return silent
 
 
+FAMILIES = [name for name in list_models("*-nano") if name not in RECURRENT]
 with FakeTensorMode(allow_non_fake_inputs=True):
-    print(json.dumps({"reads": reads(), **{name: step(name) for name in list_models("*-nano")}}))
+    print(json.dumps({"reads": reads(), **{name: step(name) for name in FAMILIES}}))
