@@ -22,6 +22,7 @@ from typing import Any
 
 from rows.figures import MACHINE, OURS, alternate, cells, judge, table
 from rows.given import Given
+from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, has_amx, load, today
 from rows.table import ROWS, Row
 from rows.turns import PROGRAM, Worker
@@ -32,9 +33,8 @@ COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # by settings of the allocat
 Figures = dict[str, Any]
 
 
-def measure(name: str, options: argparse.Namespace) -> Figures:
+def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
     """All figures of one row."""
-    row = ROWS[name]
     sizes = row.small if options.small else row.sizes
     made = options.made.absolute() / ("small" if options.small else "full")
     made.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,9 @@ def measure(name: str, options: argparse.Namespace) -> Figures:
     for column, words in COLUMNS.items():
         if not words or (row.kept and not options.plain):
             with tempfile.TemporaryDirectory(dir=made) as folder:
-                given = Given(sizes, made, options.data.absolute(), Path(folder), options.device)
+                given = Given(
+                    sizes, made, options.data.absolute(), Path(folder), options.device, row.each, row.compiled
+                )
                 columns[column] = compare(row, given, words, options)
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
@@ -81,7 +83,7 @@ def write(results: list[Figures], docs: Path) -> None:
     file, page = docs / "benchmarks.json", docs / "benchmarks.md"
     known = {result["row"]: result for result in json.loads(file.read_text("utf-8"))} if file.exists() else {}
     known |= {result["row"]: result for result in results}
-    ordered = [known[name] for name in ROWS if name in known]
+    ordered = [known[name] for name in [*ROWS, *GPU_ROWS] if name in known]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
     before, rest = page.read_text("utf-8").split(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{table(ordered)}\n\n{FINISH}{rest.split(FINISH)[1]}", "utf-8")
@@ -108,7 +110,7 @@ def main() -> None:
         parser.error("--write: figures of tiny models belong into no table; leave out --small")
     results = []
     for name in options.rows or ROWS:
-        results.append(measure(name, options))
+        results.append(measure(name, ROWS[name], options))
         show(results[-1])
         if options.write:
             write(results, DOCS)

@@ -23,7 +23,7 @@ def main() -> None:
         keep_large_blocks()
     module, name = options.work.split(".")
     work = getattr(importlib.import_module(f"rows.{module}"), name)
-    work(Turn(options.turns), options.given)
+    work(Turn(options.turns, options.given.each), options.given)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ as many examples for each update, and mask the same share of their tokens.
 
 from collections.abc import Iterator
 
+import numpy as np
+import torch
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining
 
-from rows.contents import batches, examples_of, labels_at, rows_for, start, trimmed, wikipedia
+from rows.contents import batches, examples_of, labels_of, padded, rows_for, start, tokens_of, wikipedia
 from rows.given import Given
 from rows.training import loop, zoo_training
 from rows.turns import Turn
@@ -22,33 +24,36 @@ def prepare(turn: Turn, given: Given) -> None:
     start(given, TOKENIZER, SMALL, wikipedia(given, TASK))
 
 
+def model_sets(given: Given) -> list[str]:
+    return [f"vocab_size={given.sizes['vocabulary']}", f"attention.dropout={given.sizes['attention_dropout']}"]
+
+
 def zoo(turn: Turn, given: Given) -> None:
     model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
-    sets = [f"vocab_size={given.sizes['vocabulary']}"]
+    sets = model_sets(given)
     rows = rows_for(examples_of(given, run, model, task, sets, pack=True), given.sizes["examples"])
     zoo_training(turn, given, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
 
 
 def hf(turn: Turn, given: Given) -> None:
-    config = BertConfig(max_position_embeddings=given.sizes["length"], **sizes_of(load_settings(given.sizes["model"])))
-    config.vocab_size = given.sizes["vocabulary"]
-    loop(turn, BertForPreTraining(config), padded(given), given.device)
+    about = sizes_of(load_settings(given.sizes["model"]))
+    config = BertConfig(max_position_embeddings=given.sizes["length"], vocab_size=given.sizes["vocabulary"], **about)
+    config.attention_probs_dropout_prob = given.sizes["attention_dropout"]
+    loop(turn, BertForPreTraining(config), pairs(given), given)
 
 
-def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
-    """What the peer reads: an example a row."""
+def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
+    """What the peer reads: an example a row, each batch padded to its longest."""
     run, task = given.made / TOKENIZER, wikipedia(given, TASK)
-    sets = [f"vocab_size={given.sizes['vocabulary']}"]
-    examples = examples_of(given, run, given.sizes["model"], task, sets, pack=False)
-    for batch in batches(examples, given.sizes["examples"], given.device):
-        tokens, documents, segments = (batch.inputs[name] for name in ("tokens", "documents", "segments"))
-        assert isinstance(tokens, Tensor) and isinstance(documents, Tensor) and isinstance(segments, Tensor)
-        longest = trimmed(documents)
-        inputs = {"input_ids": tokens, "attention_mask": (documents > 0).long(), "token_type_ids": segments}
-        inputs["labels"] = labels_at(batch, "masked_lm", "masked_lm")
-        inputs = {name: value[:, :longest].contiguous() for name, value in inputs.items()}
-        follows = batch.targets["next_sentence"]
-        yield {**inputs, "next_sentence_label": follows[follows >= 0]}, batch.tokens
+    examples = examples_of(given, run, given.sizes["model"], task, model_sets(given), pack=False)
+    for rows in batches(examples, given.sizes["examples"]):
+        found = [example for row in rows for example in row]
+        laid = {"input_ids": [e.tokens for e in found], "attention_mask": [np.ones_like(e.tokens) for e in found]}
+        laid["token_type_ids"] = [np.zeros_like(e.tokens) if e.segments is None else e.segments for e in found]
+        inputs = {name: padded(some, 0, given.device) for name, some in laid.items()}
+        inputs["labels"] = padded([labels_of(e, "masked_lm") for e in found], -100, given.device)
+        follows = np.concatenate([e.targets["next_sentence"] for e in found])
+        yield {**inputs, "next_sentence_label": torch.from_numpy(follows).to(given.device)}, tokens_of(rows)
 
 
 def sizes_of(settings: ModelSettings) -> dict[str, int]:

@@ -2,21 +2,25 @@
 
 import json
 import lzma
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rows.given import Given
-from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.config import as_tree, parse_set
+from zoo.data.ids import Ids
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
+from zoo.examples.example import Example
 from zoo.examples.form import inputs
 from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request, by_section
@@ -28,6 +32,7 @@ from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
+BATCHES = 16  # that a peer reads
 ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
 
 
@@ -83,25 +88,26 @@ def rows_for(packed: Examples, count: int) -> int:
     return max(1, round(count * len(rows) / sum(len(row.plans) for row in rows)))
 
 
-def batches(examples: Examples, rows: int, device: str) -> Iterator[MicroBatch]:
-    """Batch after batch, in the order of zoo's own training."""
+def batches(examples: Examples, rows: int) -> Iterator[list[list[Example]]]:
+    """The rows of zoo's first batches, each with its examples, over and over; built before the clock starts."""
     feed = Feed(examples)
-    while True:
-        yield feed.collate(feed.take(rows), rows).to(device)
+    return cycle([[examples.build(row) for row in feed.take(rows)] for _ in range(BATCHES)])
 
 
-def trimmed(documents: Tensor) -> int:
-    """The length of the longest row of a batch, to which a peer's collator pads the others."""
-    return int((documents > 0).sum(1).max())
+def padded(rows: Iterable[Ids], fill: int, device: str) -> Tensor:
+    """Rows of different lengths as one tensor, as long as the longest."""
+    tensors = [torch.from_numpy(np.asarray(row, dtype=np.int64)) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_value=fill).to(device)
 
 
-def labels_at(batch: MicroBatch, head: str, objective: str) -> Tensor:
-    """Targets as transformers reads them: one for each place of a row, -100 where nothing is scored."""
-    targets = batch.targets[objective]
-    tokens, places = batch.inputs["tokens"], batch.inputs.get("places")
-    assert isinstance(tokens, Tensor)
-    if isinstance(places, dict) and head in places:
-        labels, scored = torch.full_like(tokens, -100), targets >= 0
-        labels.view(-1)[places[head][scored]] = targets[scored]
-        return labels
-    return targets.masked_fill(targets < 0, -100)
+def labels_of(example: Example, head: str) -> Ids:
+    """Targets as transformers reads them: one for each place, -100 where nothing is scored."""
+    targets, labels = example.targets[head], np.full(len(example.tokens), -100)
+    labels[example.places.get(head, np.arange(len(labels)))] = np.where(targets < 0, -100, targets)
+    return labels
+
+
+def tokens_of(rows: Iterable[Sequence[Example]]) -> int:
+    """Real tokens, those of sources included: what the log of a run counts."""
+    found = [example for row in rows for example in row]
+    return sum(len(e.tokens) + (0 if e.source is None else len(e.source)) for e in found)

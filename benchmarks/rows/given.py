@@ -20,6 +20,8 @@ class Given:
         made: the folder of what is made once and kept: tokenizers, runs with random weights, their exports.
         data: the folder of the tasks' files.
         folder: for this comparison alone; deleted after it.
+        each: steps, or other units of work, of one turn.
+        compiled: whether ours and the peers' models are compiled for training.
     """
 
     sizes: dict[str, Any]
@@ -27,6 +29,8 @@ class Given:
     data: Path
     folder: Path
     device: str = "cpu"
+    each: int = 1
+    compiled: bool = False
 
     @staticmethod
     def parse(text: str) -> "Given":

@@ -6,10 +6,11 @@ unseen. A token counts where it is one; an empty place of a row does not.
 
 from collections.abc import Iterator
 
+import numpy as np
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from rows.contents import batches, examples_of, start, wikipedia
+from rows.contents import batches, examples_of, padded, start, tokens_of, wikipedia
 from rows.given import Given
 from rows.textbook_gpt import TextbookGPT
 from rows.training import loop, zoo_training
@@ -35,13 +36,12 @@ def zoo(turn: Turn, given: Given) -> None:
     zoo_training(turn, given, given.sizes["model"], wikipedia(given, TASK), sets)
 
 
-def token_rows(given: Given) -> Iterator[tuple[Tensor, Tensor, int]]:
-    """Rows of tokens, where they are tokens, and how many; the next token is what every place predicts."""
+def token_rows(given: Given, fill: int) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Rows of tokens, the same with `fill` at empty places, and how many tokens they are."""
     named = given.made / "gpt-tokenizer", given.sizes["model"], wikipedia(given, TASK)
-    for batch in batches(examples_of(given, *named, model_sets(given), pack=True), given.sizes["rows"], given.device):
-        tokens, documents = batch.inputs["tokens"], batch.inputs["documents"]
-        assert isinstance(tokens, Tensor) and isinstance(documents, Tensor)
-        yield tokens, documents > 0, batch.tokens
+    for rows in batches(examples_of(given, *named, model_sets(given), pack=True), given.sizes["rows"]):
+        laid = [np.concatenate([example.tokens for example in row]) for row in rows]
+        yield padded(laid, 0, given.device), padded(laid, fill, given.device), tokens_of(rows)
 
 
 def hf(turn: Turn, given: Given) -> None:
@@ -49,21 +49,21 @@ def hf(turn: Turn, given: Given) -> None:
     dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), sizes["dropout"])
     config = GPT2Config(vocab_size=sizes["vocabulary"], n_positions=sizes["length"], **stack, **dropouts)
     # transformers shifts the labels itself
-    rows = (({"input_ids": t, "labels": t.masked_fill(~real, -100)}, n) for t, real, n in token_rows(given))
-    loop(turn, GPT2LMHeadModel(config), rows, given.device)
+    rows = (({"input_ids": t, "labels": labels}, n) for t, labels, n in token_rows(given, -100))
+    loop(turn, GPT2LMHeadModel(config), rows, given)
 
 
 def textbook(turn: Turn, given: Given) -> None:
     sizes, stack = given.sizes, stack_of(given)
     shape = stack["n_layer"], stack["n_head"], stack["n_embd"]
     model = TextbookGPT(sizes["vocabulary"], sizes["length"], *shape, dropout=sizes["dropout"])
-    rows = (({"idx": t, "targets": shifted(t, real)}, n) for t, real, n in token_rows(given))
-    loop(turn, model, rows, given.device, lambda said: said[1])
+    rows = (({"idx": t, "targets": shifted(labels)}, n) for t, labels, n in token_rows(given, -1))
+    loop(turn, model, rows, given, lambda said: said[1])
 
 
-def shifted(tokens: Tensor, real: Tensor) -> Tensor:
-    """At each place the token after it; -1 where there is none."""
-    targets = tokens.masked_fill(~real, -1).roll(-1, 1)
+def shifted(labels: Tensor) -> Tensor:
+    """At each place what stands at the next one; -1 at the last."""
+    targets = labels.roll(-1, 1)
     targets[:, -1] = -1
     return targets
 

@@ -7,10 +7,10 @@ OURS = "zoo"
 GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
 SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 40}
 BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
-SMALL_BERT = {"model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 40}
+BERT |= {"attention_dropout": 0.1}
+SMALL_BERT = {**BERT, "model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 40}
 BEAMS = {"model": "transformer-base", "sentences": 48, "batch": 16, "length": 128}
 SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2}
-SMALL = {"small": True}
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Row:
         prepare: makes what the sides share; None: nothing.
         processes: of a side, if several; they have one thread each.
         kept: whether sides are also compared with our allocator's settings.
+        each, compiled: as `Given` has them.
     """
 
     title: str
@@ -39,6 +40,8 @@ class Row:
     prepare: str | None = None
     processes: dict[str, int] = field(default_factory=dict)
     kept: bool = True
+    each: int = 1
+    compiled: bool = False
 
 
 def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:

@@ -52,7 +52,8 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
 def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:
     """`zoo pretrain`, or `zoo finetune` where `start` is a folder, with every setting that is not named as it comes."""
     run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}"
-    changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, *sets)]
+    compiled = f"training.compile={str(given.compiled).lower()}"
+    changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, compiled, *sets)]
     request = Request(str(start), task, run, changes, data=given.data)
     watching = watcher(turn, run, task, given.sizes["length"])
     if isinstance(start, Path):
@@ -65,7 +66,7 @@ def loop(
     turn: Turn,
     model: nn.Module,
     batches: Iterable[tuple[dict[str, Tensor], int]],
-    device: str,
+    given: Given,
     loss_of: Callable[[Any], Tensor] = lambda said: said.loss,
 ) -> None:
     """The loop of the textbooks: autocast in bfloat16, fused AdamW, gradients clipped at 1.0.
@@ -73,18 +74,17 @@ def loop(
     Args:
         batches: what the model is called with, and how many real tokens that is.
     """
-    model.to(device).train()
+    model.to(given.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     turn.note(parameters=sum(p.numel() for p in model.parameters() if p.requires_grad))
-    first = True
+    called, first = torch.compile(model) if given.compiled else model, True
     for inputs, tokens in batches:
-        with torch.autocast(device.split(":")[0], BF16):
-            loss = loss_of(model(**inputs))
+        with torch.autocast(given.device.split(":")[0], BF16):
+            loss = loss_of(called(**inputs))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        loss.item()
         if first:
             turn.forget_peak()
         first = False

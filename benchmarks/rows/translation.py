@@ -5,10 +5,11 @@ zoo packs about as many pairs for each update as the peer pads.
 
 from collections.abc import Iterator
 
+import numpy as np
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from rows.contents import batches, examples_of, labels_at, rows_for, start, trimmed
+from rows.contents import batches, examples_of, labels_of, padded, rows_for, start, tokens_of
 from rows.given import Given
 from rows.training import loop, zoo_training
 from rows.turns import Turn
@@ -50,18 +51,20 @@ def hf(turn: Turn, given: Given) -> None:
         **sides,
         **special,
     )
-    loop(turn, MarianMTModel(config), padded(given), given.device)
+    loop(turn, MarianMTModel(config), pairs(given), given)
 
 
-def padded(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
+def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
     """What the peer reads: a pair a row, each language padded to its longest."""
     examples = examples_of(given, given.made / TOKENIZER, given.sizes["model"], TASK, [], pack=False)
-    for batch in batches(examples, given.sizes["pairs"], given.device):
-        names = ("source", "source_documents", "tokens", "documents")
-        source, source_documents, tokens, documents = (batch.inputs[name] for name in names)
-        assert isinstance(source, Tensor) and isinstance(source_documents, Tensor)
-        assert isinstance(tokens, Tensor) and isinstance(documents, Tensor)
-        read, written = trimmed(source_documents), trimmed(documents)
-        inputs = {"input_ids": source[:, :read], "attention_mask": (source_documents > 0).long()[:, :read]}
-        inputs["decoder_input_ids"] = tokens[:, :written]
-        yield {**inputs, "labels": labels_at(batch, "language", "translation")[:, :written].contiguous()}, batch.tokens
+    pad = examples.roles.id("pad")
+    for rows in batches(examples, given.sizes["pairs"]):
+        found = [example for row in rows for example in row]
+        sources = [example.source for example in found if example.source is not None]
+        inputs = {"input_ids": padded(sources, pad, given.device)}
+        inputs["attention_mask"] = padded([np.ones_like(source) for source in sources], 0, given.device)
+        inputs["decoder_input_ids"] = padded([e.tokens for e in found], pad, given.device)
+        yield (
+            {**inputs, "labels": padded([labels_of(e, "language") for e in found], -100, given.device)},
+            tokens_of(rows),
+        )

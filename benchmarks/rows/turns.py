@@ -28,9 +28,11 @@ class Turn:
 
     Args:
         address: of the program's socket; None, or in another process than the first of several: nobody asks.
+        each: how many times `done` is called in one turn: steps that are short are measured together.
     """
 
-    def __init__(self, address: str | None) -> None:
+    def __init__(self, address: str | None, each: int) -> None:
+        self.each, self.calls, self.units = each, 0, 0.0
         self.facts: Figures = {"libraries": memory("VmRSS")}
         self.began = time.perf_counter()
         self.asked = None
@@ -45,17 +47,18 @@ class Turn:
 
     def done(self, units: float, **more: float) -> None:
         """A unit of work is done, of so many tokens, say; returns when it is this side's turn again."""
-        if self.asked is None:
+        self.calls, self.units = self.calls + 1, self.units + units
+        if self.asked is None or self.calls % self.each:
             return
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         seconds = time.perf_counter() - self.began
-        self.say({"units": units, "seconds": seconds, **more})
+        self.say({"units": self.units, "seconds": seconds, **more})
         if self.asked.readline().strip() != GO:
             self.facts |= {"peak": memory("VmHWM"), "gpu": torch.cuda.max_memory_allocated()}
             self.say(self.facts)
             os._exit(0)  # in the middle of a training that has a million steps left
-        self.began = time.perf_counter()
+        self.began, self.units = time.perf_counter(), 0.0
 
     def say(self, figures: Figures) -> None:
         assert self.asked is not None

@@ -1,0 +1,111 @@
+"""Commands of zoo on a GPU against the same commands on the CPU: losses, a resumed run, backends, sharding, answers.
+
+On a machine without a GPU both sides are the CPU, and the checks must pass, too.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+KINDS = {  # of model: its smallest one, a task that needs no data, and a text for it
+    "gpt": ("gpt2-nano", "pydocs-lm", "Return the"),
+    "bert": ("bert-nano", "pydocs-mlm", "Return the [MASK] of the file."),
+    "translator": ("transformer-nano", "numbers-words", "2 4 7 0 3"),
+    "classifier": ("bert-nano", "pydocs-topic", "Open a connection."),
+}
+SHORT = ("training.batch=4", "training.evaluate_every=0", "training.evaluation_examples=4", "dropout=0")
+EXACT, HALF = "training.precision=float32", "training.precision=bfloat16"
+ON_CPU = {"CUDA_VISIBLE_DEVICES": ""}
+ONE_OF_ONE = ("-m", "torch.distributed.run", "--nproc_per_node=1", "-m", "zoo")
+# what is compared: (kind, changes of the first run, changes of the second, farthest relative difference of losses)
+Pair = tuple[str, Sequence[str], Sequence[str], float]
+SAME_LOSSES: dict[str, Pair] = {
+    "one gradient, however split": ("gpt", [EXACT], [EXACT, "training.micro_batch=1"], 1e-4),
+    "bfloat16 is near float32": ("gpt", [EXACT], [HALF], 0.03),
+    "eager as sdpa": ("bert", [HALF], [HALF, "training.attention_backend=eager"], 0.03),
+    "flex as sdpa": ("bert", [HALF], [HALF, "training.attention_backend=flex"], 0.03),
+    "varlen as sdpa": ("bert", [HALF], [HALF, "training.attention_backend=varlen"], 0.03),
+    "compiled as not": ("gpt", [EXACT], [EXACT, "training.compile=true"], 1e-3),
+    "checkpointing as not": ("gpt", [EXACT], [EXACT, "training.checkpointing=true"], 1e-4),
+}
+CHECKS = (
+    *(f"{kind}: the losses and the answer of the CPU" for kind in KINDS),
+    *SAME_LOSSES,
+    "a resumed run is the run that nobody stopped",
+    "DDP, one process",
+    "FSDP2, one process",
+)
+
+
+def agree(name: str, made: Path) -> str | None:
+    """None where a check passes, else what is wrong."""
+    made.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made) as folder:
+        try:
+            return check(name, Path(folder))
+        except RuntimeError as error:
+            return str(error)
+
+
+def check(name: str, folder: Path) -> str | None:
+    """As `agree`.
+
+    Raises:
+        RuntimeError: a command failed.
+    """
+    first, second = folder / "first", folder / "second"
+    if name in SAME_LOSSES:
+        kind, changes, others, farthest = SAME_LOSSES[name]
+        return near(train(second, kind, others), train(first, kind, changes), farthest)
+    if name.startswith(("DDP", "FSDP")):
+        strategy = f"training.strategy={'fsdp' if name.startswith('FSDP') else 'ddp'}"
+        return near(train(second, "gpt", [EXACT, strategy], ONE_OF_ONE), train(first, "gpt", [EXACT]), 1e-4)
+    if name.startswith("a resumed run"):
+        train(second, "gpt", [EXACT, "training.steps=8", "training.schedule=constant"])
+        train(first, "gpt", [EXACT, "training.steps=4", "training.schedule=constant"])
+        zoo(["pretrain", *KINDS["gpt"][:2], "-o", str(first), "--resume", "--set", "training.steps=8"])
+        return near(losses(first), losses(second), 0.0)
+    kind = name.split(":")[0]
+    fault = near(train(second, kind, [EXACT]), train(first, kind, [EXACT], **ON_CPU), 2e-3)
+    asked = ["predict", str(first), KINDS[kind][2], "--precision", "float32"]
+    here, there = zoo(asked), zoo(asked, **ON_CPU)
+    return fault or (None if here.split() == there.split() else f"answers {here!r}, on the CPU {there!r}")
+
+
+def zoo(words: Sequence[str], launch: Sequence[str] = ("-m", "zoo"), **environment: str) -> str:
+    """What a command prints.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    told = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, *launch, *words], env=told, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"zoo {' '.join(words)}: status {done.returncode}: {done.stderr[-1500:]}")
+    return done.stdout
+
+
+def train(
+    folder: Path, kind: str, sets: Sequence[str], launch: Sequence[str] = ("-m", "zoo"), **environment: str
+) -> list[float]:
+    """The losses of a short run without dropout, 8 steps unless it is told otherwise."""
+    changes = [*SHORT, *(["training.steps=8"] if not any("steps" in text for text in sets) else []), *sets]
+    zoo(["pretrain", *KINDS[kind][:2], "-o", str(folder), *changes], launch, **environment)
+    return losses(folder)
+
+
+def losses(folder: Path) -> list[float]:
+    """The loss of each step of a run."""
+    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+
+
+def near(found: Sequence[float], wanted: Sequence[float], farthest: float) -> str | None:
+    """None where losses are as near as they must be, else both."""
+    pairs = list(zip(found, wanted, strict=False))
+    if len(found) == len(wanted) and all(abs(a - b) <= farthest * abs(b) for a, b in pairs):
+        return None
+    return f"losses {list(found)}, wanted {list(wanted)}"

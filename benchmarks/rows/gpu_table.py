@@ -1,0 +1,32 @@
+"""The rows that benchmarks/gpu.py measures: the same sides as on a CPU, in sizes for a GPU."""
+
+from dataclasses import replace
+
+from rows.table import BERT, GPT, ROWS, Row
+
+
+def on_gpu(name: str, title: str, goals: dict[str, str], **changes: object) -> Row:
+    """A row of the CPU's table with other sizes; glibc's settings matter to none."""
+    row = ROWS[name]
+    sizes = {**row.sizes, **changes}
+    return replace(row, title=title, sizes=sizes, goals={k: (v, v) for k, v in goals.items()}, kept=False)
+
+
+COMPILED = {"hf": "1.5x", "textbook": "1.2x"}
+LONG = {**BERT, "length": 512, "examples": 64, "attention_dropout": 0.0}
+TRAINING = {
+    "gpu-gpt": replace(
+        on_gpu("gpt", "a step of `gpt2`, 32 rows of 1024, compiled", COMPILED, **{**GPT, "length": 1024, "rows": 32}),
+        each=10,
+        compiled=True,
+    ),
+    "gpu-bert": replace(on_gpu("bert", "a step of `bert-base`, up to 512 tokens", {"hf": "2x"}, **LONG), each=10),
+    "gpu-translation": replace(
+        on_gpu("translation", "a step of `transformer-base` on Multi30k", {"hf": "3x"}, pairs=512), each=20
+    ),
+}
+GENERATION = {
+    "gpu-greedy-1": on_gpu("greedy-1", "greedy, `gpt2`, 32 + 128 tokens, batch 1", {"hf": "3x"}),
+    "gpu-greedy-64": on_gpu("greedy-16", "greedy, `gpt2`, 32 + 128 tokens, batch 64", {"hf": "3x"}, batch=64),
+}
+GPU_ROWS = {**TRAINING, **GENERATION}
