@@ -12,7 +12,7 @@ from tiny import TinyModel, lines, settings
 from zoo.devices.precision import forward_dtype
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
-from zoo.training.supervision.launch import check_processes, count_launched, start_processes
+from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
 
 
 def test_two_processes_train_as_one_does_and_resume(server: Any, tmp_path: Path):
@@ -40,6 +40,12 @@ def test_a_launch_of_which_one_process_joined_is_refused(tmp_path: Path):
     accelerator = start_processes(settings(), tmp_path)
     with pytest.raises(ValueError, match="WORLD_SIZE is 2, but 1 process joined: .*ACCELERATE_USE_CPU=true"):
         check_processes(accelerator, settings(), launched=2)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_first_line_names_the_precision(precision: str, tmp_path: Path):
+    own = settings(precision=precision)
+    assert f" on cpu, {precision}, CPU threads" in describe_processes(start_processes(own, tmp_path), own)
 
 
 LAUNCHED = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

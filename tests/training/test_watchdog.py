@@ -1,5 +1,6 @@
 """Claims about the watchdog: silence ends a process, signs of life keep it, and a pause of all is no silence."""
 
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -52,6 +53,20 @@ def test_silence_after_a_sign_of_life_is_a_hang(clock: list[float]):
     assert not watchdog.hung
     watchdog.look(1005.5)
     assert watchdog.hung == [3.5]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (None, 1)])
+def test_a_process_ends_with_the_status_of_the_one_that_it_ends_for(
+    number: int | None, status: int, monkeypatch: pytest.MonkeyPatch
+):
+    left: list[int] = []
+    monkeypatch.setattr(module, "leave_at_once", left.append)
+    monkeypatch.setattr(module, "GRACE", 0.0)
+    heartbeat = SimpleNamespace(announce=id, is_reporter=lambda failure: False, kill_stopped=id)
+    watchdog = Watched(1.0)
+    watchdog.over.clear()  # the main thread hangs
+    watchdog.end_alone(heartbeat, PeerFailure(1, "it is gone", signal=number))  # type: ignore[arg-type]
+    assert left == [status]
 
 
 def test_a_time_in_which_this_process_did_not_run_is_no_silence(clock: list[float]):
