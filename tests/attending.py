@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.attention import flex_attention, varlen
+from torch.nn import functional
+from torch.nn.attention import flex_attention
 
 
 def varlen_formula(
@@ -17,18 +18,23 @@ def varlen_formula(
     cu_seq_k: Tensor,
     max_q: int,
     max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    return_debug_mask: bool,
     *,
     scale: float | None = None,
-    window_size: tuple[int, int] = (-1, -1),
-    enable_gqa: bool = False,
-) -> Tensor:
+    window_size_left: int = -1,
+    window_size_right: int = -1,
+) -> tuple[Tensor, None]:
     """What torch.nn.attention.varlen.varlen_attn documents, and what its kernel demands, sequence by sequence."""
     assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32 and len(cu_seq_q) == len(cu_seq_k) > 1
     assert int(cu_seq_q[-1]) == len(query) and int(cu_seq_k[-1]) == len(key) == len(value)
     assert query.shape[2] == key.shape[2] == value.shape[2] and query.shape[2] % 8 == 0 and query.shape[2] <= 256
-    assert enable_gqa or query.shape[1] == key.shape[1]
-    assert scale is not None
-    said, shared, (left, right) = [], query.shape[1] // key.shape[1], window_size
+    assert query.shape[1] % key.shape[1] == 0
+    assert scale is not None and not return_debug_mask
+    left, right = window_size_left, window_size_right
+    assert is_causal == ((left, right) == (-1, 0))
+    said, shared = [], query.shape[1] // key.shape[1]
     for lasts in zip(cu_seq_q, cu_seq_q[1:], cu_seq_k, cu_seq_k[1:], strict=False):
         first_query, end_query, first_key, end_key = (int(last) for last in lasts)
         assert 0 <= end_query - first_query <= max_q and 0 <= end_key - first_key <= max_k
@@ -39,8 +45,9 @@ def varlen_formula(
         distance = torch.arange(len(q))[:, None] + len(k) - len(q) - torch.arange(len(k))[None, :]
         hidden = (distance > left) & (left >= 0) | (-distance > right) & (right >= 0)
         scores = torch.einsum("qhd,khd->hqk", q, k) * scale
-        said.append(torch.einsum("hqk,khd->qhd", scores.masked_fill(hidden, -torch.inf).softmax(-1), v))
-    return torch.cat(said)
+        weights = functional.dropout(scores.masked_fill(hidden, -torch.inf).softmax(-1), dropout_p)
+        said.append(torch.einsum("hqk,khd->qhd", weights, v))
+    return torch.cat(said), None
 
 
 @contextmanager
@@ -51,5 +58,5 @@ def gpu_backends_on_the_cpu() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flex_attention, "_validate_device", lambda query, key, value: None)
-        patch.setattr(varlen, "varlen_attn", varlen_formula)
+        patch.setattr(torch.ops.aten, "_flash_attention_forward", varlen_formula)
         yield

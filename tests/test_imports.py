@@ -38,8 +38,8 @@ ONLY: dict[str, set[str]] = {
 }
 # where it is not the package's own name
 IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
-# public names, the table of commands, folders of variants, and a kernel that imports torch's compiler
-LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py", "zoo/blocks/backends/varlen.py")
+# public names, the table of commands and folders of variants
+LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py")
 
 
 def modules() -> dict[str, Path]:

@@ -43,8 +43,8 @@ FAMILIES = ["gpt2", "gpt-modern", "bert-base", "bert-modern", "transformer-base"
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_auto_is_varlen_on_a_gpu_for_every_family_without_dropout_of_weights(name: str):
-    found = on_meta(load_settings(name, [(("dropout",), 0.0)]))
+def test_auto_is_varlen_on_a_gpu_for_every_family(name: str):
+    found = on_meta(load_settings(name, []))
     assert said(found, GPU) == "varlen (auto)"
 
 
@@ -63,10 +63,11 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
 @pytest.mark.parametrize(
     ("options", "on", "words"),
     [
+        ({"name": "bert-nano", "dropout": 0.1}, GPU, "varlen (auto)"),
         (
-            {"name": "bert-nano", "dropout": 0.1},
+            {"name": "gpt2-nano", "attention.sinks": 1, "dropout": 0.1},
             GPU,
-            "sdpa (auto; varlen drops no attention weights, and attention.dropout is 0.1)",
+            "sdpa (auto; varlen knows no sinks; flex drops no attention weights, and attention.dropout is 0.1)",
         ),
         (
             {"name": "gpt2-nano", "position": ["none", "alibi"]},
@@ -84,7 +85,8 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
         (
             {"name": "gpt2-nano", "attention.score": "additive"},
             GPU,
-            "sdpa (auto; varlen knows no scores but inner products, which those of score 'additive' are not)",
+            "sdpa (auto; varlen knows no scores but inner products, which those of score 'additive' are not; flex "
+            "knows no scores but inner products, which those of score 'additive' are not)",
         ),
         (
             {"name": "gpt2-nano"},

@@ -65,15 +65,13 @@ class Backend(ABC):
 
 
 class FlashBackend(Backend, ABC):
-    """Kernels for GPUs that never hold all weights of a row at once, and so cannot change single ones."""
+    """Kernels for GPUs that never hold all weights of a row at once."""
 
     device = "cuda"
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.score.scale is None:
             return "knows no scores but inner products, which those of score 'additive' are not"
-        if rule.dropout:
-            return f"drops no attention weights, and attention.dropout is {rule.dropout}"
         return None
 
 

@@ -49,21 +49,26 @@ class Flex(FlashBackend):
         share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
         return said * share[..., None].to(said.dtype)
 
+    def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
+        if rule.dropout:
+            return f"drops no attention weights, and attention.dropout is {rule.dropout}"
+        return super().obstacle(rule, d_key, d_value, position)
+
 
 def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     """The rule place by place, and the blocks of places where it allows anything."""
     mine, theirs = visibility.queries.numbers, visibility.keys.numbers
     (batch, length), n_keys = mine.shape, theirs.shape[1]
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
-    # a tensor, since torch would compile a kernel for each pair of numbers
-    limits = torch.tensor([-ahead, back], device=mine.device)
+    # tensors, since torch would compile a kernel for each pair of numbers; filled there, not copied, which would wait
+    nearest, farthest = (torch.full((), far, device=mine.device) for far in (-ahead, back))
     create = compiled(create_block_mask) if mine.is_cuda else create_block_mask
     return create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])
             & (mine[row, query] > 0)
-            & (query - key >= limits[0])
-            & (query - key <= limits[1])
+            & (query - key >= nearest)
+            & (query - key <= farthest)
         ),
         batch,
         None,

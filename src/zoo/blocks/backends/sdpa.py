@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
 from zoo.blocks.backends.eager import Eager
@@ -29,6 +30,8 @@ class Sdpa(Backend):
             mask = None
         elif mask is not None and not boolean:
             mask = mask.to(queries.dtype)
+        if mask is not None and queries.is_cuda:
+            return masked(queries, keys, values, mask, rule)
         grouped = keys.shape[1] != queries.shape[1]
         return F.scaled_dot_product_attention(  # a query that sees no key gets 0
             queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=grouped
@@ -40,6 +43,19 @@ class Sdpa(Backend):
         On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16.
         """
         return torch.promote_types(memory.dtype, torch.float32) if memory.device.type == "cpu" else memory.dtype
+
+
+def masked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) -> Tensor:
+    """On a GPU, with a mask.
+
+    cuDNN, which torch would choose, gives gradients of queries that are not numbers for some masks
+    (https://github.com/pytorch/pytorch/issues/196678). The kernel that is left wants keys and values for each head.
+    """
+    shared = queries.shape[1] // keys.shape[1]
+    if shared > 1:
+        keys, values = (x.repeat_interleave(shared, dim=1) for x in (keys, values))
+    with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        return F.scaled_dot_product_attention(queries, keys, values, mask, rule.dropout, scale=rule.score.scale)
 
 
 def with_sinks(

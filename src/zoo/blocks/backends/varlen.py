@@ -1,8 +1,6 @@
 """Backend `varlen`: flash attention over documents of different lengths, laid end to end without padding."""
 
-import inspect
 from dataclasses import dataclass
-from importlib import import_module
 
 import torch
 from jaxtyping import Float, Int
@@ -20,21 +18,14 @@ WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
 class Varlen(FlashBackend):
     """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
 
-    Source: Dao 2023, arXiv:2307.08691; torch.nn.attention.varlen. Heads are filled up with zeros to one width that the
-    kernel takes, which changes no score and no value. Rows whose borders the packer knows are read as they lie: nothing
-    is gathered in any layer, and no number is read from the GPU.
+    Source: Dao 2023, arXiv:2307.08691. Heads are filled up with zeros to one width that the kernel takes, which changes
+    no score and no value. Rows whose borders the packer knows are read as they lie: nothing is gathered in any layer,
+    and no number is read from the GPU. The kernel rounds the dropped share of the weights to 1/255.
     """
 
     capability = (8, 0)
     narrow = True
     rank = 3
-
-    def __init__(self) -> None:
-        # torch's module imports its compiler, which would take every command longer than all other imports of zoo
-        self.kernels = import_module("torch.nn.attention.varlen")
-        # before torch 2.12 the kernel shares keys among heads without being told
-        told = "enable_gqa" in inspect.signature(self.kernels.varlen_attn).parameters
-        self.grouped = {"enable_gqa": True} if told else {}
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         asking, answering = view.visibility.once("ends", lambda: ends_of(view.visibility))
@@ -42,7 +33,9 @@ class Varlen(FlashBackend):
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
-        said = self.kernels.varlen_attn(
+        # the operator of torch.nn.attention.varlen and of torch's nested tensors: the first of them drops no weights,
+        # shares no keys among heads before torch 2.12, and takes 3 seconds to import
+        said, *_ = torch.ops.aten._flash_attention_forward(
             end_to_end(queries, asking, width),
             end_to_end(keys, answering, width),
             end_to_end(values, answering, width),
@@ -50,12 +43,14 @@ class Varlen(FlashBackend):
             answering.ends,
             asking.longest,
             answering.longest,
+            rule.dropout,
+            (back, ahead) == (-1, 0),
+            False,
             scale=rule.score.scale,
-            window_size=(back, ahead),
-            **(self.grouped if keys.shape[1] != n_heads else {}),
+            window_size_left=back,
+            window_size_right=ahead,
         )
-        assert isinstance(said, Tensor)
-        heads = said[..., :d_value]
+        heads: Tensor = said[..., :d_value]
         if asking.places is not None:
             # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it
             heads = heads if asking.there else 0 * heads

@@ -104,10 +104,9 @@ def fastest(layers: list[Layer], on: Hardware) -> ChosenBackends:
     chosen = []
     for layer in layers:
         obstacles = {name: obstacle_of(backend, layer) for name, backend in able.items()}
-        best = next(name for name, obstacle in obstacles.items() if obstacle is None)
-        first = next(iter(able))
-        reasons += [f"{first} {obstacles[first]}"] if best != first else []
-        chosen.append(best)
+        chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
+        faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
+        reasons += [f"{name} {obstacles[name]}" for name in faster]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
     return ChosenBackends([able[name] for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
 

@@ -1,0 +1,73 @@
+"""Attention over packed rows on a pretended GPU, forward and backward: a host read, or a tensor on the CPU, raises."""
+
+from typing import Any
+
+import load  # noqa: F401 - the device, before torch
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+from zoo.blocks.backends import flex
+from zoo.blocks.backends.backend import backends
+from zoo.blocks.documents import Documents
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+from zoo.training.devices.attention_backend import attentions
+
+CUDA, LENGTH = torch.device("cuda"), 8
+ROWS = [[3, 2], [8], []]
+DROPPING = (("dropout",), 0.1)
+GROUPED = (("decoder", "attention"), {"name": "grouped", "n_kv_heads": 2, "window": [3, None]})
+CASES = [
+    ("varlen", "gpt-modern-nano", [GROUPED, DROPPING]),
+    ("varlen", "bert-nano", [DROPPING]),
+    ("varlen", "captioner-transformer-nano", [DROPPING]),
+    ("flex", "transformer-nano", [(("dropout",), 0.0), (("decoder", "position"), "alibi")]),
+    ("sdpa", "gpt-modern-nano", [GROUPED, DROPPING]),
+]
+
+
+def learn(model: Model) -> None:
+    """One forward and one backward pass over rows as collating lays them."""
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in ROWS]
+    laid = torch.tensor([row + [0] * (LENGTH - len(row)) for row in numbers])
+    documents, tokens = Documents.packed(ROWS, laid).to(CUDA), torch.ones_like(laid, device=CUDA)
+    source = source_documents = None
+    if model.encoder is not None and model.decoder is not None:
+        source, source_documents = tokens, documents
+        if model.encoder.image_size is not None:
+            source = model.encoder.blank(1, CUDA).repeat(len(ROWS), 1, 1, 1)
+            one = [[1], [1], []]
+            source_documents = Documents.packed(one, torch.tensor([[1], [1], [0]])).to(CUDA)
+    scored = {name: torch.zeros(2, dtype=torch.long, device=CUDA) for name in model.heads}
+    said = model(tokens, source, documents, source_documents, places=scored).states
+    assert said.device.type == "cuda" and said.dtype == torch.bfloat16
+    said.float().square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.device.type == "cuda", name
+
+
+allowed: set[tuple[bool, bool]] = set()
+fused = F.scaled_dot_product_attention
+
+
+def noted(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, *others: Any, **named: Any
+) -> Tensor:
+    """As torch's; whether there is a mask, and whether cuDNN may be chosen."""
+    allowed.add((mask is not None, torch.backends.cuda.cudnn_sdp_enabled()))
+    return fused(queries, keys, values, mask, *others, **named)
+
+
+F.scaled_dot_product_attention = noted
+flex.compiled = lambda function, **options: function  # no compiler for a GPU that is not there
+torch.set_default_dtype(torch.bfloat16)
+for backend, name, changes in CASES:
+    with FakeTensorMode():
+        with CUDA:
+            model = Model(load_settings(name, changes))
+        for attention in attentions(model):
+            attention.backend = backends[backend]()
+        learn(model.train())
+print("mask, cuDNN:", sorted(allowed))
