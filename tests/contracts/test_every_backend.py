@@ -21,7 +21,9 @@ from small_models import (
 from torch import Tensor
 
 from attending import gpu_backends_on_the_cpu
+from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import backends
+from zoo.blocks.documents import Documents
 from zoo.models.model import Model
 from zoo.training.devices.attention_backend import attentions, layers_of, obstacle_of
 
@@ -128,6 +130,30 @@ def test_nothing_leaks(backend: str, slot: str, choice: dict[str, Any], on_cpu: 
 @torch.no_grad()
 def test_packed_a_document_says_what_it_says_alone(backend: str, slot: str, choice: dict[str, Any], on_cpu: None):
     check_packed_is_alone(attending(backend, slot, choice), 1e-6)
+
+
+def test_rows_of_a_packer_reach_varlen_as_they_lie_and_leak_nothing(on_cpu: None, monkeypatch: pytest.MonkeyPatch):
+    choice = {"name": "grouped", **NEEDED, "window": 3}
+    model, formula = (attending(name, "attention", choice, torch.float64) for name in ("varlen", "eager"))
+    monkeypatch.setattr(varlen, "found_ends", None)  # which looks for documents that nobody knows
+    numbers = torch.tensor([[1] * 3 + [2] * 4 + [0] * 3, [1] * 4 + [2] * 6])
+    sources = torch.tensor([[1] * 2 + [2] * 3 + [0] * 3, [1] * 4 + [2] * 4])
+    known = Documents.packed([[3, 4], [4, 6]], numbers), Documents.packed([[2, 3], [4, 4]], sources)
+
+    def said(model: Model, tokens: Tensor = TOKENS, source: Tensor = SOURCE, laid: Any = known) -> list[Tensor]:
+        vectors = TokenVectors(model)
+        logits = model(tokens, source, *laid).logits
+        logits[numbers > 0].square().sum().backward()
+        return [t.detach().clone() for t in (logits, *vectors.gradients())]
+
+    before = said(model)
+    for one, other in zip(before, said(formula, laid=(numbers, sources)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    model.zero_grad()
+    after = said(model, with_document(TOKENS, numbers, 2), with_document(SOURCE, sources, 2))
+    for documents, old, new in zip((numbers, sources, numbers), before, after, strict=True):
+        assert torch.equal(old[documents == 1], new[documents == 1])  # bit by bit
+        assert not torch.equal(old[documents == 2], new[documents == 2])
 
 
 @pytest.mark.parametrize("backend", OF_GPUS)
