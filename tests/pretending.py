@@ -1,38 +1,35 @@
-"""Programs of pretended/, each run in a process that believes it has a GPU."""
+"""Programs of pretended/, in a process that believes it has a GPU: it imports everything once and forks for each."""
 
 import os
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from once import once
 from pretended.load import LIBRARY, TORCH
 
 FOLDER = Path(__file__).parent / "pretended"
+COMPILER = shutil.which("g++")
 
 
-@cache
-def compiled(folder: Path) -> Path:
-    """The device, compiled once a process.
-
-    What is missing for that is the reason of a skip.
-    """
-    compiler, library = shutil.which("g++"), folder / "pretended_cuda.so"
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("a pretended GPU is compiled by g++ on Linux, which is not here")
+def run_all(folder: Path) -> None:
+    """Compile the device, and run every program; what each printed goes to a file with its name."""
+    assert COMPILER is not None
     includes = [f"-I{TORCH / 'include' / part}" for part in ("", "torch/csrc/api/include")]
     flags = ["-std=c++20", "-O0", "-shared", "-fPIC", *includes, f"-L{TORCH / 'lib'}", "-lc10", "-ltorch_cpu"]
-    subprocess.run([compiler, str(FOLDER / "cuda.cpp"), *flags, "-o", str(library)], check=True)
-    return library
+    subprocess.run([COMPILER, str(FOLDER / "cuda.cpp"), *flags, "-o", str(folder / "cuda.so")], check=True)
+    path = os.pathsep.join([str(FOLDER), str(FOLDER.parent / "inference"), *filter(None, sys.path)])
+    environment = os.environ | {LIBRARY: str(folder / "cuda.so"), "PYTHONPATH": path}
+    subprocess.run([sys.executable, str(FOLDER / "every.py"), str(folder)], env=environment, check=True)
 
 
-def run(program: str, folder: Path) -> str:
-    """What a program prints; it fails where the program does."""
-    command = [sys.executable, str(FOLDER / program)]
-    environment = os.environ | {LIBRARY: str(compiled(folder))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(program: str, factory: pytest.TempPathFactory) -> str:
+    """What a program printed; a program that ended with an error fails the test that asks."""
+    if COMPILER is None or sys.platform != "linux":
+        pytest.skip("a pretended GPU is compiled by g++ on Linux, which is not here")
+    said = once(factory, "pretended", run_all) / program
+    assert not said.with_suffix(".failed").exists(), said.read_text()
+    return said.read_text()

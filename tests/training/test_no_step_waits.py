@@ -1,12 +1,13 @@
 """What a CPU can show of training on a GPU: no step waits for the device, and nothing is left on the CPU."""
 
 import json
-from pathlib import Path
+
+import pytest
 
 import pretending
 
 
-def test_no_training_step_of_a_transformer_reads_on_the_host(tmp_path: Path):
-    done = json.loads(pretending.run("training_step.py", tmp_path))
+def test_no_training_step_of_a_transformer_reads_on_the_host(tmp_path_factory: pytest.TempPathFactory):
+    done = json.loads(pretending.run("training_step", tmp_path_factory))
     assert done.pop("reads") == [], "a read by the host does not raise, so this test would find none"
     assert set(done.values()) == {"done"}, done

@@ -1,22 +1,18 @@
 """Each kind of prediction on the pretended GPU, up to where its answer is read; prints where that is."""
 
-import sys
 import tempfile
 import traceback
 from dataclasses import replace
 from pathlib import Path
 
-import pretend
+import load  # noqa: F401 - the device, before torch
+import torch
+from looking import loaded, picture
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-pretend.load(sys.argv[1])
-
-import torch  # noqa: E402
-from looking import loaded, picture  # noqa: E402
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode  # noqa: E402
-
-from zoo.inference.predict import predict  # noqa: E402
-from zoo.models.blank import blank  # noqa: E402
-from zoo.models.generation.settings import GenerateSettings  # noqa: E402
+from zoo.inference.predict import predict
+from zoo.models.blank import blank
+from zoo.models.generation.settings import GenerateSettings
 
 CASES = [
     ("bert-nano", "masked_lm", "the [MASK]", 1),

@@ -1,0 +1,32 @@
+"""Run every program of this folder, each in a fork of a process that has imported everything: `every.py FOLDER`."""
+
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+import load  # noqa: F401 - the device, before torch
+import looking  # noqa: F401 - what the programs import
+
+import zoo.inference.predict
+import zoo.training.step  # noqa: F401
+
+HERE, TOLD = Path(__file__).parent, Path(sys.argv[1])
+for program in sorted(HERE.glob("*.py")):
+    if program.stem in ("every", "load", "__init__"):
+        continue
+    child = os.fork()
+    if not child:
+        written = os.open(TOLD / program.stem, os.O_CREAT | os.O_WRONLY)
+        os.dup2(written, 1)
+        os.dup2(written, 2)
+        sys.argv = [str(program)]
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        except BaseException:
+            traceback.print_exc()
+            (TOLD / f"{program.stem}.failed").touch()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
