@@ -31,5 +31,5 @@ def run(program: str, factory: pytest.TempPathFactory) -> str:
     if COMPILER is None or sys.platform != "linux":
         pytest.skip("a pretended GPU is compiled by g++ on Linux, which is not here")
     said = once(factory, "pretended", run_all) / program
-    assert not said.with_suffix(".failed").exists(), said.read_text()
+    assert not said.with_suffix(".failed").exists(), said.with_suffix(".errors").read_text()
     return said.read_text()

@@ -18,9 +18,8 @@ for program in sorted(HERE.glob("*.py")):
         continue
     child = os.fork()
     if not child:
-        written = os.open(TOLD / program.stem, os.O_CREAT | os.O_WRONLY)
-        os.dup2(written, 1)
-        os.dup2(written, 2)
+        for stream, name in ((1, program.stem), (2, f"{program.stem}.errors")):
+            os.dup2(os.open(TOLD / name, os.O_CREAT | os.O_WRONLY), stream)
         sys.argv = [str(program)]
         try:
             runpy.run_path(str(program), run_name="__main__")
@@ -28,5 +27,6 @@ for program in sorted(HERE.glob("*.py")):
             traceback.print_exc()
             (TOLD / f"{program.stem}.failed").touch()
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(0)
     os.waitpid(child, 0)
