@@ -29,8 +29,25 @@ def model_sets(given: Given) -> list[str]:
 
 
 def zoo(turn: Turn, given: Given) -> None:
+    by_backend(turn, given, "auto")
+
+
+def sdpa(turn: Turn, given: Given) -> None:
+    by_backend(turn, given, "sdpa")
+
+
+def flex(turn: Turn, given: Given) -> None:
+    by_backend(turn, given, "flex")
+
+
+def varlen(turn: Turn, given: Given) -> None:
+    by_backend(turn, given, "varlen")
+
+
+def by_backend(turn: Turn, given: Given, backend: str) -> None:
+    """`zoo pretrain` with a backend of attention."""
     model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
-    sets = model_sets(given)
+    sets = [*model_sets(given), f"training.attention_backend={backend}"]
     rows = rows_for(examples_of(given, run, model, task, sets, pack=True), given.sizes["examples"])
     zoo_training(turn, given, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
 
