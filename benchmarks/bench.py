@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,7 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
     works = {**row.sides, **({} if row.rate is None else {MACHINE: f"rates.{row.rate}"})}
     if row.prepare is not None:
         subprocess.run([sys.executable, PROGRAM, row.prepare, given.text()], check=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no side is left behind, stopped for ever
     with contextlib.ExitStack() as left:
         sides: dict[str, Worker] = {}
         for name, work in works.items():
@@ -72,7 +74,7 @@ def show(result: Figures) -> None:
     print(f"\n{result['row']}: {result['title']}\n{result['machine']}, load before: {result['load before']:.1f}")
     for column in result["columns"]:
         for peer, _, ours, theirs, ratio, goal, share, memory in cells(result, column):
-            said = {f"{result['unit']}/s": ours, "peer's": theirs, "ratio": ratio, "goal": goal}
+            said = {result["unit"]: ours, "peer's": theirs, "ratio": ratio, "goal": goal}
             said |= {"share of the machine": share, "memory": memory}
             print(f"  {peer} ({column}): " + ", ".join(f"{key} {value}" for key, value in said.items() if value))
         print(f"  units of a turn ({column}): {result['columns'][column]['units']}", flush=True)

@@ -5,11 +5,15 @@ process's, so each side has its own.
 """
 
 import argparse
+import ctypes
 import importlib
+import signal
 
 from rows.given import Given
 from rows.turns import Turn
 from zoo.devices.memory import keep_large_blocks
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main() -> None:
@@ -19,6 +23,7 @@ def main() -> None:
     parser.add_argument("--turns", metavar="SOCKET", help="of the program that asks; none: work on and on")
     parser.add_argument("--keep", action="store_true", help="keep large blocks")
     options = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the program, also while stopped
     if options.keep:
         keep_large_blocks()
     module, name = options.work.split(".")

@@ -36,7 +36,7 @@ def compared(bench: Any, asked: list[str]) -> Any:
 
 
 def result_of(bench: Any, column: str) -> dict[str, Any]:
-    about = {"row": "gpt", "title": "a step", "unit": "tokens", "goals": {"hf": "1.6x"}, "machine": "two cores"}
+    about = {"row": "gpt", "title": "a step", "unit": "tokens/s", "goals": {"hf": "1.6x"}, "machine": "two cores"}
     return {**about, "columns": {column: compared(bench, [])}}
 
 
@@ -72,6 +72,13 @@ def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, t
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     ratio = "| 10 (5 to 10) | 2.5 (2.5 to 3.33) | 3 (2 to 4)x | 1.6x | 50% | 0.25x |"
     assert f"| `gpt`: tokens/s | hf | zoo's {ratio}\n| `bert`: tokens/s | hf | as it comes {ratio}\n" in text
+
+
+def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench: Any):
+    turns = {"list": [{"units": 1, "seconds": seconds, "processor": 0.25} for seconds in (0.5, 4, 0.25)]}
+    result = {"goals": {"list": "0.3 s"}, "columns": {"as it comes": bench.judge(turns, {})}}
+    shown = ["0.5 (0.25 to 4) s", "processor 0.25 (0.25 to 0.25) s"]
+    assert bench.cells(result, "as it comes") == [["list", "as it comes", *shown, "", "0.3 s", "", ""]]
 
 
 def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):

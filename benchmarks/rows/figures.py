@@ -74,6 +74,7 @@ def judge(turns: Mapping[str, Sequence[Figures]], facts: Mapping[str, Figures]) 
     return {
         "rates": {name: summary(rates(of_side)) for name, of_side in turns.items()},
         "units": {name: statistics.mean(turn["units"] for turn in of_side) for name, of_side in turns.items()},
+        "processor": {n: summary(t["processor"] for t in of) for n, of in turns.items() if "processor" in of[0]},
         "ratios": ratios(turns),
         "shares": shares(turns, facts.get(OURS, {}).get("cost")),
         "memory": memory,
@@ -97,9 +98,10 @@ def spread(of: Figures) -> str:
 def cells(result: Figures, column: str) -> list[list[str]]:
     """What the lines of one row in the table hold: one for each peer; without peers, one for each side."""
     one = result["columns"][column]
-    if OURS not in one["rates"]:  # units are commands: seconds are what is wanted
-        times = {name: summary(1 / of[key] for key in of) for name, of in one["rates"].items()}
-        return [[name, column, f"{spread(of)} s", "", "", result["goals"][name], "", ""] for name, of in times.items()]
+    if OURS not in one["rates"]:  # units are commands: seconds are what is wanted, of the clock and of the processor
+        clock, busy = {name: summary(1 / of[key] for key in of) for name, of in one["rates"].items()}, one["processor"]
+        times = {name: [f"{spread(of)} s", f"processor {spread(busy[name])} s"] for name, of in clock.items()}
+        return [[name, column, *both, "", result["goals"][name], "", ""] for name, both in times.items()]
     found, share = [], one["shares"].get(OURS)
     for peer, ratio in one["ratios"].items():
         sides = [spread(one["rates"][name]) for name in (OURS, peer)]
@@ -113,7 +115,7 @@ def table(results: Iterable[Figures]) -> str:
     """The table of docs/benchmarks.md: the machine of each group of rows above it."""
     parts: dict[str, list[str]] = {}
     for result in results:
-        about = [f"`{result['row']}`: {result['unit']}/s"]
+        about = [f"`{result['row']}`: {result['unit']}"]
         lines = [about + rest for column in result["columns"] for rest in cells(result, column)]
         parts.setdefault(result["machine"], []).extend(f"| {' | '.join(line)} |" for line in lines)
     head = "| row | peer | allocator | ours | peer's | ratio | goal | share | memory |\n|" + "---|" * 9

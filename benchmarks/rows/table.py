@@ -19,7 +19,7 @@ class Row:
 
     Args:
         title: the work, as the guide says it.
-        unit: what is counted for each second.
+        unit: what the figures are.
         sides: by name, ours first, the function of rows/ that works.
         sizes: of the row; `small`: what --small puts in their place.
         goals: by peer, the ratio that is wanted, without AMX and with it.
@@ -47,7 +47,7 @@ class Row:
 def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:
     """A row of training: zoo and its peers are functions of one module."""
     sides = {name: f"{module}.{name}" for name in (OURS, *goals)}
-    return Row(title, "real tokens", sides, sizes, small, goals, "matrix", f"{module}.prepare")
+    return Row(title, "real tokens/s", sides, sizes, small, goals, "matrix", f"{module}.prepare")
 
 
 def greedy(batch: int, goal: str) -> Row:
@@ -55,14 +55,14 @@ def greedy(batch: int, goal: str) -> Row:
     small = {**SMALL_GPT, "batch": min(batch, 3), "prompt": 3, "new": 5}
     sides = {OURS: "generating.greedy_zoo", "hf": "generating.greedy_hf"}
     title = f"greedy, `gpt2`, 32 + 128 tokens, batch {batch}"
-    return Row(title, "new tokens", sides, sizes, small, {"hf": (goal, goal)}, "memory", "generating.prepare_greedy")
+    return Row(title, "new tokens/s", sides, sizes, small, {"hf": (goal, goal)}, "memory", "generating.prepare_greedy")
 
 
 def beams(batch: int, sentences: int) -> Row:
     sizes, small = {**BEAMS, "batch": batch, "sentences": sentences}, {**SMALL_BEAMS, "batch": min(batch, 2)}
     sides = {OURS: "generating.beams_zoo", "hf": "generating.beams_hf"}
     title = f"beam 5, `transformer-base` shape, Multi30k's test sentences, batch {batch}"
-    return Row(title, "sentences", sides, sizes, small, {"hf": ("3x", "3x")}, None, "generating.prepare_beams")
+    return Row(title, "sentences/s", sides, sizes, small, {"hf": ("3x", "3x")}, None, "generating.prepare_beams")
 
 
 ROWS = {
@@ -92,7 +92,7 @@ ROWS = {
     "beams-16": beams(16, 64),
     "start-up": Row(
         "`zoo --help`, `zoo list`, the first token of `zoo predict`",
-        "commands",
+        "seconds",
         {"help": "starting.help_zoo", "list": "starting.list_zoo", "predict": "starting.first_token"},
         GPT,
         SMALL_GPT,
@@ -102,7 +102,7 @@ ROWS = {
     ),
     "processes": Row(
         "two processes of one thread against one of two, row `gpt`",
-        "real tokens",
+        "real tokens/s",
         {OURS: "gpt.zoo", "one process": "gpt.zoo"},
         GPT,
         SMALL_GPT,
