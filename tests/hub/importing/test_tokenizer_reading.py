@@ -13,6 +13,7 @@ from tokenizers import processors
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets
 
 
@@ -146,3 +147,8 @@ def test_a_strangers_dropout_is_switched_off_and_said(tmp_path: Path, caplog: py
     tokenizer = read(tmp_path, "gpt2")
     assert "dropout 0.5 is switched off" in caplog.text
     assert len({tuple(ids.tolist()) for ids in tokenizer.encode([LINES[-3]] * 9)}) == 1
+
+
+@pytest.mark.parametrize("first", ["", "#version: 0.2\n"])
+def test_the_first_line_of_merges_may_be_a_comment_and_no_merge_is_lost(first: str):
+    assert read_merges({"merges.txt": f"{first}a b\nab c\n".encode()}) == [("a", "b"), ("ab", "c")]

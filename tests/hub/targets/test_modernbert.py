@@ -8,7 +8,9 @@ from rotary_models import draw_encoder
 from safetensors.torch import load_file
 
 from zoo.hub.targets.choose import obstacles
+from zoo.hub.targets.declare.flat_settings import GLOBAL
 from zoo.hub.targets.declare.registry import targets
+from zoo.hub.targets.modernbert import older_layers
 from zoo.models.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -71,6 +73,11 @@ IN_THE_WAY = [
     ({"heads": ["classification"], "pooler.norm": None}, "pooler.norm is null", "layernorm"),
     ({"heads": ["classification"], "pooler.activation": "tanh"}, "pooler.activation is tanh", None),
 ]
+
+
+def test_in_an_older_config_every_nth_layer_sees_all_and_the_first_one_does():
+    older = {"global_attn_every_n_layers": 3, "num_hidden_layers": 7}
+    assert [kind == GLOBAL for kind in older_layers(older.get)] == [True, False, False, True, False, False, True]
 
 
 @pytest.mark.parametrize(("sets", "wrong", "right"), IN_THE_WAY)

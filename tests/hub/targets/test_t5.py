@@ -126,6 +126,7 @@ IN_THE_WAY = [
         "heads.language.scale is true; {} has false (where the head has a matrix of its own)",
     ),
     ({"embeddings.scale": True}, "embeddings.scale is true; {} has false"),
+    ({"encoder.final_norm": False}, "encoder.final_norm is false; {} has null or true"),
 ]
 
 
