@@ -45,7 +45,7 @@ SEEN_BY = {  # a room -> the folders of the tests that see it
     "batches": ["batches", "training"],
     "training": ["training"],
     "inference": ["inference", "metrics"],
-    "hub/targets": ["hub/targets"],
+    "hub/targets": ["hub/targets", "hub/importing"],
 }
 Case = tuple[str, str]  # file, name
 PATIENCE = 5  # a run may take so many times as long, since other programs share the machine

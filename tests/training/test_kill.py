@@ -22,7 +22,7 @@ from zoo.batches.order import PackedRow
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.metrics import MetricsLog
 from zoo.runs.saved import open_run
-from zoo.training import learner, loop
+from zoo.training import learner, step
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
@@ -147,7 +147,7 @@ def test_forgetting_any_part_of_the_state_is_noticed(crashed: Path, monkeypatch:
     if forgotten == "metrics.jsonl":
         monkeypatch.setattr(MetricsLog, "cut", lambda self, length: None)
     if forgotten == "dropout":
-        monkeypatch.setattr(loop, "reseed_dropout", lambda *_: None)
+        monkeypatch.setattr(step, "reseed_dropout", lambda *_: None)
     try:
         found = finish(crashed)
     except (KeyError, ValueError) as refused:

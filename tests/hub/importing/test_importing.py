@@ -261,7 +261,7 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
         f"source: {{files: {{validation: {tmp_path}/rows.tsv}}}}\n"
     )
     asked = on_task(loaded, load_task(str(tmp_path / "task.yaml")))
-    measured = measure(asked, "validation", None, GenerateSettings())
+    measured = measure(asked, "validation", None, GenerateSettings(), "float32")
     assert measured["loss"] == pytest.approx(-math.log(wanted[0]), abs=1e-5)
     given = untold_run(loaded)
     assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"
