@@ -7,7 +7,8 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 START := $(shell date +%s)
-WORKERS ?= 2
+# one more than the two cores of CI: some tests wait for processes and for time to pass
+WORKERS ?= 3
 
 export HF_HUB_OFFLINE = 1
 # bytecode is kept: without it each process of the tests would compile all of zoo and of the tests anew

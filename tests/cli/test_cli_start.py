@@ -28,10 +28,13 @@ def test_list_imports_no_torch():
     assert not imported("list", "--json") & {*HEAVY}
 
 
-def test_a_prediction_imports_neither_transformers_nor_the_compiler_of_torch():
-    code = "import sys, zoo.cli.commands.predict; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"transformers", "accelerate", "evaluate", "torch._dynamo"} & set(said.split())
+def test_predicting_and_asking_what_fits_import_neither_transformers_nor_the_compiler_of_torch():
+    code = "import sys, zoo.cli.commands.predict; print(*sys.modules); "
+    code += "import zoo.hub.targets.choose, zoo.hub.exporting.export; print('transformers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    predicting, exporting = done.stdout.splitlines()
+    assert not {"transformers", "accelerate", "evaluate", "torch._dynamo"} & set(predicting.split())
+    assert exporting == "False"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], []])

@@ -1,7 +1,5 @@
 """The program that reloads an export."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,13 +19,6 @@ def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(t
 def test_the_program_imports_nothing_of_zoo():
     source = Path(reloading.__file__).read_text()
     assert "from zoo" not in source and "import zoo" not in source
-
-
-def test_asking_what_fits_needs_no_transformers():
-    code = "import sys, zoo.hub.targets.choose, zoo.hub.exporting.export; print('transformers' in sys.modules)"
-    source = Path(reloading.__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
-    assert done.stdout.strip() == "False"
 
 
 def test_what_is_at_padding_is_not_compared():
