@@ -1,5 +1,6 @@
 """A Hugging Face folder as a run: its target's declaration read backwards."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,11 +115,21 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         chosen.name,
         sum(p.numel() for p in model.parameters()),
         tuple(dict.fromkeys(map(part_of, missing))),
-        tuple(dict.fromkeys(".".join(name.split(".")[:-1][:2]) or name for name in sorted(strange + extra))),
+        modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
         idle,
-        tuple(key for key in CODE for tree in (config.tree, foreign.read_json(OPTIONS)) if key in tree)[:1],
+        code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )
+
+
+def modules_of(tensors: Sequence[str]) -> tuple[str, ...]:
+    """The modules of theirs, two names deep, that have these tensors."""
+    return tuple(dict.fromkeys(".".join(name.split(".")[:-1][:2]) or name for name in sorted(tensors)))
+
+
+def code_asked_for(*trees: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys by which their files ask for code of their own to be run."""
+    return tuple(key for key in CODE if any(key in tree for tree in trees))
 
 
 def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels: int, place: str) -> ModelSettings:
