@@ -19,7 +19,7 @@ HOMES = {
     "huggingface_hub": {"hub"},
     "accelerate": {"training"},
     "datasets": {"data"},
-    "evaluate": {"metrics"},
+    "evaluate": {"hub"},
     "sacrebleu": {"metrics"},
     "sklearn": {"metrics"},
     "matplotlib": {"report"},

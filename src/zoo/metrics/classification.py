@@ -1,6 +1,5 @@
 """How often, and how evenly over the classes, the predicted class is the right one."""
 
-from evaluate.info import Value
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from zoo.metrics.metric import Metric, metrics
@@ -14,7 +13,7 @@ class ClassMetric(Metric):
 
     higher_is_better = True
     needs = "classes"
-    inputs = {"predictions": Value("int64"), "references": Value("int64")}
+    inputs = {"predictions": "int64", "references": "int64"}
 
 
 @metrics.register("accuracy")

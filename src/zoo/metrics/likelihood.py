@@ -2,8 +2,6 @@
 
 import math
 
-from evaluate.info import Value
-
 from zoo.metrics.metric import Metric, metrics
 
 
@@ -13,7 +11,7 @@ class Perplexity(Metric):
 
     higher_is_better = False
     needs = "loss"
-    inputs = {"loss": Value("float64"), "count": Value("int64")}
+    inputs = {"loss": "float64", "count": "int64"}
 
     def measure(self, loss: list[float], count: list[int]) -> float:
         try:
@@ -28,7 +26,7 @@ class BitsPerByte(Metric):
 
     higher_is_better = False
     needs = "loss"
-    inputs = {"loss": Value("float64"), "bytes": Value("int64")}
+    inputs = {"loss": "float64", "bytes": "int64"}
 
     def measure(self, loss: list[float], bytes: list[int]) -> float:
         return math.fsum(loss) / (math.log(2) * positive(sum(bytes), "bytes"))

@@ -1,18 +1,17 @@
-"""The contract of metrics: an `evaluate.Metric` that needs no network and leaves no files."""
+"""The contract of metrics: one number from predictions, without a network and without files."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
-import evaluate
-from evaluate.info import Features  # `datasets`' own, through the library that asks for it
-
 from zoo.registry import Slot
 
+# What `datasets` calls the type of one value, or of each value of a list. Only its name: `evaluate`, which would give
+# the type itself, imports every pipeline of transformers (3 s); `hub/modeling/metric.py` makes its metrics of ours.
+InputType = str | list[str]
 
-class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no types
+
+class Metric(ABC):
     """One number that says how good predictions are.
-
-    `add_batch` collects and `compute` answers {registered name: number}, as in `evaluate`.
 
     Class attributes:
         higher_is_better: which way is better.
@@ -22,29 +21,23 @@ class Metric(evaluate.Metric, ABC):  # type: ignore[misc]  # evaluate ships no t
 
     higher_is_better: ClassVar[bool]
     needs: ClassVar[Literal["classes", "texts", "loss"]]
-    inputs: ClassVar[dict[str, Any]]
-
-    def __init__(self) -> None:
-        super().__init__(keep_in_memory=True)
-
-    def _build_data_dir(self) -> str:
-        return ""  # evaluate would make a folder for its cache here, also where all is kept in memory
+    inputs: ClassVar[dict[str, InputType]]
 
     @property
     def name(self) -> str:
         """The registered name."""
         return next(name for name in metrics.names() if metrics[name] is type(self))
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=self.__doc__ or "", citation="", inputs_description="", features=Features(self.inputs)
-        )
+    def compute(self, **given: Any) -> float:
+        """The number, from what `inputs` names and the metric's own options.
 
-    def _compute(self, **given: Any) -> dict[str, float]:
+        Raises:
+            ValueError: nothing to measure.
+        """
         for name in self.inputs:
             if not len(given[name]):
                 raise ValueError(f"{self.name}: there is nothing to measure (no {name})")
-        return {self.name: float(self.measure(**given))}
+        return float(self.measure(**given))
 
     @abstractmethod
     def measure(self, *args: Any, **given: Any) -> float:
@@ -60,4 +53,4 @@ def compute(name: str, **measured: Any) -> float:
     Raises:
         ValueError: an unknown metric, or nothing to measure.
     """
-    return float(metrics[name]().compute(**measured)[name])
+    return metrics[name]().compute(**measured)

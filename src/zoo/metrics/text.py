@@ -5,7 +5,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from evaluate.info import Value
 from sacrebleu.metrics import BLEU, CHRF
 
 from zoo.metrics.metric import Metric, metrics
@@ -20,7 +19,7 @@ class TextMetric(Metric):
 
     higher_is_better = True
     needs = "texts"
-    inputs = {"predictions": Value("string"), "references": [Value("string")]}
+    inputs = {"predictions": "string", "references": ["string"]}
     counter: ClassVar[Callable[[], Any]]
 
     def measure(self, predictions: list[str], references: list[list[str]]) -> float:
