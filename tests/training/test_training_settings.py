@@ -111,9 +111,12 @@ def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogC
     assert f"training.warmup_steps ({warmup}): the warm-up takes the whole run of 5 steps, so the" in caplog.text
 
 
-@pytest.mark.parametrize("name", config.names("configs"))
-def test_no_run_of_a_shipped_model_ends_before_its_warm_up(name: str):
-    layers = config.read_layers(name, "configs")
+SHIPPED = [(kind, name) for kind in ("configs", "tasks") for name in config.names(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_no_run_of_a_shipped_model_or_task_ends_before_its_warm_up(kind: str, name: str):
+    layers = config.read_layers(name, kind)
     warmup = resolve_training([layer.tree["training"] for layer in layers if "training" in layer.tree]).warmup_steps
     assert warmup < 0.5
 
