@@ -168,3 +168,12 @@ def test_what_cannot_be_shown_is_refused_with_the_reason(name: str, objective: s
 def test_a_model_that_only_convolves_is_refused():
     with pytest.raises(ValueError, match=r"none of its layers \(\d of decoder\) attends to anything"):
         look(loaded("gpt2-nano", "causal_lm", decoder__mixer="convolution"), "the red cat")
+
+
+def test_attention_weights_that_are_not_finite_are_not_shown():
+    given = loaded("bert-nano", "masked_lm")
+    with torch.no_grad():
+        for parameter in given.model.stream.parameters():
+            parameter.fill_(3e38)
+    with pytest.raises(RuntimeError, match=r"^attention weights are not finite \(NaN or infinite\): the weights are"):
+        look(given, "the red cat")

@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from zoo.models.create import create_model
-from zoo.models.generation.generate import generate
+from zoo.models.generation.generate import generate, started
 from zoo.models.generation.random import exponential
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.settings import GenerateSettings, parse_generate
@@ -221,6 +221,20 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
 def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes: dict[str, float]):
     greedy = generate(model, PROMPTS, GenerateSettings(max_new_tokens=8), END)
     assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_lone_logit_of_minus_infinity_shows_in_the_score(beams: int):
+    settings = GenerateSettings(max_new_tokens=2, beams=beams)
+    for spoiled, is_finite in ((None, True), (7, False)):
+        search = started(settings, [2, 2], END, None, torch.device("cpu"))
+        for step in range(2):
+            logits = torch.arange(2 * beams * VOCAB).view(2 * beams, VOCAB) % 11 / 3
+            if step == 1 and spoiled is not None:
+                logits[beams:, spoiled] = -torch.inf  # of the second text alone
+            search.choose(logits)
+        first, second = search.results()
+        assert math.isfinite(first.score) and math.isfinite(second.score) == is_finite
 
 
 def test_what_cannot_be_is_refused(model: Model):

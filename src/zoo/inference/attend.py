@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zoo.data.ids import Ids, Picture
 from zoo.data.sources.pictures import decode, read_file
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import predictors
 from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs, typed_examples
@@ -72,6 +72,7 @@ def attend(
 
     Raises:
         ValueError: the model does not read what is given, it is too long, or the model has no attention.
+        RuntimeError: a weight is not finite.
     """
     picture = None
     if loaded.stream.image_size is None:
@@ -95,6 +96,7 @@ def attend(
     if not maps:
         layers = ", ".join(f"{len(layers)} of {kind.partition('.')[0]}" for kind, layers in weights.items())
         raise ValueError(f"this model has no attention to look at: none of its layers ({layers}) attends to anything")
+    refuse_not_finite((float(layer.sum()) for found in maps for layer in found.layers.values()), "attention weights")
     return Attended(maps, seen.texts, picture)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search
+from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
 UNREACHABLE = -1.0e9  # a log-probability that no sequence has, finite so that sums of it stay numbers
@@ -36,7 +36,8 @@ class BeamSearch(Search):
 
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens]:
         rows, length = len(self.scores), self.sequences.shape[2] + 1
-        totals = self.scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
+        scores = self.scores + damage(logits).view(rows, self.width)
+        totals = scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
         parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
         sequences = torch.cat([pick(self.sequences, parents), tokens[..., None]], dim=2)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.models.generation.random import exponential
-from zoo.models.generation.search import NOTHING, Generated, Search
+from zoo.models.generation.search import NOTHING, Generated, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
 
@@ -32,7 +32,7 @@ class Sampler(Search):
     def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], None]:
         logits = logits.float()
         picked = self.sample(logits) if self.settings.samples else logits.argmax(-1)
-        gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0]
+        gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0] + damage(logits)
         self.gains[:, self.steps] = gains.where(~self.ended, 0.0)
         self.tokens[:, self.steps] = picked.where(~self.ended, NOTHING)
         self.steps += 1

@@ -39,3 +39,11 @@ class Search(ABC):
     @abstractmethod
     def results(self) -> list[Generated]:
         """The best sequence of each row."""
+
+
+def damage(logits: NextLogits) -> Float[Tensor, " sequences"]:
+    """Return 0 for each sequence, and NaN where one of its logits is -inf, to be added to its score.
+
+    A log-softmax shows NaN and +inf by itself, but takes -inf for a token that never comes.
+    """
+    return logits.amin(-1).float() * 0.0
