@@ -1,8 +1,6 @@
 """What a CHECKPOINT means: a run folder, a checkpoint folder inside one, or a model of transformers."""
 
 import logging
-import shutil
-import tempfile
 import weakref
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import ImportReport, import_folder
 from zoo.hub.sources.download import HUB, download
 from zoo.hub.sources.folder import CONFIG
+from zoo.hub.sources.scratch import Scratch
 from zoo.inference.loaded import Loaded, load_run
 from zoo.runs.saved import SavedRun, is_run, open_run
 
@@ -28,14 +27,14 @@ def resolve(path: str | Path) -> SavedRun:
     place = Path(path).expanduser()
     if not str(path).startswith(HUB) and (is_run(place) or not (place / CONFIG).is_file()):
         return open_run(place)
-    room = Path(tempfile.mkdtemp(prefix="zoo-import-"))
+    scratch = Scratch()
     try:
-        report = import_checkpoint(path, room / "run")
+        report = import_checkpoint(path, scratch.folder / "run")
         saved = open_run(report.run)
     except BaseException:
-        shutil.rmtree(room, ignore_errors=True)
+        scratch.remove()
         raise
-    weakref.finalize(saved, shutil.rmtree, room, ignore_errors=True)
+    weakref.finalize(saved, scratch.remove)
     for remark in report.remarks():
         logger.warning("%s: %s", path, remark)
     return saved

@@ -1,6 +1,5 @@
 """Publish a checkpoint on the Hugging Face hub: exported, checked, and there all at once."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 from zoo.hub.publishing.published import published_files
 from zoo.hub.publishing.repository import Repository, names_of, shows
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
+from zoo.hub.sources.scratch import Scratch
 
 IGNORES = ".gitignore"
 
@@ -51,8 +51,8 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Ret
     check_name(name)
     check_access(name)
     patience = patience or RetryPolicy()
-    with tempfile.TemporaryDirectory(prefix="zoo-push-") as place, patience.applied():
-        files = published_files(checkpoint, Path(place) / "export", name)
+    with Scratch() as scratch, patience.applied():
+        files = published_files(checkpoint, scratch.folder / "export", name)
         repository = Repository(name, HfApi(), patience.timeout)
         try:
             return patience.persist(lambda: bring(repository, files, private))

@@ -1,0 +1,55 @@
+"""Folders for a while. A process that is killed leaves its own, and the next one removes it."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Self
+
+PREFIX = "zoo-scratch-"
+
+
+class Scratch:
+    """A new folder among the temporary ones, until `remove`; it is locked, so that others see that somebody uses it."""
+
+    def __init__(self) -> None:
+        remove_abandoned()
+        while True:
+            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self.lock = os.open(self.folder, os.O_RDONLY)
+            take(self.lock)
+            if self.folder.is_dir():  # else another process took it for abandoned before it was locked
+                return
+            os.close(self.lock)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self.lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def take(lock: int) -> bool:
+    """Lock an open folder for as long as this process lives; False where another process holds it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_abandoned() -> None:
+    """Remove the folders that no process holds any more, as far as they are ours to remove."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        except OSError:  # it has just gone, or is somebody else's
+            continue
+        if os.fstat(lock).st_uid == os.getuid() and take(lock):
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)

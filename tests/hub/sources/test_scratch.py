@@ -1,0 +1,34 @@
+"""Claims about temporary folders: those of processes that were killed go, all others stay."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from zoo.hub.sources.scratch import PREFIX, Scratch
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_that_a_killed_process_left_is_removed_by_the_next(temporary: Path):
+    left = Scratch()
+    (left.folder / "large").write_text("tensors")
+    os.close(left.lock)  # as the system does for a process that is killed
+    with Scratch() as scratch:
+        assert list(temporary.iterdir()) == [scratch.folder] != [left.folder]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_that_is_used_stays_and_so_does_what_is_not_ours(temporary: Path):
+    (temporary / "elsewhere").mkdir()
+    (temporary / f"{PREFIX}link").symlink_to(temporary / "elsewhere")
+    used = Scratch()
+    with Scratch() as other:
+        assert used.folder.is_dir() and other.folder != used.folder
+    used.remove()
+    assert {path.name for path in temporary.iterdir()} == {"elsewhere", f"{PREFIX}link"}
