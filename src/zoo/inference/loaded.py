@@ -37,7 +37,7 @@ class Loaded:
     Args:
         given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
         special: the roles of a model that was imported without one.
-        untrained: heads whose weights are newly initialised, since the checkpoint that was imported lacks them.
+        untrained: heads whose weights are newly initialised: the checkpoint that was imported has no trained ones.
         trained_in: the precision of its training, as that was set.
     """
 
@@ -77,7 +77,7 @@ class Loaded:
         head = self.mixture.members[objective].head
         if head in self.untrained:
             raise ValueError(
-                f"the head '{head}' is newly initialised (missing from the imported checkpoint), so its "
+                f"the head '{head}' is newly initialised (the imported checkpoint has no trained one), so its "
                 f"answers would be random: train it first, with zoo finetune on a task of objective {objective}"
             )
 

@@ -16,9 +16,9 @@ from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import ExportReport, export_model
-from zoo.hub.exporting.hashes import hash_faults
+from zoo.hub.exporting.hashes import hash_faults, untrained_heads
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.sources.folder import HASHES
+from zoo.hub.sources.folder import HASHES, CheckpointFolder
 
 FILES = {"README.md", "config.json", "generation_config.json", HASHES, "model.safetensors", "tokenizer.json"}
 FILES |= {"tokenizer_config.json"}
@@ -184,6 +184,12 @@ def test_hashes_that_are_none_are_refused(tmp_path: Path, text: str):
     (tmp_path / "model" / HASHES).write_text(text)
     with pytest.raises(ValueError, match="hashes.json|outside"):
         hash_faults(tmp_path / "model", missing=False)
+
+
+def test_untrained_heads_are_a_list(tmp_path: Path):
+    (tmp_path / HASHES).write_text('{"sha256": {}, "untrained": {"masked_lm": 1}}')
+    with pytest.raises(ValueError, match="hashes.json: untrained must be a list of heads, got {'masked_lm': 1}"):
+        untrained_heads(CheckpointFolder(tmp_path))
 
 
 def test_check_compares_the_hashes(build: Any, export: Callable[..., ExportReport]):

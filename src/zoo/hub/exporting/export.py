@@ -73,7 +73,8 @@ def export_model(
     tables = [part.embeddings for part in trained.readers.values() if part.embeddings is not None]
     rows = min((table.tokens.num_embeddings for table in tables), default=0)
     check_vocabulary(trained.tokenizer, rows, trained.history.name)
-    if random := trained.never_trained(native):
+    random = trained.never_trained(native)
+    if random:
         logger.warning(
             "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
         )
@@ -84,7 +85,7 @@ def export_model(
             write_files(aside, trained, target, native)
             check = verify(aside, trained, target, native, reload)
             write_all(aside, card_files(trained, target, native, check, left_out))
-            write_all(aside, {HASHES: hash_files(aside, edited=CARD)})
+            write_all(aside, {HASHES: hash_files(aside, edited=CARD, untrained=random)})
             files = tuple(sorted(path.name for path in aside.iterdir()))
     except (RuntimeError, OSError) as error:
         raise RuntimeError(f"export to {target.name}: {error}. Nothing was written to {folder}") from error

@@ -1,15 +1,36 @@
-"""hashes.json of an export: the SHA-256 of every file but the card, which people edit; transformers ignores it."""
+"""hashes.json of an export: the SHA-256 of every file but the card, which people edit, and the heads never trained.
 
+transformers ignores it, and leaves it out of what it saves: there, a head may have been trained.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.hub.sources.folder import HASHES, CheckpointFolder
 from zoo.runs.files import digest, to_json
 
 
-def hash_files(folder: Path, edited: str) -> bytes:
-    """The hashes of all files of a folder but the one that may be edited, as hashes.json has them."""
+def hash_files(folder: Path, edited: str, untrained: Sequence[str]) -> bytes:
+    """The content of hashes.json: the hashes of all files of a folder but the one that may be edited.
+
+    Args:
+        untrained: heads that are newly initialised.
+    """
     names = sorted(path.name for path in folder.iterdir() if path.name != edited)
-    return to_json({"sha256": {name: digest(folder / name) for name in names}})
+    hashes = {name: digest(folder / name) for name in names}
+    return to_json({"sha256": hashes, **({"untrained": list(untrained)} if untrained else {})})
+
+
+def untrained_heads(folder: CheckpointFolder) -> list[str]:
+    """The heads that hashes.json calls newly initialised; none where there is no such file.
+
+    Raises:
+        ValueError: hashes.json is damaged.
+    """
+    named = folder.read_json(HASHES).get("untrained", [])
+    if not isinstance(named, list):
+        raise ValueError(f"{folder.folder / HASHES}: untrained must be a list of heads, got {named!r:.80}")
+    return named
 
 
 def hash_faults(folder: Path, missing: bool) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
+from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import to_json
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, build_settings, label_names, read_family, read_flat
@@ -39,7 +40,9 @@ class ImportReport:
     Args:
         run: the new run.
         target, class_name: what the folder was read as.
-        fresh: parts that the folder lacks, newly initialised. dropped: its tensors that the model has no place for.
+        fresh: parts that the folder lacks, newly initialised.
+        untrained: heads that were newly initialised when the folder was exported, and have not been trained.
+        dropped: its tensors that the model has no place for.
         no_tokenizer: why there is no tokenizer; empty where there is one, or nothing to read with it.
         idle: keys of the folder that act on what is generated, and that zoo has no setting for.
         ignored: keys that ask for code of the folder to be run.
@@ -50,6 +53,7 @@ class ImportReport:
     class_name: str
     parameters: int
     fresh: tuple[str, ...]
+    untrained: tuple[str, ...]
     dropped: tuple[str, ...]
     no_tokenizer: tuple[str, ...]
     idle: tuple[str, ...]
@@ -59,6 +63,7 @@ class ImportReport:
         """What a user should know before using it."""
         found = {
             "newly initialised (missing from the folder)": self.fresh,
+            "newly initialised, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no place for it": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
             "generating has no setting here for": self.idle,
@@ -105,16 +110,17 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # what a run cannot be read with is refused before it is written
-    if missing:
-        tensors = completed(settings, tensors)
+    tensors = completed(settings, tensors) if missing else tensors
+    random = [name for name in untrained_heads(foreign) if name in model.heads]
     with create_run(folder, files) as run:
-        run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained_heads(model, missing)})
+        run.save(0, {"weights": tensors}, {"step": 0, "untrained": sorted({*missing_heads(model, missing), *random})})
     return ImportReport(
         folder,
         target.name,
         chosen.name,
         sum(p.numel() for p in model.parameters()),
         tuple(dict.fromkeys(map(part_of, missing))),
+        tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
         idle,
@@ -161,7 +167,7 @@ def objective_of(head: str, stream: ModelTraits) -> str:
     raise AssertionError(f"no objective trains the head '{head}'")
 
 
-def untrained_heads(model: Model, missing: list[str]) -> list[str]:
+def missing_heads(model: Model, missing: list[str]) -> list[str]:
     """The heads that are newly initialised, or read a pooler that is."""
     parts = set(map(part_of, missing))
     return [
