@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from zoo.cli.main import main
+from zoo.data.builtin.numbers import spell
 
 WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 TASKS = {
@@ -40,11 +41,19 @@ tokenizer: {name: wordpiece, vocab_size: 120}
 metrics: [accuracy]
 """,
     "numbers": """# numbers.yaml: numbers in words
-base: numbers-words
+objective: translation
+source: {files: {train: numbers.tsv}}
+tokenizer: {name: bpe, vocab_size: 120}
+length: {source: 80, target: 128}
+longest: {source: 16, target: 32}
 metrics: [chrf]
 generate: {max_new_tokens: 4}
 training: {steps: 2, batch: 2, warmup_steps: 0, evaluate_every: 0, precision: float32}
 """,
+}
+BROKEN = {
+    "broken": "# broken.yaml: cut off\nobjective: {masked_lm: [\n",
+    "empty": "base: classify.yaml\nsource: {files: {train: none.tsv, test: none.tsv}}\n",
 }
 
 
@@ -61,19 +70,21 @@ class Said(NamedTuple):
         return json.loads(self.out)
 
 
-def write_data(folder: Path) -> Path:
-    """Sixty rows of pairs with labels, a text of sixty lines, and tasks that read them."""
+def write_data(folder: Path) -> None:
+    """Sixty rows of pairs with labels, numbers in words, a text of sixty lines, and tasks."""
     drawn = random.Random(1)
     rows = ["sentence\tother\tlabel"]
     for i in range(60):
         first, second = (" ".join(drawn.choices(WORDS, k=drawn.randint(3, 9))) for _ in range(2))
         rows.append(f"{first}\t{second}\t{'pos' if i % 2 else 'neg'}")
     (folder / "rows.tsv").write_text("\n".join(rows) + "\n")
+    pairs = [f"{' '.join(str(n))}\t{spell(n)}" for n in range(0, 3000, 10)]
+    (folder / "numbers.tsv").write_text("\n".join(["source\ttarget", *pairs]) + "\n")
     lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(3, 20))) for _ in range(60)]
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
-    for name, text in TASKS.items():
+    for name, text in {**TASKS, **BROKEN}.items():
         (folder / f"{name}.yaml").write_text(text)
-    return folder
+    (folder / "none.tsv").write_text("sentence\tlabel\n")
 
 
 def call(*words: object) -> int:

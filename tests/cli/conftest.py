@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from commands import Said, call, say, write_data
 
+from once import once
+
 RUNS = {
     "classify": ("bert-nano", "classify"),
     "pairs": ("bert-nano", "pairs"),
@@ -18,21 +20,19 @@ RUNS = {
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the data and task files."""
-    return write_data(tmp_path_factory.mktemp("data"))
+    return once(tmp_path_factory, "cli-data", write_data)
 
 
 @pytest.fixture(scope="session")
-def run_of(data: Path) -> Callable[[str], Path]:
+def run_of(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Trains a tiny run by its name when it is first asked for; its folder."""
-    made: dict[str, Path] = {}
 
     def trained(name: str) -> Path:
-        if name not in made:
+        def train(folder: Path) -> None:
             model, task = RUNS[name]
-            folder = data / "runs" / name
-            assert call("pretrain", model, data / f"{task}.yaml", "-o", folder, "--data", data) == 0
-            made[name] = folder
-        return made[name]
+            assert call("pretrain", model, data / f"{task}.yaml", "-o", folder / name, "--data", data) == 0
+
+        return once(tmp_path_factory, f"cli-{name}", train) / name
 
     return trained
 

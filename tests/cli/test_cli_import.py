@@ -12,7 +12,8 @@ from zoo.cli.visible import visible
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.export import write_files
+from zoo.hub.exporting.export import export_model, write_files
+from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.weights import WEIGHTS
 from zoo.hub.targets.declare.registry import targets
@@ -90,8 +91,9 @@ def test_a_model_whose_outputs_are_not_finite_fails_in_every_command(
 
 
 def test_a_head_that_was_never_trained_is_not_evaluated_and_exported_with_a_warning(
-    zoo: Zoo, folder: Path, data: Path, tmp_path: Path
+    zoo: Zoo, folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(export_model, "__defaults__", (None, reload))  # checked in this process
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))
     run = str(tmp_path / "run")

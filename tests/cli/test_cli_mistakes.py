@@ -72,9 +72,6 @@ def test_a_wrong_set_is_refused_before_anything_is_written(zoo: Zoo, data: Path,
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_wrong_command_is_refused_before_anything_is_written(zoo: Zoo, data: Path, tmp_path: Path, words: str):
-    (data / "broken.yaml").write_text("# broken.yaml: cut off\nobjective: {masked_lm: [\n")
-    (data / "none.tsv").write_text("sentence\tlabel\n")
-    (data / "empty.yaml").write_text("base: classify.yaml\nsource: {files: {train: none.tsv, test: none.tsv}}\n")
     folder = tmp_path / "run"
     said = zoo(*words.replace("RUN", str(folder)).replace("DATA", str(data)).split())
     assert_refused(said, COMMANDS[words])

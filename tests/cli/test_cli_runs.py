@@ -171,7 +171,7 @@ def test_evaluate_json_names_split_examples_losses_and_metrics(zoo: Zoo, data: P
     assert (found["split"], found["examples"]) == ("test", 60)
     found = zoo("evaluate", run_of("lm"), "--data", data, "--json").json
     assert list(found) == ["split", "examples", "loss", "loss/causal_lm", "causal_lm/perplexity"]
-    found = zoo("evaluate", run_of("numbers"), "--set", "generate.beams=2", "--json").json
+    found = zoo("evaluate", run_of("numbers"), "--data", data, "--set", "generate.beams=2", "--json").json
     assert list(found)[-1] == "translation/chrf"
 
 
