@@ -15,6 +15,7 @@ from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.documents import Documents
 from zoo.blocks.position import Position, positions
@@ -191,6 +192,15 @@ def test_a_backend_says_what_its_kernels_do_not_know(options: dict[str, Any], fl
     for backend, words in ((Eager(), None), (Flex(), flex), (Varlen(), varlen)):
         said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value, None)
         assert said is words is None or (words is not None and words in str(said))
+
+
+def test_short_rows_in_bfloat16_are_attended_in_float32_on_a_cpu():
+    documents = torch.ones(2, 5, dtype=torch.long)
+    view, rule = view_of(documents, documents, causal=True), build(12, 4).rule(training=False)
+    heads = [randn(2, 4, 5, 3).bfloat16() for _ in range(3)]
+    with torch.autocast("cpu", torch.bfloat16):
+        said = Sdpa().attend(*heads, view, rule)
+    assert torch.equal(said, Sdpa().attend(*(x.float() for x in heads), view, rule).bfloat16())
 
 
 def test_kernels_get_one_dtype_that_of_autocast_if_there_is_one():
