@@ -1,6 +1,6 @@
 """Is zoo faster than what people would pick instead? One command a row, ours and the peers alternating in one run.
 
-    python benchmarks/bench.py [ROW…] [--repeats 5] [--data DIR] [--plain] [--small] [--write]
+    python benchmarks/bench.py [ROW…] [--repeats N] [--data DIR] [--plain] [--small] [--write]
 
 Every side is a process of its own, with the same model, contents, precision and threads. One at a time does one unit of
 work while the others are stopped; the first unit of each warms up. Printed: rates as medians with the least and the
@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rows.figures import MACHINE, OURS, alternate, cells, judge, table
+from rows.crossing import tables
+from rows.figures import MACHINE, OURS, alternate, cells, judge
 from rows.given import Given
 from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, has_amx, load, today
@@ -65,7 +66,7 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
             told = [work, given.text(), *(words if name != OURS else [])]
             sides[name] = Worker(name, told, given.folder, options.threads, row.processes.get(name, 1))
             left.callback(sides[name].kill)
-        turns = alternate(sides, options.repeats)
+        turns = alternate(sides, options.repeats or row.repeats)
         return judge(turns, {name: side.end() for name, side in sides.items()})
 
 
@@ -87,14 +88,24 @@ def write(results: list[Figures], docs: Path) -> None:
     known |= {result["row"]: result for result in results}
     ordered = [known[name] for name in [*ROWS, *GPU_ROWS] if name in known]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
-    before, rest = page.read_text("utf-8").split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{table(ordered)}\n\n{FINISH}{rest.split(FINISH)[1]}", "utf-8")
+    put(tables(ordered), page, BEGIN)
+
+
+def put(text: str, page: Path, begin: str) -> None:
+    """Write a text into a page in the place of what stands there between its two marks."""
+    before, rest = page.read_text("utf-8").split(begin)
+    after = rest.split(FINISH, 1)[1]
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{FINISH}{after}", "utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
-    parser.add_argument("--repeats", type=int, default=5, help="turns of each side, beside the one that warms up")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help="turns of each side, beside the one that warms up; default: 5, or as many as a row says",
+    )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument(
         "--made", type=Path, default=Path("build/bench"), help="what is made once and kept: random runs"

@@ -91,4 +91,4 @@ def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
 def test_the_table_of_the_guide_is_what_was_measured(bench: Any):
     page, file = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.json"
     shown = page.read_text("utf-8").split(bench.BEGIN)[1].split(bench.FINISH)[0].strip()
-    assert shown == (bench.table(json.loads(file.read_text("utf-8"))) if file.exists() else "")
+    assert shown == (bench.tables(json.loads(file.read_text("utf-8"))) if file.exists() else "")

@@ -41,20 +41,33 @@ def ignore(*_: Any) -> None:
 
 
 def wikipedia(given: Given, task: str) -> str:
-    """A copy of one of zoo's tasks on Wikipedia that reads only some articles: the file of the task."""
-    articles, length = given.sizes["articles"], given.sizes["length"]
+    """A copy of one of zoo's tasks on Wikipedia that reads only some articles: the file of the task.
+
+    Where the sizes say `joined`, they are one text, so that each row but the first and the last is full of it.
+    """
+    articles, length, joined = given.sizes["articles"], given.sizes["length"], given.sizes.get("joined", False)
 
     def write_text(path: Path) -> None:
         with lzma.open(given.data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
-            path.write_text("".join(next(lines) for _ in range(articles)), "utf-8")
+            found = [next(lines) for _ in range(articles)]
+        path.write_text(join(found) if joined else "".join(found), "utf-8")
 
     def write_task(path: Path) -> None:
         whole = load_task(task)
         changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": length}
-        files = {"train": str(given.once(f"articles-{articles}.jsonl", write_text).absolute())}
+        files = {"train": str(given.once(f"articles{name}.jsonl", write_text).absolute())}
+        if joined:  # of one text, no share can be held out
+            files["validation"] = files["train"]
         path.write_text(f"# {task} on some articles\n{json.dumps({**changed, 'source': {'files': files}})}\n", "utf-8")
 
-    return str(given.once(f"{task}-{articles}-{length}.yaml", write_task))
+    name = f"-{articles}-joined" if joined else f"-{articles}"
+    return str(given.once(f"{task}{name}-{length}.yaml", write_task))
+
+
+def join(lines: Sequence[str]) -> str:
+    """Articles as one line of JSON with one text."""
+    articles = [json.loads(line) for line in lines]
+    return json.dumps({**articles[0], "text": "\n\n".join(article["text"] for article in articles)}) + "\n"
 
 
 def start(given: Given, name: str, model: str, task: str, sets: Sequence[str] = ()) -> Path:

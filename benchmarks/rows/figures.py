@@ -95,16 +95,21 @@ def spread(of: Figures) -> str:
     return f"{number(of['median'])} ({number(of['least'])} to {number(of['most'])})"
 
 
+def times(of: Figures) -> str:
+    """Seconds of a unit, of rates as `summary` has them."""
+    return f"{spread(summary(1 / of[key] for key in of))} s"
+
+
 def cells(result: Figures, column: str) -> list[list[str]]:
     """What the lines of one row in the table hold: one for each peer; without peers, one for each side."""
     one = result["columns"][column]
     if OURS not in one["rates"]:  # units are commands: seconds are what is wanted, of the clock and of the processor
-        clock, busy = {name: summary(1 / of[key] for key in of) for name, of in one["rates"].items()}, one["processor"]
-        times = {name: [f"{spread(of)} s", f"processor {spread(busy[name])} s"] for name, of in clock.items()}
-        return [[name, column, *both, "", result["goals"][name], "", ""] for name, both in times.items()]
-    found, share = [], one["shares"].get(OURS)
+        busy = one["processor"]
+        both = {name: [times(of), f"processor {spread(busy[name])} s"] for name, of in one["rates"].items()}
+        return [[name, column, *two, "", result["goals"][name], "", ""] for name, two in both.items()]
+    found, share, of_time = [], one["shares"].get(OURS), result["unit"].startswith("seconds")
     for peer, ratio in one["ratios"].items():
-        sides = [spread(one["rates"][name]) for name in (OURS, peer)]
+        sides = [times(one["rates"][name]) if of_time else spread(one["rates"][name]) for name in (OURS, peer)]
         memory = one["memory_ratios"].get(peer)
         last = ["" if share is None else f"{share:.0%}", "" if memory is None else f"{memory:.2f}x"]
         found.append([peer, column, *sides, f"{spread(ratio)}x", result["goals"][peer], *last])

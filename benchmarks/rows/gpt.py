@@ -15,6 +15,7 @@ from rows.given import Given
 from rows.textbook_gpt import TextbookGPT
 from rows.training import loop, zoo_training
 from rows.turns import Turn
+from zoo.config import parse_set
 from zoo.models.settings import load_settings
 
 TASK, SMALL = "wikipedia-lm", "gpt2-nano"
@@ -27,7 +28,7 @@ def prepare(turn: Turn, given: Given) -> None:
 def model_sets(given: Given) -> list[str]:
     """No dropout, as nanoGPT pretrains; the vocabulary is the model's, of which the text's tokenizer uses a part."""
     sizes = given.sizes
-    return [f"dropout={sizes['dropout']}", f"vocab_size={sizes['vocabulary']}"]
+    return [f"dropout={sizes['dropout']}", f"vocab_size={sizes['vocabulary']}", *sizes.get("shape", [])]
 
 
 def zoo(turn: Turn, given: Given) -> None:
@@ -70,7 +71,7 @@ def shifted(labels: Tensor) -> Tensor:
 
 def stack_of(given: Given) -> dict[str, int]:
     """The sizes of zoo's model, in transformers' words."""
-    settings = load_settings(given.sizes["model"])
+    settings = load_settings(given.sizes["model"], [parse_set(text) for text in given.sizes.get("shape", [])])
     assert settings.decoder is not None
     stack = settings.decoder.settings
     return {"n_layer": stack.n_layers, "n_head": stack.n_heads, "n_embd": stack.d_model, "n_inner": stack.d_ff}

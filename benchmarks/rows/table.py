@@ -28,6 +28,7 @@ class Row:
         processes: of a side, if several; they have one thread each.
         kept: whether sides are also compared with our allocator's settings.
         each, compiled: as `Given` has them.
+        repeats: turns of each side beside the one that warms up, unless the command says how many.
     """
 
     title: str
@@ -42,6 +43,7 @@ class Row:
     kept: bool = True
     each: int = 1
     compiled: bool = False
+    repeats: int = 5
 
 
 def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:
@@ -110,5 +112,15 @@ ROWS = {
         prepare="gpt.prepare",
         processes={OURS: 2},
         kept=False,
+    ),
+    "shakespeare": Row(
+        "Shakespeare's characters to a validation loss of 1.90, a GPT of nanoGPT's CPU size",
+        "seconds of training",
+        {OURS: "characters.zoo", "textbook": "characters.textbook"},
+        {"zoo_steps": 400, "textbook_steps": 2000},
+        {"zoo_steps": 20, "textbook_steps": 20},
+        {"textbook": ("3x", "3x")},
+        kept=False,
+        repeats=3,  # seeds
     ),
 }

@@ -1,0 +1,141 @@
+"""A training step of GPTs from 128 to 4,096 tokens long and from 10M to 350M parameters, by zoo and by transformers.
+
+    python benchmarks/growth.py [--repeats 3] [--data DIR] [--small] [--write]
+
+Each point is row `gpt` of benchmarks/bench.py in another size: both sides take turns, one step or some a turn. All rows
+are full: the articles are one long text, so that both sides compute attention over the same places. With --write the
+figures go into docs/pictures/growth.json, their plot beside it, and the table into docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from bench import measure, put, show
+from rows.figures import OURS, Figures, beyond, number, spread
+from rows.machine import cores
+from rows.table import ROWS, Row
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
+VOCABULARY = 16384
+Size = tuple[int, int, int, int, int]  # layers, width, length, rows, steps of a turn
+LENGTHS: dict[str, Size] = {f"{n} tokens": (8, 256, n, 4096 // n, 2) for n in (128, 256, 512, 1024, 2048, 4096)}
+PARAMETERS: dict[str, Size] = {
+    "10M": (8, 256, 256, 8, 4),
+    "34M": (8, 512, 256, 8, 1),
+    "70M": (12, 640, 256, 8, 1),
+    "126M": (16, 768, 256, 8, 1),
+    "345M": (26, 1024, 256, 4, 1),
+}
+SMALL: dict[str, dict[str, Size]] = {
+    "length": {"16 tokens": (2, 32, 16, 4, 1), "64 tokens": (2, 32, 64, 1, 1)},
+    "parameters": {"small": (1, 32, 32, 2, 1)},
+}
+AXES = {"length": LENGTHS, "parameters": PARAMETERS}
+
+
+def row_of(name: str, size: Size) -> Row:
+    """The row that measures a point."""
+    layers, width, length, rows, each = size
+    shape = [f"d_model={width}", f"max_length={length}", f"decoder.n_layers={layers}"]
+    shape += [f"decoder.d_ff={4 * width}", f"decoder.n_heads={max(1, width // 64)}"]
+    sizes = {"model": "gpt2", "vocabulary": VOCABULARY, "shape": shape, "length": length, "rows": rows}
+    sizes |= {"dropout": 0.0, "articles": 60, "joined": True}
+    sides = {side: f"gpt.{side}" for side in (OURS, PEER)}
+    return replace(
+        ROWS["gpt"],
+        title=name,
+        sizes=sizes,
+        small=sizes,
+        sides=sides,
+        goals={PEER: ("1x", "1x")},
+        each=each,
+        rate=None,
+        kept=False,
+    )
+
+
+def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
+    """What is kept of a point."""
+    result = measure(f"growth-{name}", row_of(name, size), options)
+    show(result)
+    (found,) = result["columns"].values()
+    facts, (layers, width, length, rows, _) = found["facts"], size
+    memory = {side: {"peak": noted["gpu"] or noted["peak"], "beyond": beyond(noted)} for side, noted in facts.items()}
+    about = {"layers": layers, "width": width, "length": length, "rows": rows, "parameters": facts[OURS]["parameters"]}
+    kept = {key: found[key] for key in ("rates", "ratios")}
+    return {"point": name, **about, **kept, "memory": memory, "machine": result["machine"], "date": result["date"]}
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    """The table of docs/benchmarks.md."""
+    head = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
+    lines = [head + "|" + "---|" * 8]
+    for one in (one for points in figures.values() for one in points):
+        shape = f"{one['layers']} x {one['width']} | {one['rows']} x {one['length']}"
+        rates = [spread(one["rates"][side]) for side in (OURS, PEER)]
+        ours, theirs = (one["memory"][side]["beyond"] for side in (OURS, PEER))
+        cells = [one["point"], f"{one['parameters'] / 1e6:.0f}M", shape, *rates, f"{spread(one['ratios'][PEER])}x"]
+        lines.append(f"| {' | '.join(cells)} | {ours / theirs:.2f}x |")
+    machine = next(iter(figures.values()))[0]["machine"]
+    return f"{machine}\n\n" + "\n".join(lines) + "\n\n![Growth](pictures/growth.png)"
+
+
+def draw(figures: Mapping[str, Any], path: Path) -> None:
+    """Tokens a second and memory, over the length and over the parameters."""
+    places = plt.subplots(2, 2, figsize=(9, 6.5), sharex="col")[1]
+    for column, (axis, points) in enumerate(figures.items()):
+        at = [one[axis] / (1 if axis == "length" else 1e6) for one in points]
+        for side, color, name in ((OURS, "tab:blue", "zoo"), (PEER, "tab:gray", "transformers")):
+            rates = [one["rates"][side]["median"] for one in points]
+            memory = [one["memory"][side]["beyond"] / 2**30 for one in points]
+            for place, values in zip(places[:, column], (rates, memory), strict=True):
+                place.plot(at, values, marker="o", color=color, label=name)
+        for place in places[:, column]:
+            place.set(xscale="log", xticks=at, xticklabels=[number(value) for value in at])
+            place.minorticks_off()
+            place.grid(alpha=0.3)
+        places[0, column].set(yscale="log" if axis == "parameters" else "linear", ylabel="tokens a second")
+        places[1, column].set(ylabel="peak memory beyond weights,\ngradients and moments, GiB")
+        places[1, column].set_xlabel("tokens in a row" if axis == "length" else "parameters, millions")
+    for place in places.flat:
+        place.set_ylim(bottom=None if place.get_yscale() == "log" else 0)
+    places[0, 0].legend()
+    plt.tight_layout()
+    plt.savefig(path, dpi=90)
+    plt.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3, help="turns of each side, beside the one that warms up")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
+    parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
+    parser.add_argument("--threads", type=int, default=cores())
+    parser.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(namespace=argparse.Namespace(device="cpu", plain=True))
+    if options.small and options.write:
+        parser.error("--write: figures of tiny models belong into no table; leave out --small")
+    axes = SMALL if options.small else AXES
+    figures = {axis: [point(n, size, options) for n, size in points.items()] for axis, points in axes.items()}
+    behind = [one["point"] for points in figures.values() for one in points if one["ratios"][PEER]["median"] < 1]
+    print("behind at: " + ", ".join(behind) if behind else "ahead at every point")
+    if options.write:
+        (DOCS / "pictures" / "growth.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        draw(figures, DOCS / "pictures" / "growth.png")
+        put(table(figures), DOCS / "benchmarks.md", BEGIN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The table of a row whose sides train until a loss is reached: seeds, steps, seconds and losses."""
+
+from collections.abc import Iterable
+from statistics import median
+
+from rows.figures import OURS, Figures, number, table
+
+HEAD = ["side", "seed", "ms a step", "steps", "seconds to 1.90", "the same characters", "loss at the end", "the same"]
+
+
+def tables(results: Iterable[Figures]) -> str:
+    """The table of all rows, and below it those of rows whose sides noted runs."""
+    results = list(results)
+    parts = [table(results)] if results else []
+    for result in results:
+        facts = next(iter(result["columns"].values()))["facts"]
+        if "runs" in facts.get(OURS, {}):
+            lines = [[side, *cells(run)] for side, noted in facts.items() for run in noted["runs"]]
+            lines += [sooner({side: noted["runs"] for side, noted in facts.items()})]
+            rows = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *lines])
+            parts.append(f"`{result['row']}`, run by run:\n\n{rows}")
+    return "\n\n".join(parts)
+
+
+def cells(run: Figures) -> list[str]:
+    """A line of the table: when a run reached the loss in either way of counting, and what it had at its end."""
+    own, same, end = run["first"]["own"], run["first"]["same"], run["end"]
+    reached = [f"{point['seconds']:.1f}" if point else f"not in {end['seconds']:.1f}" for point in (own, same)]
+    step = number(end["seconds"] / end["step"] * 1000)
+    steps = f"{own['step']} of {end['step']}" if own else f"{end['step']}"
+    return [str(run["seed"]), step, steps, *reached, f"{end['own']:.3f}", f"{end['same']:.3f}"]
+
+
+def sooner(runs: Figures) -> list[str]:
+    """The last line: how many times sooner we reached it, the median of the seeds."""
+    (peer,) = (side for side in runs if side != OURS)
+    found = []
+    for way in ("own", "same"):
+        pairs = [(a["first"][way], b["first"][way] or b["end"]) for a, b in zip(runs[OURS], runs[peer], strict=True)]
+        ratios = [theirs["seconds"] / ours["seconds"] if ours else 0.0 for ours, theirs in pairs]
+        found.append(f"{number(median(ratios))}x sooner")
+    return ["median", "", "", "", *found, "", ""]
