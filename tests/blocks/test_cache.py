@@ -14,7 +14,7 @@ def places(start: int, stop: int, rows: int = 2) -> KeysValues:
 def filled(room: int, sizes: list[int]) -> Cache:
     cache, start = Cache.of(places(0, 1), room, torch.float64), 0
     for size in sizes:
-        cache.write(places(start, start + size), start)
+        cache.write(places(start, start + size), start, start + size)
         start += size
     return cache
 
@@ -32,7 +32,7 @@ def test_what_is_kept_and_new_places_stand_in_their_order():
 
 def test_a_cache_grows_and_a_wider_one_stays():
     cache = filled(3, [3]).grown(5)
-    cache.write(places(3, 4), 3)
+    cache.write(places(3, 4), 3, 4)
     assert cache.read().keys[1, 0, :, 0].tolist() == [100, 101, 102, 103]
     assert cache.room == 5 and cache.grown(2) is cache
 

@@ -1,11 +1,16 @@
 """Decode step by step on a pretended GPU: a host read, or a tensor that is left on the CPU, raises."""
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import load  # noqa: F401 - the device, before torch
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from zoo.models.generation.generate import next_logits, started
+from zoo.models.generation.generate import reader, started
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -29,30 +34,50 @@ def source_of(model: Model) -> Tensor | None:
     return model.encoder.blank(4, CUDA).repeat(ROWS, *[1] * (model.encoder.blank(4, CUDA).dim() - 1))
 
 
-def decode(model: Model, settings: GenerateSettings) -> Tensor:
+class NoCopies(TorchDispatchMode):
+    """Where a copy from the host raises, as it does where a CUDA graph is captured."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        said = func(*args, **(kwargs or {}))
+        left = [x for x in tree_leaves((args, kwargs, said)) if isinstance(x, Tensor) and x.device.type == "cpu"]
+        if left:
+            raise RuntimeError(f"{func} has a tensor on the CPU")
+        return said
+
+
+def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     search = started(settings, [9, 9, 8], END, None, CUDA)
     state = model.decoder.start(ROWS, model.remember(source_of(model), None), 12)
     padded = torch.ones(ROWS, 4, dtype=torch.long)
-    logits = next_logits(model, model.decoder.step(padded, padded, state))
+    read = reader(model, state)
+    capturing: AbstractContextManager[Any] = NoCopies() if steady else nullcontext()
+    logits = read(padded, padded)
     copies = torch.arange(ROWS).repeat_interleave(search.width)
     model.decoder.reorder(state, copies)
     logits = logits[copies]
+    if steady:
+        model.decoder.settle(state)
     for _ in range(5):
         chosen, parents = search.choose(logits)
-        if parents is not None:
-            model.decoder.reorder(state, parents)
         there = (~search.ended).long().repeat_interleave(search.width)[:, None]
-        logits = next_logits(model, model.decoder.step(chosen[:, None], there, state))
+        with capturing:
+            logits = read(chosen[:, None], there, parents)
     return logits
 
 
 torch.set_default_dtype(torch.bfloat16)
 for name, settings, changes in FAMILIES:
-    with FakeTensorMode(), torch.no_grad(), CUDA:
-        said = decode(Model(load_settings(name, changes)).eval(), settings)
-        assert said.device.type == "cuda" and said.dtype == torch.bfloat16
+    for steady in (False, True):
+        with FakeTensorMode(), torch.no_grad(), CUDA:
+            said = decode(Model(load_settings(name, changes)).eval(), settings, steady)
+            assert said.device.type == "cuda" and said.dtype == torch.bfloat16
 with FakeTensorMode(), CUDA:
     try:
         torch.ones(1).item()
     except Exception as error:
         print("a host read raises", type(error).__name__)
+    try:
+        with NoCopies():
+            torch.tensor([1.0], device=CUDA)
+    except RuntimeError as error:
+        print("a copy raises", error)

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+Place = Int[Tensor, ""]  # in a row, known on the device alone
+
 
 class KeysValues(NamedTuple):
     """A memory as keys, turned as the score compares them, and values."""
@@ -26,7 +28,7 @@ class Cache:
 
     Args:
         keys, values: one number for each row, slot, head and feature.
-        filled: slots that have been written.
+        filled: slots that are read, as they have been written.
     """
 
     def __init__(
@@ -58,15 +60,19 @@ class Cache:
             new[:, : self.filled] = old[:, : self.filled]
         return Cache(keys, values, self.filled)
 
-    def write(self, new: KeysValues, start: int) -> None:
-        """Write new places, from place `start` on; the last of them, where there are more than slots."""
-        stop, n = start + new.keys.shape[2], min(new.keys.shape[2], self.room)
-        self.filled = min(stop, self.room)
-        if n == 1:
+    def write(self, new: KeysValues, start: int | Place, read: int) -> None:
+        """Write new places, from place `start` on; the last of them, where there are more than slots.
+
+        Args:
+            read: places of the row that are read from now on.
+        """
+        added = new.keys.shape[2]
+        n, self.filled = min(added, self.room), min(read, self.room)
+        if n == 1 and isinstance(start, int):
             for tensor, x in zip(self.tensors, new, strict=True):
-                tensor[:, (stop - 1) % self.room].copy_(x[:, :, -1])
+                tensor[:, (start + added - 1) % self.room].copy_(x[:, :, -1])
             return
-        slots = torch.arange(stop - n, stop, device=new.keys.device) % self.room
+        slots = (start + torch.arange(added - n, added, device=new.keys.device)) % self.room
         for tensor, x in zip(self.tensors, new, strict=True):
             tensor.index_copy_(1, slots, x[:, :, -n:].transpose(1, 2).to(tensor.dtype))
 
@@ -74,11 +80,17 @@ class Cache:
         """What stands in the slots, in their order."""
         return KeysValues(*(x[:, : self.filled].transpose(1, 2) for x in self.tensors))
 
-    def followed_by(self, new: KeysValues, start: int) -> KeysValues:
+    def settle(self) -> None:
+        """Let all slots be read from now on, zeros where nothing has been written."""
+        for x in self.tensors:
+            x[:, self.filled :] = 0.0
+        self.filled = self.room
+
+    def followed_by(self, new: KeysValues, start: int | Place) -> KeysValues:
         """The places that still have a slot, in their own order, and new ones from place `start` on."""
         if not self.filled:
             return new
-        slots = torch.arange(start - self.filled, start, device=new.keys.device) % self.room
+        slots = (start + torch.arange(-self.filled, 0, device=new.keys.device)) % self.room
         old = (x[:, slots].transpose(1, 2) for x in self.tensors)
         return KeysValues(*(torch.cat([x, y.to(x.dtype)], dim=2) for x, y in zip(old, new, strict=True)))
 

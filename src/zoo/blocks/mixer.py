@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.cache import Cache
@@ -60,6 +60,25 @@ def take_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
     return tree_map_only((Tensor, Cache), take, state)
 
 
+def settle(state: Any) -> None:
+    """Let every cache in a state be read as a whole."""
+    tree_map_only(Cache, Cache.settle, state)
+
+
+def tensors_of(state: Any) -> list[Tensor]:
+    """What a state consists of."""
+    leaves = (leaf.tensors if isinstance(leaf, Cache) else (leaf,) for leaf in tree_leaves(state))
+    return [x for some in leaves for x in some if isinstance(x, Tensor)]
+
+
+@torch.no_grad()
+def written(new: Any, state: Any) -> Any:
+    """A new state in the tensors of the old one, whose shapes are the same."""
+    for x, place in zip(tensors_of(new), tensors_of(state), strict=True):
+        place.copy_(x)
+    return state
+
+
 @mixers.register("attention")
 class AttentionMixer(Mixer):
     """Self-attention: every place reads all that it may see.
@@ -80,13 +99,13 @@ class AttentionMixer(Mixer):
         new, window = self.attention.read(x, view), self.attention.window
         room = view.room if window is None else min(view.room, window)
         cache = self.attention.cache(new, room) if state is None else state.grown(room)
-        start = view.visibility.n_keys - x.shape[1]
+        start, read = view.visibility.start, view.visibility.n_keys
         if x.shape[1] == 1:
-            cache.write(new, start)
+            cache.write(new, start, read)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
         # several places at once: the first of them still see what the last ones take the slots of
         memory = cache.followed_by(new, start)
-        cache.write(new, start)
+        cache.write(new, start, read)
         return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
 
 
@@ -174,13 +193,13 @@ class ConvolutionMixer(Mixer):
 
     def step(self, x: New, view: View, state: tuple[Tensor, Tensor] | None) -> tuple[New, tuple[Tensor, Tensor]]:
         """The state: the last places that a convolution still reads, and their documents."""
-        new, documents = x.shape[1], view.documents.numbers
-        if state is not None:
-            x, documents = torch.cat([state[0], x], dim=1), torch.cat([state[1], documents], dim=1)
+        new, documents, reach = x.shape[1], view.documents.numbers, self.neighbours.reach
+        if state is None:
+            state = x.new_zeros(len(x), reach, x.shape[2]), documents.new_zeros(len(x), reach)
+        x, documents = torch.cat([state[0], x], dim=1), torch.cat([state[1], documents], dim=1)
         # places of document 0 move to the front, so that those of the text stand side by side
         order = (documents > 0).int().argsort(dim=1, stable=True)
         x, documents = x.gather(1, order[..., None].expand_as(x)), documents.gather(1, order)
         mixed = self.convolve(x, documents)
-        kept = max(documents.shape[1] - self.neighbours.reach, 0)
         mixed = mixed.gather(1, order.argsort(dim=1)[..., None].expand_as(mixed))[:, -new:]
-        return mixed, (x[:, kept:], documents[:, kept:])
+        return mixed, (x[:, new:], documents[:, new:])

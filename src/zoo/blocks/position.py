@@ -160,8 +160,9 @@ class ALiBi(Position):
 
     def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias:
         distance = (query_at[:, None] - key_at[None, :]).abs()
-        slopes = torch.tensor(self.slopes, dtype=torch.float32, device=distance.device)
-        return -slopes[:, None, None] * distance
+        # filled there, not copied, for which a GPU would be waited for and no graph of its work could be captured
+        slopes = [distance.new_full((), slope, dtype=torch.float32) for slope in self.slopes]
+        return -torch.stack(slopes)[:, None, None] * distance
 
 
 def alibi_slopes(n_heads: int) -> list[float]:

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zoo.blocks.cache import Place
 from zoo.blocks.documents import Borders, Computed, Documents
 from zoo.blocks.position import Position
 
@@ -16,7 +17,7 @@ class Visibility(Computed):
 
     Args:
         queries, keys: the documents of both sides.
-        start: place of the first query in the row (tokens).
+        start: place of the first query in the row (tokens); a tensor, where the host is not to know it.
         causal: whether a query sees only keys at or before its own place.
         key_places: of the keys in the row; None: from 0 on.
     """
@@ -25,7 +26,7 @@ class Visibility(Computed):
         self,
         queries: Documents,
         keys: Documents,
-        start: int = 0,
+        start: int | Place = 0,
         causal: bool = False,
         key_places: Int[Tensor, " keys"] | None = None,
     ) -> None:

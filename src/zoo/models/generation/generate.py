@@ -1,13 +1,14 @@
 """Generate tokens: one loop for every decoder and every way of choosing."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.models.generation.beams import BeamSearch
+from zoo.models.generation.captured import CapturedStep, captures
 from zoo.models.generation.packed import packed
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.search import Generated, Search
@@ -50,7 +51,7 @@ def generate(
     with packed(model):
         memory = model.remember(source, source_documents)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
-        logits = next_logits(model, decoder.step(tokens, documents, state))
+        logits = reader(model, state)(tokens, documents)
         if search.width > 1:
             copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
             decoder.reorder(state, copies)
@@ -62,36 +63,60 @@ def generate(
 
 def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int) -> list[Generated]:
     """Choose and read token after token; rows leave the batch when they have ended."""
-    assert model.decoder is not None
     here: Sequence[int] = range(len(search.ended))
     found: dict[int, Generated] = {}
-    patience = 1 if model.device.type == "cpu" else PATIENCE
+    captured, read = captures(model.device, steps), reader(model, state)
+    patience = 1 if model.device.type == "cpu" and not captured else PATIENCE
+    if captured:
+        assert model.decoder is not None
+        model.decoder.settle(state)
+        read = CapturedStep(read, model.device, steps)
     for step in range(1, steps + 1):
         chosen, parents = search.choose(logits)
         stay = None
         if step % patience == 0 or step == steps:
-            here, stay = leave(search, here, found)
+            # what is captured is captured anew for fewer rows: so half of them leave at once
+            here, stay = leave(search, here, found, len(here) // 2 if captured else len(here) - 1)
         if not here:
             break
         if stay is not None:
             kept = (stay[:, None] * search.width + torch.arange(search.width, device=stay.device)).flatten()
             chosen, parents = chosen[kept], kept if parents is None else parents[kept]
-        if parents is not None:
-            model.decoder.reorder(state, parents, stay)
         # a row that has ended and is still here reads nothing: it has used up its positions
         there = None if patience == 1 else (~search.ended).long().repeat_interleave(search.width)[:, None]
-        logits = next_logits(model, model.decoder.step(chosen[:, None], there, state))
+        logits = read(chosen[:, None], there, parents, stay)
     return [found[number] for number in range(len(found))]
 
 
-def leave(search: Search, here: Sequence[int], found: dict[int, Generated]) -> tuple[Sequence[int], Tensor | None]:
-    """Note what has ended under its number; return the numbers of the others, and their rows (None: all stay)."""
+def reader(model: Model, state: Any) -> Callable[..., Tensor]:
+    """What reads a token in each row, and says the logits of the next one."""
+    decoder = model.decoder
+    assert decoder is not None
+
+    def read(
+        tokens: Tensor, documents: Tensor | None, parents: Tensor | None = None, sources: Tensor | None = None
+    ) -> Tensor:
+        if parents is not None:
+            decoder.reorder(state, parents, sources)
+        return next_logits(model, decoder.step(tokens, documents, state))
+
+    return read
+
+
+def leave(
+    search: Search, here: Sequence[int], found: dict[int, Generated], most: int
+) -> tuple[Sequence[int], Tensor | None]:
+    """Note what has ended under its number; return the numbers of the others, and their rows (None: all stay).
+
+    Args:
+        most: rows that may be left; where there are more, those that have ended do not leave yet.
+    """
     ended = search.ended.tolist()
-    if not any(ended):
+    stay = [row for row, gone in enumerate(ended) if not gone]
+    if len(stay) > most:
         return here, None
     said = zip(here, search.results(), ended, strict=True)
     found.update({number: one for number, one, gone in said if gone})
-    stay = [row for row, gone in enumerate(ended) if not gone]
     rows = torch.tensor(stay, dtype=torch.long, device=search.ended.device)
     search.take(rows)
     return [here[row] for row in stay], rows

@@ -173,6 +173,15 @@ class Decoder(Part):
         """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
 
     @abstractmethod
+    def settle(self, state: Any) -> None:
+        """Give a state its steady form, so that a CUDA graph of a step can be replayed.
+
+        From now on a step reads one place and leaves its state in the same tensors, which keep their shapes; so does
+        `reorder` where the number of rows stays. No number that the host counts enters it. It reads all the room that
+        there is, written or not.
+        """
+
+    @abstractmethod
     def reorder(self, state: Any, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None) -> None:
         """Continue with these rows of the batch (beams), as many for each row of the memory, side by side.
 

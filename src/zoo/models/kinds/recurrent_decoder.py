@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from zoo.blocks.attention import Attention, attentions
 from zoo.blocks.documents import Unpacked
 from zoo.blocks.dropout import Dropout
+from zoo.blocks.mixer import written
 from zoo.blocks.position import Position
 from zoo.blocks.recurrence import Cell, hold
 from zoo.blocks.view import Recorder
@@ -43,10 +44,16 @@ class RecurrentDecoderSettings(RecurrentSettings):
 
 @dataclass
 class RecurrentDecoderState:
-    """What the decoder remembers between steps."""
+    """What the decoder remembers between steps; `steady`: in the same tensors."""
 
     vectors: Vectors
     source: SourceReading | None
+    steady: bool = False
+
+    def keep(self, new: Vectors) -> None:
+        """Go on with new vectors."""
+        stays = self.steady and new[0].shape == self.vectors[0].shape
+        self.vectors = written(new, self.vectors) if stays else new
 
 
 @decoders.register("recurrent")
@@ -184,14 +191,17 @@ class RecurrentDecoder(Decoder):
         for at in range(tokens.shape[1]):
             context = self.context(state.vectors, state.source)
             new = self.advance(words[:, at], state.vectors, context)
-            state.vectors = [hold(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)]
+            state.keep([hold(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)])
             said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
         return torch.stack(said, dim=1)
+
+    def settle(self, state: RecurrentDecoderState) -> None:
+        state.steady = True
 
     def reorder(
         self, state: RecurrentDecoderState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
     ) -> None:
-        state.vectors = [vectors.index_select(1, rows) for vectors in state.vectors]
+        state.keep([vectors.index_select(1, rows) for vectors in state.vectors])
         if state.source is not None and sources is not None:
             state.source = state.source.take(sources)
 

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from zoo.blocks.attention import Attention
 from zoo.blocks.block import Block, BlockState, SourceView
 from zoo.blocks.documents import Documents, positions_of
-from zoo.blocks.mixer import take_rows
+from zoo.blocks.mixer import settle, take_rows, written
 from zoo.blocks.position import Position
 from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
@@ -162,18 +162,26 @@ class TransformerDecoder(Decoder):
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: TransformerState) -> States:
         seen, progress = state.progress.advance(documents, tokens), state.progress
-        reach = min(progress.read, self.max_length) if progress.promised else progress.read
+        reach = min(progress.room, self.max_length) if progress.promised else progress.read
         x = self.stack.embed(tokens, None, seen.queries.positions, reach)
         views, source_view = self.stack.views(seen, room=progress.room), state.source_view(seen.queries)
         for number, (block, view) in enumerate(zip(self.stack.blocks, views, strict=True)):
-            x, state.blocks[number] = block.step(x, view, source_view, state.blocks[number])
+            before = state.blocks[number]
+            x, after = block.step(x, view, source_view, before)
+            state.blocks[number] = after if progress.place is None else written(after, before)
         return self.stack.norm(x)
+
+    def settle(self, state: TransformerState) -> None:
+        state.progress.settle()
+        settle(state.blocks)
 
     def reorder(
         self, state: TransformerState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
     ) -> None:
-        state.progress.take(rows)
         mixers, memories = ([getattr(block, name) for block in state.blocks] for name in ("mixer", "memory"))
+        taken = take_rows(mixers, rows)
+        taken = taken if state.progress.moves(rows) else written(taken, mixers)
+        state.progress.take(rows)
         if state.source is not None and sources is not None:
             state.source, memories = state.source.take(sources), take_rows(memories, sources)
-        state.blocks = [BlockState(*both) for both in zip(take_rows(mixers, rows), memories, strict=True)]
+        state.blocks = [BlockState(*both) for both in zip(taken, memories, strict=True)]

@@ -1,0 +1,99 @@
+"""A step of generation as one CUDA graph, so that its many small kernels are started with one call."""
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+WARM = 3  # steps before one is captured, as torch.cuda.make_graphed_callables has it
+PAYS = 16  # steps that must be left: capturing one takes as long as a few of them
+Given = tuple[Tensor | None, ...]
+
+
+def captures(device: torch.device, steps: int) -> bool:
+    """Whether so many steps are captured on a device."""
+    return device.type == "cuda" and steps >= WARM + PAYS
+
+
+class Recording(NamedTuple):
+    """A captured step: what it reads, and what it writes, always in the same tensors."""
+
+    graph: torch.cuda.CUDAGraph
+    given: Given
+    said: Tensor
+
+
+class CapturedStep:
+    """A function of tensors (or None) that is captured once it has run a few times, and replayed from then on.
+
+    All that it reads and writes beside its arguments must keep place and shape as long as the arguments keep their
+    shapes; when those change, all begins again. The runs before it is captured are steps like any other, on a stream
+    aside, as torch's notes on CUDA graphs demand. Capturing computes nothing. What is returned lasts until the next
+    call.
+
+    Args:
+        steps: how many calls there will be, at most.
+    """
+
+    def __init__(self, step: Callable[..., Tensor], device: torch.device, steps: int) -> None:
+        self.step, self.device, self.left, self.ran = step, device, steps, 0
+        self.shapes: list[torch.Size | None] = []
+        self.recording: Recording | None = None
+
+    def __call__(self, *given: Tensor | None) -> Tensor:
+        shapes = [None if x is None else x.shape for x in given]
+        if shapes != self.shapes:
+            self.shapes, self.ran, self.recording = shapes, 0, None
+        if self.recording is None and self.ran >= WARM and self.left >= PAYS:
+            self.capture(given)
+        self.left, self.ran = self.left - 1, self.ran + 1
+        if self.recording is None:
+            return self.run(given)
+        for place, x in zip(self.recording.given, given, strict=True):
+            if place is not None and x is not None:
+                place.copy_(x)
+        self.recording.graph.replay()
+        return self.recording.said
+
+    def run(self, given: Given) -> Tensor:
+        """Take a step as it is."""
+        here, aside = torch.cuda.current_stream(self.device), stream_of(self.device)
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            said = self.step(*given)
+        here.wait_stream(aside)
+        return said
+
+    def capture(self, given: Given) -> None:
+        """Capture a step, or say why that cannot be done, and never try again."""
+        aside, graph = stream_of(self.device), torch.cuda.CUDAGraph()
+        places = tuple(None if x is None else x.clone() for x in given)
+        try:
+            # the outer context leaves the stream, which the inner one does not where it fails; other threads, such as
+            # one that pins batches, may go on
+            with (
+                torch.cuda.stream(aside),
+                torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
+            ):
+                said = self.step(*places)
+        except RuntimeError as error:
+            self.left = 0
+            tell(str(error.__context__ or error).partition("\n")[0])
+        else:
+            self.recording = Recording(graph, places, said)
+
+
+@cache
+def stream_of(device: torch.device) -> torch.cuda.Stream:
+    """The stream aside: one for all steps of a process, since torch keeps free memory by stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+@cache
+def tell(reason: str) -> None:
+    """Say once that generation is slower than it could be."""
+    logger.info("generation starts every kernel by itself, not with a CUDA graph, and is slower: %s", reason)

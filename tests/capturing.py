@@ -1,0 +1,89 @@
+"""CUDA graphs for a CPU: what a step computes is recorded operation by operation, and replayed on the same tensors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from zoo.models.generation import captured, generate
+
+
+def tensors(*found: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+
+
+def storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+class Graph(TorchDispatchMode):
+    """As torch.cuda.CUDAGraph: the host's numbers are those of the capture, and capturing itself changes no tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: list[tuple[Any, Any, Any, list[Tensor]]] = []
+        self.before: dict[int, tuple[Tensor, Tensor]] = {}
+        self.own: set[int] = set()
+        self.replays = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = tensors(args, kwargs)
+        for x in given:
+            if storage(x) not in self.own and id(x) not in self.before:
+                self.before[id(x)] = x, x.clone()
+        said = func(*args, **kwargs)
+        self.own |= {storage(x) for x in tensors(said)} - {storage(x) for x in given}
+        self.kernels.append((func, args, kwargs, tensors(said)))
+        return said
+
+    def end(self) -> None:
+        """Undo what was computed, the earliest last: later ones may be views of what had been written before."""
+        for x, was in reversed(self.before.values()):
+            x.copy_(was)
+
+    def replay(self) -> None:
+        self.replays += 1
+        for func, args, kwargs, places in self.kernels:
+            for place, x in zip(places, tensors(func(*args, **kwargs)), strict=True):
+                if place.data_ptr() != x.data_ptr():
+                    place.copy_(x)
+
+
+class Stream:
+    """As torch.cuda.Stream, where everything is computed at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def wait_stream(self, other: "Stream") -> None:
+        pass
+
+
+def captured_on_the_cpu(monkeypatch: pytest.MonkeyPatch, pays: int = 2) -> list[Graph]:
+    """Let generation capture its steps here, too; returns the graphs that it will have captured."""
+    graphs: list[Graph] = []
+
+    @contextmanager
+    def capturing(graph: Graph, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+        with graph:
+            yield
+        graph.end()
+        graphs.append(graph)
+
+    for name, stand_in in (
+        ("CUDAGraph", Graph),
+        ("graph", capturing),
+        ("current_stream", Stream),
+        ("stream", lambda stream: nullcontext()),
+    ):
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    monkeypatch.setattr(captured, "stream_of", Stream)
+    monkeypatch.setattr(captured, "PAYS", pays)
+    monkeypatch.setattr(generate, "captures", lambda device, steps: True)
+    return graphs

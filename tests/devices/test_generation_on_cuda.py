@@ -1,0 +1,48 @@
+"""Claims that only a GPU can show: captured steps write what steps write that are taken as they are."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.models.create import create_model
+from zoo.models.generation import generate
+from zoo.models.generation.settings import parse_generate
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU: no graph can be captured")
+WINDOWED = {"decoder.attention": {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gpt2-nano", {}),
+    ("gpt2-nano", {"decoder.position": "alibi", "decoder.attention.score": "additive"}),
+    ("gpt-modern-nano", WINDOWED),
+    ("gpt-nano", {"decoder.mixer": ["recurrent", "convolution"], "decoder.position": "relative"}),
+    ("transformer-nano", {}),
+    ("rnn-attention-nano", {}),
+]
+
+
+@pytest.mark.parametrize("changes", [{}, {"temperature": 1.5}, {"beams": 3}], ids=str)
+@pytest.mark.parametrize(("name", "choice"), CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_captured_steps_write_what_others_write(
+    name: str, choice: dict[str, Any], changes: dict[str, Any], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+):
+    model = create_model(name, max_length=64, **choice).to("cuda", dtype).eval()
+    with torch.no_grad():
+        for seed, parameter in enumerate(model.parameters()):
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed))
+            parameter.add_(0.2 * noise.to("cuda", dtype))
+    replay, replays, told = torch.cuda.CUDAGraph.replay, [], []
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: replays.append(replay(graph)))
+    monkeypatch.setattr("zoo.models.generation.captured.tell", told.append)
+    prompts = [[5 + number % 7 for number in range(length)] for length in (60, 50, 2, 45, 40)]
+    source = None if model.encoder is None else torch.arange(3, 18, device="cuda").view(5, 3)
+    asked = model, prompts, parse_generate({"max_new_tokens": 60, **changes}), None, source
+    found = generate.generate(*asked)
+    assert len(replays) > 20 and not told
+    monkeypatch.setattr(generate, "captures", lambda device, steps: False)
+    replays.clear()
+    expected = generate.generate(*asked)
+    assert not replays and [len(one.tokens) for one in found] == [len(one.tokens) for one in expected]
+    if dtype == torch.float64:  # in which no rounding decides
+        assert [one.tokens for one in found] == [one.tokens for one in expected]
