@@ -27,7 +27,7 @@ class Graph(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.kernels: list[tuple[Any, Any, Any, list[Tensor]]] = []
-        self.before: dict[int, tuple[Tensor, Tensor]] = {}
+        self.before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self.own: set[int] = set()
         self.replays = 0
 
@@ -35,17 +35,17 @@ class Graph(TorchDispatchMode):
         kwargs = kwargs or {}
         given = tensors(args, kwargs)
         for x in given:
-            if storage(x) not in self.own and id(x) not in self.before:
-                self.before[id(x)] = x, x.clone()
+            if storage(x) not in self.own and storage(x) not in self.before:
+                self.before[storage(x)] = x.untyped_storage(), x.untyped_storage().clone()
         said = func(*args, **kwargs)
         self.own |= {storage(x) for x in tensors(said)} - {storage(x) for x in given}
         self.kernels.append((func, args, kwargs, tensors(said)))
         return said
 
     def end(self) -> None:
-        """Undo what was computed, the earliest last: later ones may be views of what had been written before."""
-        for x, was in reversed(self.before.values()):
-            x.copy_(was)
+        """Undo what was written into tensors that were there before."""
+        for place, was in self.before.values():
+            place.copy_(was)
 
     def replay(self) -> None:
         self.replays += 1
