@@ -8,13 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.models.generation import captured, generate
 
 
 def tensors(*found: Any) -> list[Tensor]:
     return [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+
+
+def aliases(found: Any) -> Any:
+    """The same with other tensors on the same numbers."""
+    return tree_map_only(Tensor, Tensor.detach, found)
 
 
 def storage(x: Tensor) -> int:
@@ -26,7 +31,7 @@ class Graph(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernels: list[tuple[Any, Any, Any, list[Tensor]]] = []
+        self.kernels: list[tuple[Any, Any, list[Tensor]]] = []
         self.before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self.own: set[int] = set()
         self.replays = 0
@@ -37,9 +42,10 @@ class Graph(TorchDispatchMode):
         for x in given:
             if storage(x) not in self.own and storage(x) not in self.before:
                 self.before[storage(x)] = x.untyped_storage(), x.untyped_storage().clone()
+        asked = aliases((args, kwargs))  # as they are now: an operation may give a tensor another shape
         said = func(*args, **kwargs)
         self.own |= {storage(x) for x in tensors(said)} - {storage(x) for x in given}
-        self.kernels.append((func, args, kwargs, tensors(said)))
+        self.kernels.append((func, asked, tensors(aliases(said))))
         return said
 
     def end(self) -> None:
@@ -49,7 +55,8 @@ class Graph(TorchDispatchMode):
 
     def replay(self) -> None:
         self.replays += 1
-        for func, args, kwargs, places in self.kernels:
+        for func, asked, places in self.kernels:
+            args, kwargs = aliases(asked)
             for place, x in zip(places, tensors(func(*args, **kwargs)), strict=True):
                 if place.data_ptr() != x.data_ptr():
                     place.copy_(x)
