@@ -12,10 +12,10 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
 from zoo.models.create import create_model
-from zoo.training.devices.strategy import spread_like
-from zoo.training.devices.strategy import whole as whole_tensor
+from zoo.training.devices.shards import spread_like
+from zoo.training.devices.shards import whole as whole_tensor
 from zoo.training.optimizers.muon import hidden_matrices
-from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
+from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers, step_unless
 
 STEPS = 3
 
@@ -37,7 +37,7 @@ def updated(model: nn.Module, *chosen: torch.optim.Optimizer) -> list[Tensor]:
         for parameter in model.parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
         for optimizer in chosen:
-            optimizer.step()
+            step_unless(torch.zeros(()), optimizer)
     return list(model.parameters())
 
 
@@ -135,16 +135,32 @@ def test_sgd_is_torchs(nesterov: bool):
     assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
 
 
-def test_a_first_step_that_the_kernel_of_sgd_skips_leaves_no_trace():
-    skipped, model = TinyModel(), TinyModel()
-    optimizer = optimizers.build("sgd", skipped, 0.1)
-    for parameter in skipped.parameters():
-        parameter.grad = torch.full_like(parameter, torch.nan)
-    optimizer.found_inf = torch.ones(())  # type: ignore[attr-defined]
-    optimizer.step()
-    optimizer.found_inf = torch.zeros(())  # type: ignore[attr-defined]
-    mine, others = updated(skipped, optimizer), updated(model, optimizers.build("sgd", model, 0.1))
-    assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
+@pytest.mark.parametrize("name", optimizers.names())
+@pytest.mark.parametrize("good", [0, 2])
+def test_a_step_that_is_bad_changes_no_bit_whatever_the_gradients_hold(name: str, good: int):
+    """Neither weights nor moments nor counters: the steps behind it are those of a run without it."""
+    model, never = TinyModel(), TinyModel()
+    optimizer, reference = optimizers.build(name, model, 0.1), optimizers.build(name, never, 0.1)
+    draws = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+    for step in range(good + 2):
+        if step == good:
+            bad_step(model, optimizer)
+        for one, generator in zip((model, never), draws, strict=True):
+            for parameter in one.parameters():
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+        step_unless(torch.zeros(()), optimizer)
+        reference.step()
+    state = {f"{n}/{key}": kept for n, p in enumerate(model.parameters()) for key, kept in optimizer.state[p].items()}
+    other = {f"{n}/{key}": kept for n, p in enumerate(never.parameters()) for key, kept in reference.state[p].items()}
+    assert equal(state, other) and state
+    assert equal(dict(model.named_parameters()), dict(never.named_parameters()))
+
+
+def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """A step with gradients of every kind that is no number."""
+    for number, parameter in enumerate(model.parameters()):
+        parameter.grad = torch.full_like(parameter, (torch.nan, torch.inf, -torch.inf)[number % 3])
+    step_unless(torch.ones(()), optimizer)
 
 
 @pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
@@ -214,6 +230,6 @@ def test_shards_are_updated_as_whole_parameters_are(mesh: DeviceMesh, name: str)
                 numbers = torch.arange(parameter.numel()).view(parameter.shape)
                 gradient = torch.sin(numbers + 10.0 * number + step)
                 parameter.grad = spread_like(gradient, parameter)
-            optimizer.step()
+            step_unless(torch.zeros(()), optimizer)
     for one, other in zip(whole.parameters(), sharded.parameters(), strict=True):
         torch.testing.assert_close(whole_tensor(other), one)

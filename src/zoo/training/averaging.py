@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from zoo.training.devices.strategy import local, spread_like
+from zoo.training.devices.shards import local, spread_like
 
 Weights = dict[str, Tensor]
 

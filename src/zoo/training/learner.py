@@ -15,7 +15,8 @@ from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
-from zoo.training.devices.strategy import gathered, local, spread, spread_like, whole
+from zoo.training.devices.shards import local, spread_like, whole
+from zoo.training.devices.strategy import gathered, spread
 from zoo.training.freezing import freeze
 from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training

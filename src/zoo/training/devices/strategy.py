@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import fsdp2_prepare_model
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
@@ -114,21 +113,3 @@ def gathered(model: nn.Module) -> Iterator[None]:
         for module in shards:
             module.set_reshard_after_forward(module is not model, recurse=False)
             module.reshard()
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """A whole tensor, put together from the shards of all processes; all of them must call this."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
-def spread_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, which every process has, on the device of another tensor and sharded like it."""
-    tensor = tensor.to(other.device, other.dtype)
-    if not isinstance(other, DTensor):
-        return tensor
-    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
-
-
-def local(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -1,16 +1,17 @@
 """Optimizers that keep means over the rows and the columns of a matrix in place of a number for each weight."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.training.optimizers.optimizer import NeedsWholeMatrices, decay_groups, optimizers, trained
+from zoo.training.optimizers.optimizer import NeedsWholeMatrices, Skippable, decay_groups, optimizers, trained
 
 
 @optimizers.register("adafactor")
-class FactoredMoments(NeedsWholeMatrices):
+class FactoredMoments(Skippable, NeedsWholeMatrices):
     """Adam's second moments as the product of a row and a column; the step is relative to the size of the weights.
 
     w <- w - a * u / max(1, RMS(u) / threshold), where u is the gradient over the root of its moments, and
@@ -42,47 +43,44 @@ class FactoredMoments(NeedsWholeMatrices):
         settings = {"lr": learning_rate, "memory": memory, "least_scale": least_scale, "threshold": threshold}
         super().__init__(decay_groups(model, trained(model), weight_decay), settings)
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self.update(weight, weight.grad, group)
+    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+        # not `step`, which torch would leave on the CPU when a checkpoint is loaded
+        updates = {"updates": weight.new_zeros(())}
+        if weight.dim() < 2:
+            return updates | {"moments": torch.zeros_like(weight)}
+        return updates | {
+            "rows": torch.zeros_like(weight[..., :1]),
+            "columns": torch.zeros_like(weight[..., :1, :]),
+        }
 
-    def update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        """One step of a weight."""
-        state = self.state[weight]
-        if not state:
-            # not `step`, which torch would leave on the CPU when a checkpoint is loaded
-            state["updates"] = weight.new_zeros(())
-            state |= empty_moments(weight)
-        state["updates"] += 1
-        new = state["updates"] ** -group["memory"]
-        rate = (state["updates"] ** -0.5).clamp_max(group["lr"]) * rms(weight).clamp_min(group["least_scale"])
-        weight.mul_(1 - group["lr"] * group["weight_decay"])
-        tiny = torch.finfo(weight.dtype).eps
-        update = moments(state, gradient, new, tiny).clamp_min_(tiny**2).rsqrt_().mul_(gradient)
-        weight.sub_(update.mul_(rate / (rms(update) / group["threshold"]).clamp_min(1)))
+    def become(
+        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        updates, tiny = state["updates"] + 1, torch.finfo(weight.dtype).eps
+        kept = renewed(state, gradient, updates ** -group["memory"])
+        rate = (updates**-0.5).clamp_max(group["lr"]) * rms(weight).clamp_min(group["least_scale"])
+        update = moments(kept, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradient)
+        update.mul_(rate / (rms(update) / group["threshold"]).clamp_min(1))
+        return weight.mul(1 - group["lr"] * group["weight_decay"]).sub_(update), {"updates": updates, **kept}
 
 
-def empty_moments(weight: Tensor) -> dict[str, Tensor]:
-    """What is kept of the squares of gradients before the first."""
-    if weight.dim() < 2:
-        return {"moments": torch.zeros_like(weight)}
-    return {"rows": torch.zeros_like(weight[..., :1]), "columns": torch.zeros_like(weight[..., :1, :])}
-
-
-def moments(state: dict[str, Tensor], gradient: Tensor, new: Tensor, tiny: float) -> Tensor:
-    """The mean square of each gradient so far, after a new one.
+def renewed(state: Mapping[str, Tensor], gradient: Tensor, new: Tensor) -> dict[str, Tensor]:
+    """What is kept of the squares of gradients, with those of a new one.
 
     Args:
         new: how much of the new one is taken in, 0 to 1.
     """
     if gradient.dim() < 2:
-        return state["moments"].lerp_(gradient.square(), new).clone()
-    rows = state["rows"].lerp_(rms(gradient, -1).square_(), new)
-    columns = state["columns"].lerp_(rms(gradient, -2).square_(), new)
-    return (rows @ columns).div_(rows.mean(-2, keepdim=True).clamp_min_(tiny))
+        return {"moments": state["moments"].lerp(gradient.square(), new)}
+    sides = {"rows": -1, "columns": -2}
+    return {name: state[name].lerp(rms(gradient, dim).square_(), new) for name, dim in sides.items()}
+
+
+def moments(kept: Mapping[str, Tensor], tiny: float) -> Tensor:
+    """The mean square of each gradient so far."""
+    if "moments" in kept:
+        return kept["moments"]
+    return (kept["rows"] @ kept["columns"]).div_(kept["rows"].mean(-2, keepdim=True).clamp_min_(tiny))
 
 
 def rms(x: Tensor, dim: int | None = None) -> Tensor:

@@ -1,15 +1,16 @@
 """Optimizers that step by the sign of their momentum."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.training.optimizers.optimizer import check_betas, decay_groups, optimizers, trained
+from zoo.training.optimizers.optimizer import Skippable, check_betas, decay_groups, optimizers, trained
 
 
 @optimizers.register("lion")
-class Lion(torch.optim.Optimizer):
+class Lion(Skippable):
     """w <- w - rate * (sign(b1 m + (1 - b1) gradient) + decay * w); then m <- b2 m + (1 - b2) gradient.
 
     It keeps one tensor for each weight, AdamW keeps two. Its authors advise a learning rate 3 to 10 times below that of
@@ -29,25 +30,13 @@ class Lion(torch.optim.Optimizer):
         check_betas(betas)
         super().__init__(decay_groups(model, trained(model), weight_decay), {"lr": learning_rate, "betas": betas})
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            self.update(group, [p for p in group["params"] if p.grad is not None])
+    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"momentum": torch.zeros_like(weight)}
 
-    def update(self, group: dict[str, Any], weights: list[Tensor]) -> None:
-        """One step of the weights of a group that have a gradient."""
-        if not weights:
-            return
-        rate, (b1, b2) = group["lr"], group["betas"]
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        for weight in weights:
-            if not self.state[weight]:
-                self.state[weight]["momentum"] = torch.zeros_like(weight)
-        momenta = [self.state[weight]["momentum"] for weight in weights]
-        directions = torch._foreach_mul(momenta, b1)
-        torch._foreach_add_(directions, gradients, alpha=1 - b1)
-        for direction in directions:  # DTensor has no rule for the sign of many
-            direction.sign_()
-        torch._foreach_mul_(weights, 1 - rate * group["weight_decay"])
-        torch._foreach_add_(weights, directions, alpha=-rate)
-        torch._foreach_lerp_(momenta, gradients, 1 - b2)
+    def become(
+        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        momentum, rate, (b1, b2) = state["momentum"], group["lr"], group["betas"]
+        direction = momentum.mul(b1).add_(gradient, alpha=1 - b1).sign_()
+        later = weight.mul(1 - rate * group["weight_decay"]).add_(direction, alpha=-rate)
+        return later, {"momentum": momentum.lerp(gradient, 1 - b2)}

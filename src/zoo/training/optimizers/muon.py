@@ -1,24 +1,32 @@
 """Optimizers that make the update of a matrix orthogonal."""
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from zoo.models.embeddings import Embeddings
 from zoo.models.heads.head import Head
 from zoo.models.heads.pooler import Pooler
 from zoo.training.optimizers.optimizer import (
     NeedsWholeMatrices,
+    Skippable,
     added_to_scores,
     check_betas,
     check_momentum,
     decay_groups,
     fusible,
     optimizers,
+    step_unless,
     trained,
 )
 
 # what turns ids into vectors or states into scores, and the gates of a cell, which are several maps in one matrix
 OUTSIDE = (Embeddings, nn.Embedding, Head, Pooler, nn.RNNBase)
+QUINTIC, STEPS, TINY = (3.4445, -4.7750, 2.0315), 5, 1e-7
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
@@ -28,9 +36,48 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in trained(model) if p.dim() == 2 and min(p.shape) > 1 and id(p) not in outside]
 
 
+class OrthogonalMomentum(Skippable):
+    """w <- w - rate * (0.2 sqrt(max(rows, columns)) orthogonal(m) + decay * w), where m averages gradients.
+
+    The numbers are those of torch.optim.Muon, which would let the host wait to learn whether a step is bad.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], rate: float, momentum: float, nesterov: bool) -> None:
+        super().__init__(groups, {"lr": rate, "momentum": momentum, "nesterov": nesterov})
+
+    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"momentum_buffer": torch.zeros_like(weight)}
+
+    def become(
+        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        momentum, rate = group["momentum"], group["lr"]
+        mean = state["momentum_buffer"].lerp(gradient, 1 - momentum)
+        update = orthogonal(gradient.lerp(mean, momentum) if group["nesterov"] else mean)
+        scale = 0.2 * math.sqrt(max(weight.shape))
+        later = weight.mul(1 - rate * group["weight_decay"]).add_(update, alpha=-(rate * scale))
+        return later, {"momentum_buffer": mean}
+
+
+def orthogonal(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
+    """About U V^T of a matrix U S V^T, in bfloat16: its singular values become 0.7 to 1.2.
+
+    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon: five steps of Newton and Schulz.
+    """
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.to(torch.bfloat16, copy=True)
+    x = x.T if tall else x
+    x.div_(x.norm().clamp(min=TINY))
+    a, b, c = QUINTIC
+    for _ in range(STEPS):
+        square = x @ x.T
+        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x
+
+
 @optimizers.register("muon")
 class HiddenMuon(NeedsWholeMatrices):
-    """Matrices of hidden layers step by their momentum made orthogonal (torch's Muon), all else by AdamW.
+    """Matrices of hidden layers step by their momentum made orthogonal, as torch's Muon does, all else by AdamW.
 
     All else is: embeddings, heads, the pooler, norms, biases, scalars, convolutions and the gates of recurrent cells.
     An orthogonal update is scaled to the size that AdamW's has (0.2 sqrt(max(rows, columns)), Liu et al.), so both
@@ -42,6 +89,9 @@ class HiddenMuon(NeedsWholeMatrices):
         momentum, nesterov: of the matrices.
         betas, eps: of AdamW.
     """
+
+    _step_supports_amp_scaling = True
+    found_inf: Tensor | None = None
 
     def __init__(
         self,
@@ -62,10 +112,7 @@ class HiddenMuon(NeedsWholeMatrices):
         self.parts: list[torch.optim.Optimizer] = []
         if matrices:
             groups = decay_groups(model, matrices, weight_decay)
-            muon = torch.optim.Muon(
-                groups, learning_rate, momentum=momentum, nesterov=nesterov, adjust_lr_fn="match_rms_adamw"
-            )
-            self.parts.append(muon)
+            self.parts.append(OrthogonalMomentum(groups, learning_rate, momentum, nesterov))
         if others:
             groups = decay_groups(model, others, weight_decay)
             self.parts.append(torch.optim.AdamW(groups, learning_rate, betas, eps, fused=fusible(others)))
@@ -78,4 +125,4 @@ class HiddenMuon(NeedsWholeMatrices):
             # handed over each time: loading a state makes new ones
             part.param_groups = [group for group in self.param_groups if group["part"] == number]
             part.state = self.state
-            part.step()
+            part.step() if self.found_inf is None else step_unless(self.found_inf, part)

@@ -1,14 +1,16 @@
 """Slot `optimizer`: how gradients change weights. Supplied: the model, and a learning rate that each step sets anew."""
 
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.position import Position
 from zoo.registry import Slot
+from zoo.training.devices.shards import local
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
 FUSED = ("cpu", "cuda", "mps", "xpu")
@@ -59,12 +61,53 @@ def fusible(parameters: Iterable[nn.Parameter]) -> bool:
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
 
 
-def step_unless(bad: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+class Skippable(torch.optim.Optimizer):
+    """An optimizer that computes what a weight and its state become, so that the device can refuse the step.
+
+    Weights are updated one by one, and beside the model only one weight with its state is held twice.
+    """
+
+    _step_supports_amp_scaling = True  # what torch's own optimizers say whose kernels read `found_inf`
+    found_inf: Tensor | None = None
+
+    @abstractmethod
+    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+        """The state of a weight before its first step."""
+
+    @abstractmethod
+    def become(
+        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """A weight and its state after a step, as new tensors."""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        bad = None if self.found_inf is None else self.found_inf > 0
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self.update(weight, group, bad)
+
+    def update(self, weight: Tensor, group: Mapping[str, Any], bad: Tensor | None) -> None:
+        """One step of a weight, unless it is bad."""
+        assert weight.grad is not None
+        if not self.state[weight]:
+            self.state[weight] |= self.begin(weight)
+        held, state = local(weight), {name: local(old) for name, old in self.state[weight].items()}
+        later, states = self.become(held, local(weight.grad), state, group)
+        for old, new in ((held, later), *((state[name], states[name]) for name in state)):
+            if bad is None:
+                old.copy_(new)
+            else:  # selected, not multiplied by 0, which makes no number of NaN
+                torch.where(bad, old, new, out=old)
+
+
+def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Update the weights where `bad` is 0; where it is 1, neither they nor the optimizer's state change.
 
-    A fused kernel decides that on the device, as torch's GradScaler lets it; any other optimizer waits for the number.
+    The device decides, as torch's GradScaler lets it; only for an optimizer that cannot does the host wait.
     """
-    if all(group.get("fused") for group in optimizer.param_groups):
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
         optimizer.found_inf = bad  # type: ignore[attr-defined]
         optimizer.step()
     elif not bad:
