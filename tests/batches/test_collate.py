@@ -128,7 +128,7 @@ def test_an_unlabelled_document_has_a_place_but_no_target():
 
 def test_a_part_moves_to_a_device_with_everything_in_it():
     _, part = first_part(examples("masked_lm", ENCODER, RowShape(16), text=[9]), 1)
-    moved = part.to("meta")
+    moved = part.to(torch.device("meta"))
     assert moved.inputs["tokens"].device.type == moved.inputs["places"]["masked_lm"].device.type == "meta"
     assert moved.targets["masked_lm"].device.type == "meta" and moved.examples == part.examples
     documents, known = moved.inputs["documents"], part.inputs["documents"]

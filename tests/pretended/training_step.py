@@ -34,19 +34,19 @@ RECURRENT = ("captioner-rnn-nano", "rnn-attention-nano", "rnn-seq2seq-nano")
 
 
 def ones(*shape: int) -> Tensor:
-    return torch.ones(shape, dtype=torch.long, device="cuda")
+    return torch.ones(shape, dtype=torch.long, device="cpu")
 
 
 def packed(length: int) -> Documents:
-    """Rows of one document, as collating lays them: on the CPU, where the lengths are known."""
-    return Documents.packed([[length]] * ROWS, torch.ones(ROWS, length, dtype=torch.long, device="cpu")).to(CUDA)
+    """Rows of one document, as collating lays them."""
+    return Documents.packed([[length]] * ROWS, ones(ROWS, length))
 
 
 def batch(model: Model, goal: Mixture) -> MicroBatch:
-    """Packed rows, as training has them."""
+    """Packed rows as training has them: on the CPU, from where the step copies them."""
     given: dict[str, Any] = {"tokens": ones(ROWS, LENGTH), "documents": packed(LENGTH)}
     size = None if model.encoder is None else model.encoder.image_size
-    pictures = None if size is None else torch.zeros(ROWS, CHANNELS, size, size, dtype=torch.uint8, device="cuda")
+    pictures = None if size is None else torch.zeros(ROWS, CHANNELS, size, size, dtype=torch.uint8, device="cpu")
     if model.encoder is not None and model.decoder is not None:
         given["source"] = ones(ROWS, LENGTH) if pictures is None else pictures
         given["source_documents"] = packed(LENGTH if pictures is None else 1)
@@ -108,7 +108,8 @@ def reads() -> list[str]:
 
 
 SHAPES = torch.library.Library("aten", "IMPL", "Meta")
-SHAPES.impl("_fused_sgd_", lambda *given, **named: None)  # it returns nothing; torch has no rule that says so
+for silent in ("_fused_sgd_", "record_stream"):
+    SHAPES.impl(silent, lambda *given, **named: None)  # they return nothing; torch has no rule that says so
 torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a driver knows
 FAMILIES = [name for name in list_models("*-nano") if name not in RECURRENT]
 with FakeTensorMode(allow_non_fake_inputs=True):

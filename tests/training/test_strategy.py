@@ -1,15 +1,22 @@
 """Claims about strategies: DDP and FSDP2 train the same run and write the same files, on any number of processes."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from tiny import losses, settings, tensors
+from torch import distributed
 
 from zoo.blocks.block import Block
+from zoo.blocks.documents import Documents
+from zoo.devices.precision import mixed
 from zoo.models.create import create_model
-from zoo.training.devices.strategy import choose_strategy, compile_blocks
+from zoo.models.model import Model
+from zoo.training.devices.shards import whole
+from zoo.training.devices.strategy import choose_strategy, compile_blocks, shard
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
@@ -62,6 +69,57 @@ def test_a_run_is_resumed_by_the_other_strategy_and_by_one_process(trained: dict
         assert losses(trained[name]) == pytest.approx(whole, abs=1e-5)
 
 
+@pytest.fixture
+def here() -> Iterator[Any]:
+    """This process alone, as the group that shards are spread over."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield SimpleNamespace(device=torch.device("cpu"), num_processes=1)
+    distributed.destroy_process_group()
+
+
+def gradients(model: Model, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    """Of one pass over packed rows, as collating lays them."""
+    rows = [[3, 2], [8], []]
+    laid = torch.tensor([[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (8 - sum(row)) for row in rows])
+    documents, tokens = Documents.packed(rows, laid), torch.arange(24).view(3, 8)
+    source = (None, None) if model.encoder is None or model.decoder is None else (tokens, documents)
+    with mixed(torch.device("cpu"), dtype):
+        said = model(tokens, source[0], documents, source[1])
+    said.states.float().pow(3).mean().backward()
+    return {name: whole(p.grad).flatten() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("name", ["gpt2-nano", "bert-nano", "transformer-nano", "t5-nano"])
+def test_shards_give_the_gradient_of_packed_rows(name: str, here: Any):
+    plain, sharded = (create_model(name, dropout=0.0).initialize(0) for _ in range(2))
+    shard(sharded, None, here)
+    expected, found = gradients(plain, None), gradients(sharded, None)
+    assert expected.keys() == found.keys() and expected
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    for key, gradient in expected.items():  # a memory's gradients are added up in another order
+        torch.testing.assert_close(found[key], gradient, rtol=0, atol=1e-6 * largest)
+
+
+def test_blocks_are_gathered_in_bfloat16_and_no_further_from_float32_than_its_products_are(here: Any):
+    plain, autocast, narrow = (create_model("gpt-modern-nano", dropout=0.0).initialize(0) for _ in range(3))
+    shard(narrow, torch.bfloat16, here)
+    seen: dict[str, torch.dtype] = {}
+    for key, module in narrow.named_modules():
+        module.register_forward_pre_hook(
+            lambda module, _, key=key: seen.update(
+                {f"{key}.{n}": p.dtype for n, p in module.named_parameters(key, False)}
+            )
+        )
+    exact, usual, found = (
+        torch.cat(list(gradients(model, dtype).values()))
+        for model, dtype in ((plain, None), (autocast, torch.bfloat16), (narrow, torch.bfloat16))
+    )
+    assert {dtype for key, dtype in seen.items() if ".blocks." in key} == {torch.bfloat16}
+    assert {dtype for key, dtype in seen.items() if ".blocks." not in key} == {torch.float32}
+    assert {p.dtype for p in narrow.parameters()} == {found.dtype} == {torch.float32}
+    assert 0 < (found - exact).norm() < 1.5 * (usual - exact).norm() < 0.1 * exact.norm()
+
+
 @pytest.mark.parametrize(
     ("given", "count", "words"),
     [
@@ -86,6 +144,10 @@ def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monke
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.raises(ValueError, match="leave out --use_fsdp; --set training.strategy=fsdp shards the model"):
         start_processes(settings(), tmp_path)
+
+
+def test_gradients_lie_where_ddp_exchanges_them(tmp_path: Path):
+    assert start_processes(settings(), tmp_path).ddp_handler.gradient_as_bucket_view
 
 
 def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):

@@ -1,6 +1,6 @@
 """Rows of examples as tensors of one fixed shape."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from zoo.batches.order import Examples, PackedRow
 from zoo.blocks.documents import Documents
 from zoo.data.ids import Ids
+from zoo.devices.copying import copier
 from zoo.examples.example import Example
 from zoo.examples.form import ModelTraits
 from zoo.models.kinds.part import CHANNELS
@@ -38,17 +39,25 @@ class MicroBatch:
     tokens: int
     filled: float
 
-    def to(self, device: torch.device | str) -> "MicroBatch":
+    def to(self, device: torch.device) -> "MicroBatch":
         """The same part with its tensors on a device."""
-        inputs: Inputs = {name: moved(value, device) for name, value in self.inputs.items()}
-        return replace(self, inputs=inputs, targets=moved(self.targets, device))
+        return self.each(copier(device))
+
+    def pinned(self) -> "MicroBatch":
+        """The same part in memory from which a GPU copies by itself."""
+        return self.each(Tensor.pin_memory)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "MicroBatch":
+        """The same part with each of its tensors changed."""
+        inputs: Inputs = {name: changed(value, change) for name, value in self.inputs.items()}
+        return replace(self, inputs=inputs, targets=changed(self.targets, change))
 
 
-def moved(value: Any, device: torch.device | str) -> Any:
-    """An input on a device."""
+def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """An input, or several by their names, with each tensor changed."""
     if isinstance(value, dict):
-        return {name: moved(one, device) for name, one in value.items()}
-    return value.to(device) if isinstance(value, Documents) else value.to(device, non_blocking=True)
+        return {name: changed(one, change) for name, one in value.items()}
+    return value.each(change) if isinstance(value, Documents) else change(value)
 
 
 def collate(

@@ -79,19 +79,21 @@ class Feed:
 
 
 def build_ahead(
-    feed: Feed, steps: int, batch: int, micro_batch: int | None, process: int, processes: int
+    feed: Feed, steps: int, batch: int, micro_batch: int | None, process: int, processes: int, pin: bool = False
 ) -> Generator[tuple[list[MicroBatch], Tree], None, None]:
     """For each step, this process's micro-batches, and where the data stands after them; built one step ahead.
 
     Args:
         batch: rows of a step over all processes.
         micro_batch: rows of a micro-batch; None: this process's whole share.
+        pin: lay them into memory from which a GPU copies by itself, beside what it computes.
     """
     size = -(-batch // processes) if micro_batch is None else micro_batch
 
     def build() -> tuple[list[MicroBatch], Tree]:
         mine = share(feed.take(batch), process, processes, size)
-        return [feed.collate(part, size) for part in mine], feed.position
+        parts = [feed.collate(part, size) for part in mine]
+        return [part.pinned() for part in parts] if pin else parts, feed.position
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as worker:
         ahead = worker.submit(build)

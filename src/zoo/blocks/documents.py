@@ -161,13 +161,16 @@ class Documents(Computed):
         whole = all(list(lengths) == [length] for lengths in rows)
         return Documents(numbers, whole, borders=Borders.of(rows, length))
 
-    def to(self, device: torch.device | str) -> "Documents":
-        """The same on a device, copied while the CPU goes on."""
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Documents":
+        """The same with each tensor changed: copied to a device, or to other memory."""
         borders = self.borders
         if borders is not None:
-            asking, read = (ends.to(device, non_blocking=True) for ends in (borders.queries, borders.keys))
-            borders = Borders(asking, read, borders.longest)
-        return Documents(self.numbers.to(device, non_blocking=True), self.whole, borders=borders)
+            borders = Borders(change(borders.queries), change(borders.keys), borders.longest)
+        return Documents(change(self.numbers), self.whole, borders=borders)
+
+    def to(self, device: torch.device | str) -> "Documents":
+        """The same on a device, copied while the CPU goes on."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def widen(self, places: int) -> "Documents":
         """As many places for each one: a row of pictures, of which each is read as many vectors."""

@@ -49,7 +49,7 @@ def train(
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
     assert settings.steps is not None
-    share = settings.batch, micro_batch, processes.rank, processes.count
+    share = settings.batch, micro_batch, processes.rank, processes.count, processes.device.type == "cuda"
     steps = build_ahead(feed, settings.steps - state.step, *share)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first

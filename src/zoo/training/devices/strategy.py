@@ -4,14 +4,16 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from accelerate import Accelerator, FullyShardedDataParallelPlugin
-from accelerate.utils import fsdp2_prepare_model
+import torch
+from accelerate import Accelerator
 from torch import nn
-from torch.distributed.fsdp import FSDPModule
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.block import Block
+from zoo.devices.precision import forward_dtype
 from zoo.models.model import Output
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
@@ -51,7 +53,7 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
     if settings.compile:
         compile_blocks(model)
     if wanted == FSDP:
-        shard(model, accelerator)
+        shard(model, forward_dtype(settings.precision, accelerator.device), accelerator)
     else:
         model.to(accelerator.device)
     wrapped: nn.Module = accelerator.prepare_model(model) if wanted == DDP else model
@@ -72,24 +74,24 @@ def compile_blocks(model: nn.Module) -> None:
         block.compile()
 
 
-def shard(model: nn.Module, accelerator: Accelerator) -> None:
+def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator) -> None:
     """Leave a shard of each parameter in this process; each block is put together when it computes, the rest at once.
 
-    Source: Zhao et al. 2023, arXiv:2304.11277; torch's fully_shard.
+    Blocks are put together in the dtype that they compute in, which halves what processes send each other in bfloat16.
+    Gradients are added up in float32. What stands outside of blocks (embeddings, heads) is sent once a pass, and stays
+    in float32, as the vectors that go from block to block do.
+
+    Source: Zhao et al. 2023, arXiv:2304.11277; torch's fully_shard, called here because `accelerator.prepare` silently
+    wraps the model with DDP on CPUs.
+
+    Args:
+        dtype: of the forward pass; None: float32.
     """
-    blocks = sorted({type(module).__name__ for module in model.modules() if isinstance(module, Block)})
-    # On CPUs `accelerator.prepare` silently wraps the model with DDP instead. The function that it calls for FSDP2 on
-    # GPUs works on CPUs, too.
-    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
-        fsdp_version=2,
-        reshard_after_forward=True,
-        auto_wrap_policy="transformer_based_wrap" if blocks else "no_wrap",
-        transformer_cls_names_to_wrap=blocks or None,
-        cpu_offload=False,
-        cpu_ram_efficient_loading=False,
-        mixed_precision_policy=None,
-    )
-    fsdp2_prepare_model(accelerator, model)
+    mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    narrow = MixedPrecisionPolicy(dtype, None if dtype is None else torch.float32, cast_forward_inputs=False)
+    for block in [module for module in model.modules() if isinstance(module, Block)]:
+        fully_shard(block, mesh=mesh, mp_policy=narrow)
+    fully_shard(model, mesh=mesh)
 
 
 def strategy_of(wrapped: nn.Module) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-from accelerate.utils import DistributedType, InitProcessGroupKwargs
+from accelerate.utils import DistributedDataParallelKwargs, DistributedType, InitProcessGroupKwargs
 from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
@@ -21,6 +21,9 @@ from zoo.training.settings import Training
 
 # torch would end a process that waits longer, but tokenising may take days; the watchdog ends a process that hangs
 PATIENT = timedelta(days=7)
+# Gradients lie where they are exchanged, which saves a copy of them all. The graph is not declared static: torch would
+# rely on the same heads being trained in every step, and gains nothing where every parameter is used.
+BUCKETS = DistributedDataParallelKwargs(gradient_as_bucket_view=True)
 PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 WAYS = (
@@ -55,7 +58,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
             mixed_precision="no",
             log_with=list(settings.trackers) or None,
             project_dir=str(folder),
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT)],
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT), BUCKETS],
         )
     except DistNetworkError as error:
         raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
