@@ -40,7 +40,7 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
     sizes = row.small if options.small else row.sizes
     made = options.made.absolute() / ("small" if options.small else "full")
     made.mkdir(parents=True, exist_ok=True)
-    columns, before = {}, load()
+    columns, before, told = {}, load(), Figures()
     for column, words in COLUMNS.items():
         if not words or (row.kept and not options.plain):
             with tempfile.TemporaryDirectory(dir=made) as folder:
@@ -48,10 +48,27 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
                     sizes, made, options.data.absolute(), Path(folder), options.device, row.each, row.compiled
                 )
                 columns[column] = compare(row, given, words, options)
+                told = told or tell(row, given)
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
     machine = describe(options.device, options.threads)
-    return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns}
+    return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns, "told": told}
+
+
+def tell(row: Row, given: Given) -> Figures:
+    """What else is to be said of a row: where our time goes, and what the row itself has to say."""
+    profiled = row.profiled and given.device == "cpu"
+    told = {"our time": ask(given, row.sides[OURS], "--profile")} if profiled else {}
+    return told if row.told is None else {**told, **ask(given, row.told)}
+
+
+def ask(given: Given, work: str, *words: str) -> Figures:
+    """What a function of rows/ prints last, as JSON."""
+    command = [sys.executable, PROGRAM, work, given.text(), *words]
+    found: Figures = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    )
+    return found
 
 
 def compare(row: Row, given: Given, words: list[str], options: argparse.Namespace) -> Figures:
@@ -78,7 +95,9 @@ def show(result: Figures) -> None:
             said = {result["unit"]: ours, "peer's": theirs, "ratio": ratio, "goal": goal}
             said |= {"share of the machine": share, "memory": memory}
             print(f"  {peer} ({column}): " + ", ".join(f"{key} {value}" for key, value in said.items() if value))
-        print(f"  units of a turn ({column}): {result['columns'][column]['units']}", flush=True)
+        print(f"  units of a turn ({column}): {result['columns'][column]['units']}")
+    for key, value in result["told"].items():
+        print(f"  {key}: {value}", flush=True)
 
 
 def write(results: list[Figures], docs: Path) -> None:

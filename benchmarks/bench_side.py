@@ -10,6 +10,7 @@ import importlib
 import signal
 
 from rows.given import Given
+from rows.profiling import ProfiledTurn
 from rows.turns import Turn
 from zoo.devices.memory import keep_large_blocks
 
@@ -22,13 +23,14 @@ def main() -> None:
     parser.add_argument("given", type=Given.parse, help="sizes and folders, as JSON")
     parser.add_argument("--turns", metavar="SOCKET", help="of the program that asks; none: work on and on")
     parser.add_argument("--keep", action="store_true", help="keep large blocks")
+    parser.add_argument("--profile", action="store_true", help="print where the time of a few units goes, and end")
     options = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the program, also while stopped
     if options.keep:
         keep_large_blocks()
     module, name = options.work.split(".")
     work = getattr(importlib.import_module(f"rows.{module}"), name)
-    work(Turn(options.turns, options.given.each), options.given)
+    work(ProfiledTurn() if options.profile else Turn(options.turns, options.given.each), options.given)
 
 
 if __name__ == "__main__":

@@ -70,11 +70,13 @@ def join(lines: Sequence[str]) -> str:
     return json.dumps({**articles[0], "text": "\n\n".join(article["text"] for article in articles)}) + "\n"
 
 
-def start(given: Given, name: str, model: str, task: str, sets: Sequence[str] = ()) -> Path:
-    """A run of one step, whose tokenizer, and maybe random weights, the row's sides take."""
+def start(
+    given: Given, name: str, model: str, task: str, sets: Sequence[str] = (), recipe: Sequence[str] = ONCE
+) -> Path:
+    """A run whose tokenizer, and maybe weights, the row's sides take; of one step, unless a recipe says more."""
 
     def make(folder: Path) -> None:
-        request = Request(model, task, folder, [parse_set(text) for text in (*ONCE, *sets)], data=given.data)
+        request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=given.data)
         pretrain(request, Watcher(ignore, ignore, ignore))
 
     return given.once(name, make)

@@ -117,11 +117,20 @@ def cells(result: Figures, column: str) -> list[list[str]]:
 
 
 def table(results: Iterable[Figures]) -> str:
-    """The table of docs/benchmarks.md: the machine of each group of rows above it."""
+    """The table of docs/benchmarks.md: the machine of each group of rows above it, what else is to be said below."""
     parts: dict[str, list[str]] = {}
+    told: dict[str, list[str]] = {}
     for result in results:
         about = [f"`{result['row']}`: {result['unit']}"]
         lines = [about + rest for column in result["columns"] for rest in cells(result, column)]
         parts.setdefault(result["machine"], []).extend(f"| {' | '.join(line)} |" for line in lines)
+        said = [f"`{result['row']}`, {key}: {in_words(value)}." for key, value in result.get("told", {}).items()]
+        told.setdefault(result["machine"], []).extend(said)
     head = "| row | peer | allocator | ours | peer's | ratio | goal | share | memory |\n|" + "---|" * 9
-    return "\n\n".join(f"{machine}\n\n{head}\n" + "\n".join(lines) for machine, lines in parts.items())
+    groups = ["\n".join([machine, "", head, *lines, "", *told[machine]]).strip() for machine, lines in parts.items()]
+    return "\n\n".join(groups)
+
+
+def in_words(value: Any) -> str:
+    """A figure, or several by their names."""
+    return ", ".join(f"{name} {number}" for name, number in value.items()) if isinstance(value, dict) else str(value)

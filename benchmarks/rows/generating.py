@@ -1,29 +1,35 @@
-"""Rows `greedy` and `beams`: new tokens of a model with random weights, in bfloat16, and by transformers on our export.
+"""Rows `greedy` and `beams`: what models write in bfloat16, and by transformers on our export.
 
-Neither side may end a text: random weights would do so anywhere. So every text of a call is as long as was asked.
+Row `greedy` has random weights, which would end a text anywhere: neither side may, so all are as long as was asked.
+Rows `beams` have a model that was trained for a short while: a translation ends where it ends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import cycle, islice
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+from sacrebleu import corpus_bleu
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from rows.contents import start, wikipedia
 from rows.given import BF16, Given
 from rows.turns import Turn
-from zoo import export
+from zoo import export, pipeline
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
 from zoo.devices.choose import choose_placement
 from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.typed import source_inputs
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 
 GPT, GPT_EXPORT = "gpt-random", "gpt-export"
-TRANSLATOR, TRANSLATOR_EXPORT = "translator-random", "translator-export"
+TASK, TRANSLATOR, TRANSLATOR_EXPORT = "multi30k-en-de", "translator-trained", "translator-export"
+RECIPE = ("training.optimizer=muon", "training.schedule=cosine", "training.warmup_steps=0.1")
+RECIPE += ("training.learning_rate=0.0015", "training.evaluate_every=0")
+Translate = Callable[[list[str]], list[str]]
 
 
 def prepare_greedy(turn: Turn, given: Given) -> None:
@@ -33,7 +39,9 @@ def prepare_greedy(turn: Turn, given: Given) -> None:
 
 
 def prepare_beams(turn: Turn, given: Given) -> None:
-    run = start(given, TRANSLATOR, given.sizes["model"], "multi30k-en-de")
+    run = start(
+        given, TRANSLATOR, given.sizes["model"], TASK, recipe=[*RECIPE, f"training.steps={given.sizes['steps']}"]
+    )
     given.once(TRANSLATOR_EXPORT, lambda folder: export(run, folder))
 
 
@@ -65,52 +73,60 @@ def greedy_hf(turn: Turn, given: Given) -> None:
         turn.done(new * len(batch))
 
 
-def sentences(given: Given) -> Iterator[list[tuple[list[str], int]]]:
-    """What one turn translates: so many test sentences in batches of similar length, and how long to make each batch.
+def sentences(given: Given) -> tuple[list[str], list[str]]:
+    """Multi30k's test sentences and their references, in the order of the file."""
+    rows = load_rows(load_task(TASK), inputs(), given.data, ["test"])["test"].data
+    return list(rows["source"]), list(rows["target"])
 
-    That is the reference's length in tokens, the mean of its batch; turn after turn walks through the test split.
-    """
-    task, tokenizer = load_task("multi30k-en-de"), load_checkpoint(given.made / TRANSLATOR).tokenizer
-    rows = load_rows(task, inputs(), given.data, ["test"])["test"].data
-    lengths = [len(ids) + 1 for ids in tokenizer.encode(list(rows["target"]))]
-    pairs, at, size = list(zip(rows["source"], lengths, strict=True)), 0, given.sizes["batch"]
+
+def translate(turn: Turn, given: Given, work: Translate) -> None:
+    """Turn after turn the next test sentences, beginning anew after the last."""
+    texts, at = cycle(sentences(given)[0]), given.sizes["sentences"]
     while True:
-        chosen = sorted(
-            (pairs[(at + i) % len(pairs)] for i in range(given.sizes["sentences"])), key=lambda p: len(p[0])
-        )
-        groups = [chosen[i : i + size] for i in range(0, len(chosen), size)]
-        yield [([text for text, _ in g], max(1, round(sum(length for _, length in g) / len(g)))) for g in groups]
-        at += given.sizes["sentences"]
+        work(list(islice(texts, at)))
+        turn.done(at)
 
 
-def translate(turn: Turn, given: Given, work: Callable[[Sequence[str], int], Any]) -> None:
-    for batches in sentences(given):
-        for texts, new in batches:
-            work(texts, new)
-        turn.done(given.sizes["sentences"])
+def zoo_translates(given: Given, precision: str) -> Translate:
+    """The ordinary pipeline, which sorts what it is given by length."""
+    asked = replace(
+        pipeline(given.made / TRANSLATOR, device=given.device, precision=precision), batch=given.sizes["batch"]
+    )
+    return lambda texts: [answer["output"] for answer in asked(texts)]
+
+
+def hf_translates(given: Given, dtype: torch.dtype) -> Translate:
+    """`generate` with the settings of the export, on batches in the order of the file."""
+    folder, size = given.made / TRANSLATOR_EXPORT, given.sizes["batch"]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).to(given.device).eval()
+
+    def work(texts: list[str]) -> list[str]:
+        said = []
+        for at in range(0, len(texts), size):
+            inputs = tokenizer(texts[at : at + size], padding=True, return_tensors="pt").to(given.device)
+            # no token type ids: a translator has none
+            found = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"])
+            said += tokenizer.batch_decode(found, skip_special_tokens=True)
+        return said
+
+    return work
 
 
 def beams_zoo(turn: Turn, given: Given) -> None:
-    loaded = load_checkpoint(given.made / TRANSLATOR, choose_placement(given.device, "bfloat16"))
-    begin = [loaded.tokenizer.roles.id("start")]
-
-    def work(texts: Sequence[str], new: int) -> None:
-        source = source_inputs(loaded, loaded.tokenizer.encode(texts))
-        found = generate(loaded.model, [begin] * len(texts), GenerateSettings(new, beams=5), None, *source)
-        assert all(len(text.tokens) == new for text in found)
-
-    translate(turn, given, work)
+    translate(turn, given, zoo_translates(given, "bfloat16"))
 
 
 def beams_hf(turn: Turn, given: Given) -> None:
-    tokenizer = load_checkpoint(given.made / TRANSLATOR).tokenizer
-    model = AutoModelForSeq2SeqLM.from_pretrained(given.made / TRANSLATOR_EXPORT, dtype=BF16).to(given.device).eval()
+    translate(turn, given, hf_translates(given, BF16))
 
-    def work(texts: Sequence[str], new: int) -> None:
-        ids = [*tokenizer.encode(list(texts))]
-        longest = max(map(len, ids))
-        rows = torch.tensor([[*row] + [0] * (longest - len(row)) for row in ids], device=given.device)
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids], device=given.device)
-        model.generate(rows, attention_mask=mask, num_beams=5, do_sample=False, min_new_tokens=new, max_new_tokens=new)
 
-    translate(turn, given, work)
+def judge_beams(turn: Turn, given: Given) -> None:
+    """What both sides write: how many sentences are the same in float32, and BLEU in both precisions."""
+    texts, references = (rows[: given.sizes["judged"]] for rows in sentences(given))
+    exact, narrow = (zoo_translates(given, precision)(texts) for precision in ("float32", "bfloat16"))
+    theirs, theirs_narrow = (hf_translates(given, dtype)(texts) for dtype in (torch.float32, BF16))
+    said = {"float32": exact, "bfloat16": narrow, "hf bfloat16": theirs_narrow}
+    bleu = {name: round(corpus_bleu(lines, [references]).score, 2) for name, lines in said.items()}
+    same = sum(mine == other for mine, other in zip(exact, theirs, strict=True))
+    print(json.dumps({"the same in float32": f"{same} of {len(texts)}", "BLEU": bleu}))

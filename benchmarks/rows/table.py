@@ -9,8 +9,8 @@ SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, 
 BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
 BERT |= {"attention_dropout": 0.1}
 SMALL_BERT = {**BERT, "model": "bert-nano", "vocabulary": 9000, "length": 64, "examples": 4, "articles": 40}
-BEAMS = {"model": "transformer-base", "sentences": 48, "batch": 16, "length": 128}
-SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2}
+BEAMS = {"model": "transformer-base", "length": 128, "steps": 200, "judged": 1000}
+SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2, "steps": 2, "judged": 8}
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Row:
         rate: what the machine's share is taken of: a function of rows/rates.py; None: of nothing.
         prepare: makes what the sides share; None: nothing.
         processes: of a side, if several; they have one thread each.
+        told: prints, as JSON, what else is to be said of the sides; None: nothing.
         kept: whether sides are also compared with our allocator's settings.
         each, compiled: as `Given` has them.
         repeats: turns of each side beside the one that warms up, unless the command says how many.
@@ -39,11 +40,17 @@ class Row:
     goals: dict[str, tuple[str, str]] = field(default_factory=dict)
     rate: str | None = None
     prepare: str | None = None
+    told: str | None = None
     processes: dict[str, int] = field(default_factory=dict)
     kept: bool = True
     each: int = 1
     compiled: bool = False
     repeats: int = 5
+
+    @property
+    def profiled(self) -> bool:
+        """Whether ours is one process that computes."""
+        return OURS in self.sides and OURS not in self.processes
 
 
 def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:
@@ -63,8 +70,9 @@ def greedy(batch: int, goal: str) -> Row:
 def beams(batch: int, sentences: int) -> Row:
     sizes, small = {**BEAMS, "batch": batch, "sentences": sentences}, {**SMALL_BEAMS, "batch": min(batch, 2)}
     sides = {OURS: "generating.beams_zoo", "hf": "generating.beams_hf"}
-    title = f"beam 5, `transformer-base` shape, Multi30k's test sentences, batch {batch}"
-    return Row(title, "sentences/s", sides, sizes, small, {"hf": ("3x", "3x")}, None, "generating.prepare_beams")
+    title = f"beam 5, `transformer-base`, Multi30k's test sentences, batch {batch}"
+    goals, told = {"hf": ("3x", "3x")}, None if batch == 1 else "generating.judge_beams"
+    return Row(title, "sentences/s", sides, sizes, small, goals, None, "generating.prepare_beams", told=told)
 
 
 ROWS = {
@@ -90,8 +98,8 @@ ROWS = {
     ),
     "greedy-1": greedy(1, "1.5x"),
     "greedy-16": greedy(16, "2x"),
-    "beams-1": beams(1, 8),
-    "beams-16": beams(16, 64),
+    "beams-1": beams(1, 16),
+    "beams-16": beams(16, 128),
     "start-up": Row(
         "`zoo --help`, `zoo list`, the first token of `zoo predict`",
         "seconds",

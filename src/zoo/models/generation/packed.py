@@ -1,74 +1,104 @@
 """Matrices laid out for products with few rows, as generation needs them, where that makes them faster."""
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from zoo.blocks.attention import ProjectedAttention
+from zoo.models.heads.head import Head
 from zoo.models.model import Model
 
+Map = Callable[..., Tensor]  # what a module computes
 SAMPLE = 64  # numbers of a matrix that are compared with what was laid out
 
 
-class Packed(Tensor):
-    """A matrix in bfloat16 with a copy of it, made when first multiplied by, in the order of oneDNN's kernel.
+class Mark(NamedTuple):
+    """What a matrix was: writing through `.data` changes no version, but the sample."""
+
+    version: int
+    address: int
+    sample: Tensor
+
+    @staticmethod
+    def of(weight: Tensor) -> "Mark":
+        flat = weight.detach().flatten()
+        return Mark(weight._version, weight.data_ptr(), flat[:: max(1, len(flat) // SAMPLE)].clone())
+
+    def is_of(self, weight: Tensor) -> bool:
+        """Whether a matrix has not changed."""
+        now = Mark.of(weight)
+        return self[:2] == now[:2] and torch.equal(self.sample, now.sample)
+
+
+class Laid(NamedTuple):
+    """Matrices with as many columns, one below the other, in the order of oneDNN's kernel, and what they were.
 
     A product with 1 to 16 rows takes half of the time that torch's takes, which brings the matrix into that order anew
     for every product. torch.compile's products on a CPU are the same two calls.
     """
 
-    laid: Tensor | None
-    version: int
-    sample: Tensor
+    matrix: Tensor
+    marks: list[Mark]
 
     @staticmethod
-    def of(weight: Tensor) -> "Packed":
-        """A matrix, as it is now."""
-        packed = weight.detach().as_subclass(Packed)
-        packed.laid, packed.version, packed.sample = None, weight._version, sample_of(weight).clone()
-        return packed
+    def of(weights: Sequence[Tensor]) -> "Laid":
+        """What was laid out for these matrices, or is now."""
+        found = known.get(weights[0])
+        if found is None or not found.is_of(weights):
+            whole = torch.cat([weight.detach() for weight in weights]) if len(weights) > 1 else weights[0].detach()
+            laid = torch.ops.mkldnn._reorder_linear_weight(whole)
+            known[weights[0]] = found = Laid(laid, [Mark.of(weight) for weight in weights])
+        return found
 
-    def is_still(self, weight: Tensor) -> bool:
-        """Whether a matrix has not changed; what is written through `.data` changes no version, but the sample."""
-        return (
-            self.version == weight._version
-            and self.data_ptr() == weight.data_ptr()
-            and torch.equal(self.sample, sample_of(weight))
-        )
+    def is_of(self, weights: Sequence[Tensor]) -> bool:
+        """Whether it is what would be laid out for these matrices."""
+        return len(weights) == len(self.marks) and all(m.is_of(w) for m, w in zip(self.marks, weights, strict=True))
 
-    @classmethod
-    def __torch_function__(
-        cls,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func is F.linear and isinstance(args[1], Packed):
-            x, weight, bias = (*args, None)[:3]
-            return torch.ops.mkldnn._linear_pointwise.default(x, weight.lay(), bias, "none", [], "")
-        with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
 
-    def lay(self) -> Tensor:
-        """The copy."""
+known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
+
+
+class Product:
+    """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed."""
+
+    def __init__(self, *maps: nn.Linear) -> None:
+        self.maps = maps
+        self.laid: Tensor | None = None
+        biases: list[Tensor] = [linear.bias for linear in maps if linear.bias is not None]
+        self.bias: Tensor | None = torch.cat(biases) if biases else None
+
+    def __call__(self, x: Tensor) -> Tensor:
         if self.laid is None:
-            with torch._C.DisableTorchFunctionSubclass():
-                self.laid = torch.ops.mkldnn._reorder_linear_weight(self)
-        return self.laid
+            self.laid = Laid.of([linear.weight for linear in self.maps]).matrix
+        return multiply(x, self.laid, self.bias)
 
 
-known: MutableMapping[Tensor, Packed] = WeakTensorKeyDictionary()  # what was laid out for a matrix, while that lives
+class Together:
+    """Linear maps of the same vectors: the one that is asked first multiplies for all."""
+
+    def __init__(self, *maps: nn.Linear) -> None:
+        self.product, self.widths = Product(*maps), [linear.out_features for linear in maps]
+        self.read: Tensor | None = None
+        self.parts: Sequence[Tensor] = ()
+
+    def part(self, number: int) -> Map:
+        """What one of the maps says."""
+
+        def take(x: Tensor) -> Tensor:
+            if x is not self.read:
+                self.read, self.parts = x, torch.split(self.product(x), self.widths, dim=-1)
+            return self.parts[number]
+
+        return take
 
 
-def sample_of(weight: Tensor) -> Tensor:
-    """A few of its numbers."""
-    flat = weight.detach().flatten()
-    return flat[:: max(1, len(flat) // SAMPLE)]
+def multiply(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
+    """A product with a matrix that was laid out."""
+    return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, "none", [], "")
 
 
 def gains(weight: Tensor) -> bool:
@@ -77,25 +107,45 @@ def gains(weight: Tensor) -> bool:
     return bool(fits and not weight.is_inference() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def packed_of(weight: Tensor) -> Packed:
-    """What was laid out for this matrix, or is now."""
-    found = known.get(weight)
-    if found is None or not found.is_still(weight):
-        known[weight] = found = Packed.of(weight)
+def is_plain(module: nn.Module) -> bool:
+    """Whether it is a linear map that does nothing else, and gains."""
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward and gains(module.weight)
+
+
+def replacements(model: Model) -> dict[nn.Module, Map]:
+    """What computes in the place of each linear map, and of each head; of an attention to its own input at once."""
+    found: dict[nn.Module, Map] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
+    for module in model.modules():
+        if isinstance(module, ProjectedAttention) and not module.crosses:
+            maps = [linear for linear in (module.query, module.key, module.value) if isinstance(linear, nn.Linear)]
+            if all(is_plain(linear) for linear in maps):
+                together = Together(*maps)
+                found |= {linear: together.part(number) for number, linear in enumerate(maps)}
+        elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
+            found[module] = Product(module)
     return found
+
+
+def logits_of(head: Head) -> Map:
+    """What a head says."""
+
+    def forward(states: Tensor, table: Tensor) -> Tensor:
+        scores = head.score(states, table)
+        if not gains(scores.weight):
+            return scores.logits()
+        return multiply(scores.states, Laid.of([scores.weight]).matrix, scores.bias)
+
+    return forward
 
 
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
-    """Let a model multiply by packed matrices, those of its linear maps and its token vectors."""
-    modules: list[nn.Linear | nn.Embedding] = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if model.decoder is not None and model.decoder.embeddings is not None:
-        modules.append(model.decoder.embeddings.tokens)
-    modules = [module for module in modules if gains(module.weight)]
-    for module in modules:  # what an instance has itself is found before its parameters
-        module.__dict__["weight"] = packed_of(module.weight)
+    """Let a model multiply by matrices that were laid out."""
+    replaced = replacements(model)
+    for module, forward in replaced.items():  # what an instance has itself is found before what its class has
+        module.__dict__["forward"] = forward
     try:
         yield
     finally:
-        for module in modules:
-            module.__dict__.pop("weight", None)
+        for module in replaced:
+            del module.__dict__["forward"]
