@@ -41,7 +41,9 @@ def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, d
     attention = "sdpa (auto; varlen trains on cuda only, and this run is on cpu)"
     started = next(line for line in said.log.splitlines() if "started: " in line)
     assert started.endswith(f", attention: {attention}")
-    assert json.loads((tmp_path / "run" / "environment.json").read_text())["attention"] == attention
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["attention"] == attention and f"on cpu, {environment['precision']}" in started
+    assert environment["large_blocks"] in ("kept", "given back")
 
 
 def test_set_beats_the_task_and_the_task_beats_the_model(zoo: Zoo, data: Path, tmp_path: Path):

@@ -1,5 +1,8 @@
 """Claims about `zoo.pipeline`: loaded once, it gives what `zoo predict --json` prints, as often as it is asked."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from looking import loaded
 
@@ -25,3 +28,14 @@ def test_generation_settings_count_for_the_call_alone():
     assert len(short[0]["output"]) < len(usual[0]["output"]) and answer("the red") == usual
     with pytest.raises(ValueError, match=r"generate.*unknown key 'beam' \(did you mean 'beams'"):
         answer("the red", generate={"beam": 2})
+
+
+@pytest.mark.parametrize("texts", [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]]], ids=repr)
+def test_what_is_no_text_is_refused_by_name(texts: Any):
+    with pytest.raises(ValueError, match=r"texts: .*(NoneType|int|bytes|dict|list)\b.*; give a str"):
+        Pipeline(loaded("gpt2-nano", "causal_lm"))(texts)
+
+
+def test_a_file_may_be_named_by_a_path():
+    answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
+    assert answer(Path("the"))[0]["input"] == "the"

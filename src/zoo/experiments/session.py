@@ -15,6 +15,8 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.devices.memory import keep_large_blocks
+from zoo.devices.precision import forward_dtype
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
@@ -157,7 +159,13 @@ def begin(
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
     watch = Watch(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
-    environment = {"attention": attention_of(model, given, processes.device)}
+    dtype = forward_dtype(given.training.precision, processes.device) or torch.float32
+    # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
+    environment = {
+        "attention": attention_of(model, given, processes.device),
+        "precision": str(dtype).removeprefix("torch."),
+        "large_blocks": "kept" if keep_large_blocks() else "given back",
+    }
     with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         with working():  # the request is settled and written: what fails from here on is the work

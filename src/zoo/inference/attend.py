@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoo.blocks.documents import Documents
 from zoo.data.ids import Ids, Picture
 from zoo.data.sources.pictures import decode, read_file
 from zoo.inference.loaded import Loaded, refuse_not_finite
@@ -52,7 +53,7 @@ class Attended:
 class Seen(NamedTuple):
     """One row for the model, and what stands in its streams: as read, as scored, and in the encoder's source."""
 
-    inputs: dict[str, Tensor]
+    inputs: dict[str, Tensor | Documents]
     read: Places
     written: Places
     source: Places
@@ -132,12 +133,14 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
         names = " and ".join(loaded.mixture.members)
         raise ValueError(f"--target: this checkpoint was trained for {names}, which reads one text; leave it out")
     inputs = text_inputs(loaded, text, target)
-    places = Places(readable(loaded.tokenizer, inputs["tokens"][0].tolist()))
+    tokens = inputs["tokens"]
+    assert isinstance(tokens, Tensor)  # the row; its documents are beside it
+    places = Places(readable(loaded.tokenizer, tokens[0].tolist()))
     texts = {"text": text} if target is None else {"text": text, "second text": target}
     return Seen(inputs, places, places, places, texts)
 
 
-def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tensor]:
+def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tensor | Documents]:
     """A text, or two, as the model was trained to read them; a role's spelling is that role where one is filled in."""
     tokenizer, model = loaded.tokenizer, loaded.model
     if loaded.stream.causal and not loaded.mixture.whole:
@@ -184,7 +187,7 @@ def see_picture(loaded: Loaded, image: str, target: str | None, settings: Genera
 
 def see_target(
     loaded: Loaded,
-    source: tuple[Tensor, Tensor],
+    source: tuple[Tensor, Documents],
     places: Places,
     texts: dict[str, str],
     target: str | None,
@@ -200,7 +203,7 @@ def see_target(
         refuse_longer(len(given) + 1, decoder.max_length, "the target")
     read, written = [tokenizer.roles.id("start"), *given], [*given, tokenizer.roles.id("end")]
     tokens = torch.tensor([read], device=loaded.model.device)
-    inputs = {"tokens": tokens, "source": source[0], "source_documents": source[1]}
+    inputs: dict[str, Tensor | Documents] = {"tokens": tokens, "source": source[0], "source_documents": source[1]}
     said = {"written by the model": tokenizer.decode(given)} if target is None else {"target": target}
     labels = Places(readable(tokenizer, read)), Places(readable(tokenizer, written))
     return Seen(inputs, *labels, places, {**texts, **said})

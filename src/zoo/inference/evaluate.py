@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.batches.collate import MicroBatch, collate, lay_sources
+from zoo.batches.collate import MicroBatch, collate, documents_in, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
@@ -158,8 +158,8 @@ class Evaluation:
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
         laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
-        source, numbers = (torch.from_numpy(array).to(device) for array in laid)
-        found = write(loaded, source, numbers, self.generate, documents)
+        source, among = torch.from_numpy(laid[0]).to(device), documents_in(laid[1]).to(device)
+        found = write(loaded, source, among, self.generate, documents)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:

@@ -1,7 +1,8 @@
 """A trained run as one object that is loaded once and answers as often as it is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from zoo.config import merge
@@ -40,11 +41,24 @@ class Pipeline:
             RuntimeError: the model fails, or its outputs are not finite.
         """
         settings = parse_generate(merge(self.loaded.task.generate, dict(generate or {})))
-        seconds = None if pair is None else several(pair)
-        found = predict(self.loaded, several(texts), seconds, settings, writes=bool(generate), batch=self.batch)
+        seconds = None if pair is None else several(pair, "pair")
+        found = predict(
+            self.loaded, several(texts, "texts"), seconds, settings, writes=bool(generate), batch=self.batch
+        )
         return [answer._asdict() for answer in found]
 
 
-def several(texts: str | Sequence[str]) -> list[str]:
-    """A list of texts, also for one."""
-    return [texts] if isinstance(texts, str) else list(texts)
+def several(texts: str | Sequence[str], place: str) -> list[str]:
+    """A list of texts, also for one.
+
+    Raises:
+        ValueError: one of them is no text.
+    """
+    known = [texts] if isinstance(texts, str | Path) or not isinstance(texts, Iterable) else texts
+    if isinstance(texts, bytes | Mapping):
+        raise ValueError(f"{place}: {type(texts).__name__} is no text; give a str, or a list of them")
+    found = [str(one) if isinstance(one, Path) else one for one in known]
+    for number, one in enumerate(found, 1):
+        if not isinstance(one, str):
+            raise ValueError(f"{place}: input {number} is {one!r}, of type {type(one).__name__}; give a str")
+    return found

@@ -1,13 +1,14 @@
 """Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.batches.collate import lay_rows
+from zoo.batches.collate import changed, documents_in, lay_rows
+from zoo.blocks.documents import Documents
 from zoo.data.ids import Ids, Lengths, Piece
 from zoo.data.sources.pictures import decode, read_file
 from zoo.examples.example import Example
@@ -53,25 +54,25 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     return built
 
 
-def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor]:
+def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:
     """Examples as the model's keyword arguments, one a row, as long as the longest."""
     longest = max(len(example.tokens) for example in examples)
     tokens, documents = lay_rows([[e.tokens] for e in examples], (len(examples), longest), loaded.tokenizer.roles.pad)
-    arrays = {"tokens": tokens, "documents": documents}
+    inputs = {"tokens": torch.from_numpy(tokens), "documents": documents_in(documents)}
     if loaded.stream.segments:
         segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]
-        arrays["segments"] = lay_rows(segments, tokens.shape, 0)[0]
-    return {name: torch.from_numpy(array).to(loaded.model.device) for name, array in arrays.items()}
+        inputs["segments"] = torch.from_numpy(lay_rows(segments, tokens.shape, 0)[0])
+    return {name: changed(value, lambda tensor: tensor.to(loaded.model.device)) for name, value in inputs.items()}
 
 
-def summary_places(examples: Sequence[Example], inputs: Mapping[str, Tensor]) -> Tensor:
+def summary_places(loaded: Loaded, examples: Sequence[Example]) -> Tensor:
     """The flat places that stand for the texts of rows; the model would look for them, and wait for its device."""
-    tokens = inputs["tokens"]
-    places = [row * tokens.shape[1] + one.summary % len(one.tokens) for row, one in enumerate(examples)]
-    return torch.tensor(places, device=tokens.device)
+    longest = max(len(example.tokens) for example in examples)
+    places = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
+    return torch.tensor(places, device=loaded.model.device)
 
 
-def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Documents]:
     """Source rows `x… </s>` and their documents, padded on the right.
 
     Raises:
@@ -83,10 +84,10 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Tenso
     longest = max(map(len, ended))
     refuse_longer(longest, encoder.max_length, "the text")
     tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
-    return torch.from_numpy(tokens).to(loaded.model.device), torch.from_numpy(documents).to(loaded.model.device)
+    return torch.from_numpy(tokens).to(loaded.model.device), documents_in(documents).to(loaded.model.device)
 
 
-def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Tensor]:
+def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Documents]:
     """The pictures of files as the model reads them, and their documents: each is one.
 
     Raises:
@@ -95,5 +96,5 @@ def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Tensor
     size = loaded.stream.image_size
     assert size is not None
     pictures = np.stack([decode(read_file(Path(file).expanduser(), "IMAGE"), file, size) for file in files])
-    documents = torch.ones(len(files), 1, dtype=torch.long)
+    documents = documents_in(np.ones((len(files), 1), dtype=np.int64))
     return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from zoo.blocks.documents import Documents
 from zoo.inference.loaded import Loaded, working
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated
@@ -13,7 +14,7 @@ from zoo.models.generation.settings import GenerateSettings
 def write(
     loaded: Loaded,
     source: Tensor,
-    documents: Tensor,
+    documents: Documents,
     settings: GenerateSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[Generated]:

@@ -17,7 +17,7 @@ from zoo.discover import outside_packages
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
 BITS = "the resumed run may differ in its last bits"
 EXACT = {  # what a resumed run needs to be the same to the last bit, and what can differ where it changes
-    **dict.fromkeys(("versions", "instructions", "threads", "devices", "attention"), BITS),
+    **dict.fromkeys(("versions", "instructions", "threads", "devices", "attention", "precision"), BITS),
     "processes": "the examples and their order stay the same, but each process draws its own dropout",
 }
 SECRET = re.compile(r"hf_\w+")

@@ -26,7 +26,7 @@ class LikeliestClass(Predictor):
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
             examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
             inputs = as_inputs(loaded, examples)
-            said = loaded.run(**inputs, places={"classification": summary_places(examples, inputs)})
+            said = loaded.run(**inputs, places={"classification": summary_places(loaded, examples)})
         else:
             said = loaded.run(tokens=picture_inputs(loaded, texts)[0])
         logits = said.heads["classification"]

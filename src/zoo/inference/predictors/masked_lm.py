@@ -25,7 +25,7 @@ class MaskFilling(Predictor):
         encoded = [loaded.tokenizer.encode_with_roles(text) for text in asked.texts]
         examples = typed_examples(loaded, encoded, None)
         inputs = as_inputs(loaded, examples)
-        length = inputs["tokens"].shape[1]
+        length = max(len(example.tokens) for example in examples)
         # counted here: the device would have to be waited for
         masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
         places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)

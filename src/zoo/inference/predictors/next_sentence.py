@@ -21,6 +21,6 @@ class NextOrNot(Predictor):
         texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
         examples = typed_examples(loaded, texts, pairs)
         inputs = as_inputs(loaded, examples)
-        said = loaded.run(**inputs, places={"next_sentence": summary_places(examples, inputs)})
+        said = loaded.run(**inputs, places={"next_sentence": summary_places(loaded, examples)})
         both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         return likeliest(both, NAMES, said.heads["next_sentence"])

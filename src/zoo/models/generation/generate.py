@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.blocks.documents import Documents
 from zoo.models.generation.beams import BeamSearch
 from zoo.models.generation.captured import CapturedStep, captures
 from zoo.models.generation.packed import packed
@@ -27,7 +28,7 @@ def generate(
     settings: GenerateSettings,
     end: int | None,
     source: Tensor | None = None,
-    source_documents: Tensor | None = None,
+    source_documents: Tensor | Documents | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[Generated]:
     """Continue each prompt until its end token or the limit; the model is left in evaluation mode.

@@ -13,25 +13,20 @@ from zoo.models.heads.head import Head
 from zoo.models.model import Model
 
 Map = Callable[..., Tensor]  # what a module computes
-SAMPLE = 64  # numbers of a matrix that are compared with what was laid out
 
 
 class Mark(NamedTuple):
-    """What a matrix was: writing through `.data` changes no version, but the sample."""
+    """What a matrix was; writing through `.data` changes no version, but the sum of all bits."""
 
     version: int
     address: int
-    sample: Tensor
+    bits: int
 
     @staticmethod
     def of(weight: Tensor) -> "Mark":
         flat = weight.detach().flatten()
-        return Mark(weight._version, weight.data_ptr(), flat[:: max(1, len(flat) // SAMPLE)].clone())
-
-    def is_of(self, weight: Tensor) -> bool:
-        """Whether a matrix has not changed."""
-        now = Mark.of(weight)
-        return self[:2] == now[:2] and torch.equal(self.sample, now.sample)
+        wide = torch.int64 if flat.numel() % 4 == 0 and flat.storage_offset() % 4 == 0 else torch.int16
+        return Mark(weight._version, weight.data_ptr(), int(flat.view(wide).sum(dtype=torch.int64)))
 
 
 class Laid(NamedTuple):
@@ -56,7 +51,7 @@ class Laid(NamedTuple):
 
     def is_of(self, weights: Sequence[Tensor]) -> bool:
         """Whether it is what would be laid out for these matrices."""
-        return len(weights) == len(self.marks) and all(m.is_of(w) for m, w in zip(self.marks, weights, strict=True))
+        return [Mark.of(weight) for weight in weights] == self.marks
 
 
 known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
@@ -118,7 +113,7 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
     for module in model.modules():
         if isinstance(module, ProjectedAttention) and not module.crosses:
             maps = [linear for linear in (module.query, module.key, module.value) if isinstance(linear, nn.Linear)]
-            if all(is_plain(linear) for linear in maps):
+            if all(is_plain(linear) for linear in maps) and len({linear.bias is None for linear in maps}) == 1:
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
         elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
@@ -128,12 +123,15 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
 
 def logits_of(head: Head) -> Map:
     """What a head says."""
+    laid: dict[int, Tensor] = {}
 
     def forward(states: Tensor, table: Tensor) -> Tensor:
         scores = head.score(states, table)
         if not gains(scores.weight):
             return scores.logits()
-        return multiply(scores.states, Laid.of([scores.weight]).matrix, scores.bias)
+        if id(scores.weight) not in laid:  # a head has one matrix
+            laid[id(scores.weight)] = Laid.of([scores.weight]).matrix
+        return multiply(scores.states, laid[id(scores.weight)], scores.bias)
 
     return forward
 
