@@ -21,6 +21,7 @@ HOMES = {
     "datasets": {"data"},
     "evaluate": {"hub"},
     "sacrebleu": {"metrics"},
+    "sklearn": {"metrics"},
     "matplotlib": {"report"},
     "typer": {"cli"},
     "click": {"cli"},
@@ -36,7 +37,7 @@ ONLY: dict[str, set[str]] = {
     "blocks": {"torch", "jaxtyping"},
 }
 # where it is not the package's own name
-IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "pillow": "PIL"}
+IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
 # public names, the table of commands and folders of variants
 LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py")
 
