@@ -60,7 +60,7 @@ def test_a_matrix_that_has_changed_is_packed_anew():
     assert second is not first and Laid.of([weight]) is not second
     with torch.no_grad():
         torch.testing.assert_close(multiply(eye, Laid.of([weight]).matrix, None), weight.detach().T)
-        assert len(Laid.of([weight, weight]).marks) == 2
+        assert len(Laid.of([weight, weight]).prints) == 2
 
 
 def test_a_model_is_left_with_its_own_maps():

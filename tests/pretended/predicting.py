@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as place:
             said = "nothing was read"
         except DataDependentOutputException as error:
             frames = traceback.extract_tb(error.__traceback__)
-            said = f"read in {[frame.name for frame in frames if '/zoo/' in frame.filename][-1]}"
+            said = f"read in {[frame.name for frame in frames if '/src/zoo/' in frame.filename][-1]}"
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
         print(name, objective, beams, {p.device.type for p in model.model.parameters()}, said, sep="\t")

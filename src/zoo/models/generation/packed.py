@@ -15,18 +15,18 @@ from zoo.models.model import Model
 Map = Callable[..., Tensor]  # what a module computes
 
 
-class Mark(NamedTuple):
-    """What a matrix was; writing through `.data` changes no version, but the sum of all bits."""
+class Print(NamedTuple):
+    """What a matrix was: writing through `.data` changes no version, but the sum of all bits."""
 
     version: int
     address: int
     bits: int
 
     @staticmethod
-    def of(weight: Tensor) -> "Mark":
+    def of(weight: Tensor) -> "Print":
         flat = weight.detach().flatten()
         wide = torch.int64 if flat.numel() % 4 == 0 and flat.storage_offset() % 4 == 0 else torch.int16
-        return Mark(weight._version, weight.data_ptr(), int(flat.view(wide).sum(dtype=torch.int64)))
+        return Print(weight._version, weight.data_ptr(), int(flat.view(wide).sum(dtype=torch.int64)))
 
 
 class Laid(NamedTuple):
@@ -37,7 +37,7 @@ class Laid(NamedTuple):
     """
 
     matrix: Tensor
-    marks: list[Mark]
+    prints: list[Print]
 
     @staticmethod
     def of(weights: Sequence[Tensor]) -> "Laid":
@@ -46,12 +46,12 @@ class Laid(NamedTuple):
         if found is None or not found.is_of(weights):
             whole = torch.cat([weight.detach() for weight in weights]) if len(weights) > 1 else weights[0].detach()
             laid = torch.ops.mkldnn._reorder_linear_weight(whole)
-            known[weights[0]] = found = Laid(laid, [Mark.of(weight) for weight in weights])
+            known[weights[0]] = found = Laid(laid, [Print.of(weight) for weight in weights])
         return found
 
     def is_of(self, weights: Sequence[Tensor]) -> bool:
         """Whether it is what would be laid out for these matrices."""
-        return [Mark.of(weight) for weight in weights] == self.marks
+        return [Print.of(weight) for weight in weights] == self.prints
 
 
 known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
