@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
 def tell(row: Row, given: Given) -> Figures:
     """What else is to be said of a row: where our time goes, and what the row itself has to say."""
     profiled = row.profiled and given.device == "cpu"
-    told = {"our time": ask(given, row.sides[OURS], "--profile")} if profiled else {}
+    apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
+    told = {"our time": ask(apart, row.sides[OURS], "--profile")} if profiled else {}
     return told if row.told is None else {**told, **ask(given, row.told)}
 
 
