@@ -48,17 +48,15 @@ class Pipeline:
         return [answer._asdict() for answer in found]
 
 
-def several(texts: str | Sequence[str], place: str) -> list[str]:
-    """A list of texts, also for one.
+def several(texts: Any, place: str) -> list[str]:
+    """A list of texts, also for one; files of pictures may be paths.
 
     Raises:
         ValueError: one of them is no text.
     """
-    known = [texts] if isinstance(texts, str | Path) or not isinstance(texts, Iterable) else texts
-    if isinstance(texts, bytes | Mapping):
-        raise ValueError(f"{place}: {type(texts).__name__} is no text; give a str, or a list of them")
-    found = [str(one) if isinstance(one, Path) else one for one in known]
-    for number, one in enumerate(found, 1):
-        if not isinstance(one, str):
+    alone = isinstance(texts, str | Path | bytes | Mapping) or not isinstance(texts, Iterable)
+    known = [texts] if alone else list(texts)
+    for number, one in enumerate(known, 1):
+        if not isinstance(one, str | Path):
             raise ValueError(f"{place}: input {number} is {one!r}, of type {type(one).__name__}; give a str")
-    return found
+    return [str(one) for one in known]

@@ -101,19 +101,18 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
-    # without a tokenizer, a run keeps the ids of its special tokens
-    written = tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
     files = RunFiles(
         dump_settings(settings),
         task_of(settings, stream, labels, generate),
-        tokenizer=written if stream.has_text else {},
+        tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # what a run cannot be read with is refused before it is written
     tensors = completed(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(foreign) if name in model.heads]
+    untrained = sorted({*missing_heads(model, missing), *random})
     with create_run(folder, files) as run:
-        run.save(0, {"weights": tensors}, {"step": 0, "untrained": sorted({*missing_heads(model, missing), *random})})
+        run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
     return ImportReport(
         folder,
         target.name,
@@ -126,6 +125,11 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         idle,
         code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )
+
+
+def tokenizer_files(tokenizer: Tokenizer | str | None, special: Mapping[str, int]) -> dict[str, bytes]:
+    """A tokenizer as a run keeps it; without one, a run keeps the ids of its special tokens."""
+    return tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
 
 
 def modules_of(tensors: Sequence[str]) -> tuple[str, ...]:
