@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+import torch.utils.flop_counter  # registers torch's kernels by name: it must be imported before they are replaced here
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import flex_attention
