@@ -120,3 +120,8 @@ def test_a_header_may_be_given_by_split() -> None:
     task = read_task({**LEAST, "source": source}, "task")
     assert task.source.reading("train").header == ("a", "b") and task.source.reading("test").header is None
     assert "unknown split 'trian'" in refused(source={"files": {"train": "x"}, "header": {"trian": ["a"]}})
+
+
+def test_what_is_no_code_of_a_language_is_refused() -> None:
+    message = refused(source={"builtin": "pydocs", "language": "German"})
+    assert "task.source.language: 'German' is no code of a language, such as de, en or ko" in message

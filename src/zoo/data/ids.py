@@ -75,11 +75,13 @@ class StoredFields(NamedTuple):
         names: the columns that the form reads, in its order; of a picture its number is kept.
         predicted: those that a model may be asked to predict; only their bytes count in bits per byte.
         sentences: whether each text is split into sentences.
+        language: whose rules and abbreviations split them; None: one rule for all scripts.
     """
 
     names: tuple[str, ...]
     predicted: tuple[str, ...] = ()
     sentences: bool = False
+    language: str | None = None
 
 
 class Lengths(NamedTuple):

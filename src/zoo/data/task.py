@@ -1,5 +1,6 @@
 """A task: which objectives, on what data, in rows of what length, measured how."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ class SourceSettings:
         validation: share of train that is held out, where there is no validation split.
         hub: `org/name` or `org/name:configuration`, read where the files are not there.
         builtin: the name of a source that needs no file.
+        language: code of the texts' language, such as de, by whose abbreviations sentencex splits them into sentences;
+            None: one rule splits all scripts.
     """
 
     files: dict[str, str | dict[str, str]] | None = None
@@ -45,6 +48,7 @@ class SourceSettings:
     validation: float = 0.05
     hub: str | None = None
     builtin: str | None = None
+    language: str | None = None
 
     def reading(self, split: str) -> ReadOptions:
         """How the files of a split are read."""
@@ -63,6 +67,8 @@ class SourceSettings:
             refuse_unknown(split, SPLITS, "split", f"{place}.files")
         for split in self.header if isinstance(self.header, dict) else ():
             refuse_unknown(split, SPLITS, "split", f"{place}.header")
+        if self.language is not None and not re.fullmatch("[a-z]{2,3}", self.language):
+            raise ValueError(f"{place}.language: {self.language!r} is no code of a language, such as de, en or ko")
         if not 0 < self.validation < 1:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
 

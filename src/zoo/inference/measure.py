@@ -110,7 +110,7 @@ def read_examples(
         ValueError: a column is missing, the model cannot read such examples, or the tokenizer lacks a role.
     """
     form = mixture.form(next(iter(rows.values())).data.column_names, stream_of(model))
-    splits = open_cache(rows, form.stored, tokenizer, progress)
+    splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
     return {name: (Examples(form, mixture, s.lengths, s.reader(size), roles, shape), s) for name, s in splits.items()}

@@ -142,14 +142,15 @@ def test_the_second_time_nothing_is_read() -> None:
     assert ids(open_cache(unread, forms["text"].stored, tokenizer)["train"]) == ["ab", "cd"] and tokenizer.seen == []
 
 
-def test_rows_form_and_tokenizer_each_have_a_cache_of_their_own(home: Path) -> None:
+def test_rows_form_language_and_tokenizer_each_have_a_cache_of_their_own(home: Path) -> None:
     other = Letters()
     other.digest = "others"
     opened(text=["ab"])
     opened("sentences", text=["ab"])
     opened(tokenizer=other, text=["ab"])
     open_cache(rows("g", text=["ab"]), forms["text"].stored, Letters())
-    assert len(list(home.iterdir())) == 4
+    open_cache(rows(text=["ab"]), forms["sentences"].stored._replace(language="de"), Letters())
+    assert len(list(home.iterdir())) == 5
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "index", "no index", "not json"])

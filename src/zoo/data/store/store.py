@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zoo.data.ids import LABEL, PICTURE, StoredFields
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.sentences import split_sentences
+from zoo.data.store.sentences import rule, splitter
 from zoo.data.store.split import INDEX, Split
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import refuse_unknown
@@ -56,7 +56,8 @@ def open_split(
 ) -> Split:
     """One split from its folder, which is made where it is missing or damaged."""
     of_tokenizer = [] if tokenizer is None else [tokenizer.digest, tokenizer.vocab_size]
-    decided = json.dumps([VERSION, rows.fingerprint, stored, *of_tokenizer])
+    of_sentences = [rule(stored.language)] if stored.sentences else []
+    decided = json.dumps([VERSION, rows.fingerprint, stored, *of_sentences, *of_tokenizer])
     folder = home() / hashlib.sha256(decided.encode()).hexdigest()[:32]
     try:
         return Split(folder, rows)
@@ -168,7 +169,7 @@ def write_batch(
     fields = stored.names
     written = [field for field in fields if field != PICTURE]
     texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
-    split = split_sentences if stored.sentences else lambda document: [document]
+    split = splitter(stored.language) if stored.sentences else lambda document: [document]
     units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
     if PICTURE in fields:  # a picture's number stands for it
         units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
