@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PICTURE, LABEL = "image", "label"  # the two columns that hold no text
+PICTURE, LABEL = "image", "label"
+WORDS, TAGS = "words", "tags"
+QUESTION, CONTEXT, ANSWERS = "question", "context", "answers"
+CHOICES = "choices"
+NOT_TEXT = (PICTURE, LABEL, TAGS, ANSWERS)  # columns that hold no text
+LISTS = (WORDS, CHOICES)  # columns whose rows hold a list of texts; elsewhere a list is several answers to one question
 Ids = NDArray[np.int64]
 Picture = NDArray[np.uint8]
 
@@ -71,43 +76,71 @@ Read = Callable[[Piece], NDArray[Any]]  # token ids, or the bytes of a picture
 class StoredFields(NamedTuple):
     """What the token store keeps of each document for one form of example.
 
+    A column of a list has a unit for each of its entries, also for one without a token, so that entry k is unit k.
+
     Args:
         names: the columns that the form reads, in its order; of a picture its number is kept.
         predicted: those that a model may be asked to predict; only their bytes count in bits per byte.
         sentences: whether each text is split into sentences.
         language: whose rules and abbreviations split them; None: one rule for all scripts.
+        lists: those of `names` that hold a list of texts; each is encoded for itself and is a unit.
+        words: those of `names` that hold a list of words; they are encoded as one text, with spaces between them, and
+            each word is a unit, whose ids are the tokens from where it begins to where the next one does.
+        numbers: further columns, which hold a list of whole numbers a document: the numbers are kept as they are.
+        answers: further columns, each with the text column that its answers stand in: of each answer, which is a text
+            and the character that it begins with, the first token and the one behind the last are kept, counted from
+            the beginning of the document's text. So a document has two numbers for each of its answers, or none.
     """
 
     names: tuple[str, ...]
     predicted: tuple[str, ...] = ()
     sentences: bool = False
     language: str | None = None
+    lists: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    answers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it reads."""
+        return (*self.names, *self.numbers, *(name for name, _ in self.answers))
 
 
 class Lengths(NamedTuple):
     """What planning may know of a cached split: offsets only, never a token.
 
     Args:
-        offsets: by field, where each unit begins in the flat ids (n_units + 1 numbers). A unit is a document, or a
-            sentence where `sentences` is given.
+        offsets: by field, where each unit begins in the flat ids (n_units + 1 numbers). A unit is a document, a
+            sentence where `sentences` is given, or an entry of a list in the fields of `lists`. Columns of numbers are
+            fields too: a document is one unit of theirs.
         sentences: where each document's sentences begin among the units (n_documents + 1); None unless texts are split.
         labels: one class a document, -1 where unknown; None where there are no labels.
+        lists: by field that holds lists, where each document's entries begin among the units (n_documents + 1).
     """
 
     offsets: dict[str, NDArray[np.int64]]
     sentences: NDArray[np.int64] | None = None
     labels: NDArray[np.int64] | None = None
+    lists: dict[str, NDArray[np.int64]] = {}
 
     @property
     def documents(self) -> int:
         if self.sentences is not None:
             return len(self.sentences) - 1
-        return len(next(iter(self.offsets.values()))) - 1
+        return len(next(iter((*self.lists.values(), *self.offsets.values())))) - 1
 
     def span(self, field: str, document: int) -> Piece:
         """All tokens of a document in one field."""
-        offsets = self.offsets[field]
-        return Piece(field, int(offsets[document]), int(offsets[document + 1]))
+        offsets, units = self.offsets[field], self.lists.get(field)
+        first, last = (document, document + 1) if units is None else (units[document], units[document + 1])
+        return Piece(field, int(offsets[first]), int(offsets[last]))
+
+    def entries(self, field: str, document: int) -> list[Piece]:
+        """The tokens of each entry of a document's list; an entry may have none."""
+        first, last = self.lists[field][document : document + 2]
+        borders = self.offsets[field][first : last + 1].tolist()
+        return [Piece(field, start, stop) for start, stop in zip(borders, borders[1:], strict=False)]
 
     def borders(self, field: str, document: int) -> Ids:
         """Where a document's sentences begin, and where the last one ends; empty sentences are left out."""

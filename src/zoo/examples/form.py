@@ -112,4 +112,4 @@ forms: Slot[Form] = Slot("form")
 
 def inputs() -> list[str]:
     """The columns that some form or objective reads, each once, in a fixed order."""
-    return list(dict.fromkeys([field for name in forms.names() for field in forms[name].stored.names] + [LABEL]))
+    return list(dict.fromkeys([field for name in forms.names() for field in forms[name].stored.columns] + [LABEL]))

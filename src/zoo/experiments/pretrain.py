@@ -1,10 +1,10 @@
 """zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from zoo.data.sources.rows import SplitRows, each, text_columns
+from zoo.data.sources.rows import SplitRows, texts_in
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -89,11 +89,6 @@ def train_tokenizer(task: Task, rows: SplitRows) -> Tokenizer:
     if "from" in task.tokenizer:
         return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
     choice = tokenizers.parse(task.tokenizer, "task.tokenizer")
-
-    def texts() -> Iterator[str]:
-        for column in text_columns(rows.data):
-            yield from each(rows.data, column)
-
-    tokenizer = Tokenizer.train(choice, texts())
+    tokenizer = Tokenizer.train(choice, texts_in(rows.data))
     logger.info("tokenizer: %s with %d tokens, trained on the task's text", choice.name, tokenizer.vocab_size)
     return tokenizer

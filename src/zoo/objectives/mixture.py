@@ -80,7 +80,7 @@ class Mixture:
         """The first form that suits every objective and whose columns the data has."""
         for column in columns:
             refuse_unknown(column, inputs(), "input", "task.columns")
-        lacking = {name: [field for field in forms[name].stored.names if field not in columns] for name in self.forms}
+        lacking = {name: [field for field in forms[name].stored.columns if field not in columns] for name in self.forms}
         name = next((name for name in self.forms if not lacking[name]), self.forms[-1])
         if lacking[name]:
             given, names = ", ".join(columns), " and ".join(self.members)

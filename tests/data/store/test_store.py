@@ -12,7 +12,7 @@ import pytest
 from datasets import Dataset
 from numpy.typing import NDArray
 
-from zoo.data.ids import Piece
+from zoo.data.ids import Piece, StoredFields
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import store as cache
 from zoo.data.store.split import INDEX, Split
@@ -31,6 +31,11 @@ class Letters:
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         self.seen += texts
         return [np.array([ord(c) for c in text if c != " "], dtype=np.int64) for text in texts]
+
+    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        places = [[i for i, c in enumerate(text) if c != " "] for text in texts]
+        offsets = [np.array([p, [i + 1 for i in p]], dtype=np.int64).T for p in places]
+        return list(zip(self.encode(texts), offsets, strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +92,40 @@ def test_a_pair_has_two_fields_and_a_label() -> None:
 def test_only_predicted_bytes_count() -> None:
     split = opened("source_target", source=["abc"], target=["é"])
     assert ids(split, "source") == ["abc"] and split.bytes.tolist() == [2]
+
+
+def kept(stored: StoredFields, **columns: list[Any]) -> Split:
+    return open_cache(rows(**columns), stored, Letters())["train"]  # type: ignore[arg-type]
+
+
+def entries(split: Split, field: str, document: int) -> list[str]:
+    return ["".join(map(chr, split.read(piece))) for piece in split.lengths.entries(field, document)]
+
+
+def test_each_text_of_a_list_is_a_unit_of_its_document() -> None:
+    split = kept(StoredFields(("context", "choices"), lists=("choices",)), context=["a", "b"],
+                 choices=[["cc", "d"], ["e", "ff", "g"]])  # fmt: skip
+    assert [entries(split, "choices", document) for document in (0, 1)] == [["cc", "d"], ["e", "ff", "g"]]
+    assert split.lengths.documents == 2 and split.lengths.span("choices", 1).length == 4
+
+
+def test_each_word_is_a_unit_also_where_it_has_no_token() -> None:
+    split = kept(StoredFields(("words",), words=("words",)), words=[["ab", "", "c"], [], ["d"]])
+    assert [entries(split, "words", document) for document in (0, 1)] == [["ab", "", "c"], ["d"]]
+    assert split.lengths.documents == 2 and split.skipped == 1
+
+
+def test_numbers_are_kept_with_their_document() -> None:
+    split = kept(StoredFields(("words",), words=("words",), numbers=("tags",)), words=[["a", "b"], ["c"]],
+                 tags=[[3, -1], [70_000]])  # fmt: skip
+    assert [split.read(split.lengths.span("tags", document)).tolist() for document in (0, 1)] == [[3, -1], [70_000]]
+
+
+def test_an_answer_is_kept_as_its_first_token_and_the_one_behind_its_last() -> None:
+    answers = [{"text": ["cd e"], "start": [3]}, {"text": [], "start": []}]
+    split = kept(StoredFields(("context",), answers=(("answers", "context"),)), context=["ab cd ef", "x"],
+                 answers=answers)  # fmt: skip
+    assert [split.read(split.lengths.span("answers", document)).tolist() for document in (0, 1)] == [[2, 5], []]
 
 
 def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,3 +32,7 @@ class Origin(ABC):
     @abstractmethod
     def place(self, split: str) -> str:
         """Where a split stands, for messages."""
+
+    def where(self, split: str, row: int, entry: int | None = None) -> str:
+        """Where a row of a split stands, counted from 0, and perhaps an entry of a list in it, for messages."""
+        return f"{self.place(split)}: row {row + 1}" + ("" if entry is None else f", entry {entry + 1}")

@@ -3,19 +3,21 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, Value
 
-from zoo.data.ids import LABEL, PICTURE
+from zoo.data.ids import LABEL, LISTS, NOT_TEXT, PICTURE, TAGS, WORDS
+from zoo.data.sources.answers import settle_answers
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.labels import Labels, absent, distinct
+from zoo.data.sources.lists import check_lists, each, number_tags
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.pictures import Pictures
 
-BATCH = 1000
+HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
 
 
 class SplitReader:
@@ -56,9 +58,11 @@ class SplitReader:
 
     def read_table(self, split: str) -> tuple[Dataset, Pictures | None]:
         """The rows as the source has them, their texts checked, pictures by their number."""
-        columns, place = replace(self.columns, optional=(LABEL,) if split == "test" else ()), self.origin.place(split)
+        columns, place = replace(self.columns, optional=HIDDEN if split == "test" else ()), self.origin.place(split)
         data = self.origin.read(split, columns)
         check_texts(data, place)
+        check_lists(data, where := partial(self.origin.where, split))
+        data = settle_answers(data, where)
         if PICTURE not in data.column_names:
             return data, None
         pictures = Pictures(data.select_columns([PICTURE]), self.origin.folder(split), place)
@@ -72,13 +76,17 @@ class SplitReader:
         if self.names is not None:
             return tuple(self.names)
         data = self.table("train")[0] if "train" in self.origin.splits() else None
-        if data is None or LABEL not in data.column_names:
-            return ()
-        return distinct(data[LABEL], self.origin.place("train"))
+        if data is not None and LABEL in data.column_names:
+            return distinct(data[LABEL], self.origin.place("train"))
+        if data is not None and {WORDS, TAGS} <= set(data.column_names):
+            return distinct((tag for tags in each(data, TAGS) for tag in tags or ()), self.origin.place("train"))
+        return ()
 
     def number_labels(self, split: str) -> Dataset:
-        """The rows with their labels as numbers; -1 where a test split keeps one to itself."""
+        """The rows with their labels, or the tags of their words, as numbers; -1 where a test split hides them."""
         data, place = self.table(split)[0], self.origin.place(split)
+        if WORDS in data.column_names and LABEL not in data.column_names:
+            return self.number_tags(data, split)
         if LABEL not in data.column_names:
             if self.labels and split != "test":
                 found = ", ".join(data.column_names)
@@ -94,6 +102,18 @@ class SplitReader:
         ]
         labels.report(numbers, place, train=split == "train")
         return data.remove_columns(LABEL).add_column(LABEL, numbers)
+
+    def number_tags(self, data: Dataset, split: str) -> Dataset:
+        """The rows with the tags of their words as numbers."""
+        if TAGS not in data.column_names:
+            if split != "test":
+                return data  # the form names the column that is missing
+            return data.add_column(TAGS, [[-1] * len(words) for words in each(data, WORDS)])
+        written = {str(tag) for tags in each(data, TAGS) for tag in tags or () if not absent(tag)}
+        labels, where = Labels(self.labels, written, self.names is not None), partial(self.origin.where, split)
+        numbers = number_tags(data, labels, where, hides=split == "test")
+        labels.report({n for tags in numbers for n in tags}, self.origin.place(split), train=split == "train")
+        return data.remove_columns(TAGS).add_column(TAGS, numbers)
 
 
 @dataclass(frozen=True)
@@ -130,7 +150,18 @@ class SplitRows:
 
 
 def text_columns(data: Dataset) -> list[str]:
-    return [name for name in data.column_names if name not in (LABEL, PICTURE)]
+    """The columns of texts, of lists of them included."""
+    return [name for name in data.column_names if name not in NOT_TEXT]
+
+
+def texts_in(data: Dataset) -> Iterator[str]:
+    """Every text, column after column."""
+    for column in text_columns(data):
+        for value in each(data, column):
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from [" ".join(value)] if column == WORDS else value
 
 
 def check_texts(data: Dataset, place: str) -> None:
@@ -140,18 +171,12 @@ def check_texts(data: Dataset, place: str) -> None:
     written = {name: False for name in text_columns(data)}
     for name in written:
         for row, value in enumerate(each(data, name), 1):
-            texts = value if isinstance(value, list) and value else [value]
+            texts = value if isinstance(value, list) and (value or name in LISTS) else [value]
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"{place}: row {row}: '{name}' must be a text, got {value!r}")
             written[name] = written[name] or any(text.strip() for text in texts)
     if written and not any(written.values()):
         raise ValueError(f"{place}: each of its rows ({len(data):,}) is empty")
-
-
-def each(data: Dataset, column: str) -> Iterator[Any]:
-    """The values of a column, read in batches."""
-    for batch in data.select_columns([column]).iter(BATCH):
-        yield from batch[column]
 
 
 def hold_out(data: Dataset, share: float, place: str, pictures: Pictures | None = None) -> dict[str, Dataset]:
@@ -185,7 +210,7 @@ def place_of(document: str) -> float:
 
 def one_text_a_row(data: Dataset, place: str) -> Dataset:
     """Rows with a list of texts as one row for each of them."""
-    lists = [name for name in text_columns(data) if data.features[name] != Value("string")]
+    lists = [name for name in text_columns(data) if name not in LISTS and data.features[name] != Value("string")]
     if not lists:
         return data
     if len(lists) > 1:

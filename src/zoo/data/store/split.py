@@ -37,6 +37,7 @@ class Split:
             {field: arrays[f"{field}.offsets"] for field in fields},
             arrays["sentences"] if "sentences" in arrays else None,
             arrays["labels"] if "labels" in arrays else None,
+            {field: arrays[f"{field}.units"] for field in fields if f"{field}.units" in arrays},
         )
 
     @property
@@ -51,7 +52,7 @@ class Split:
         return data if len(self.kept) == len(data) else data.select(self.kept)
 
     def read(self, piece: Piece) -> Ids:
-        """The token ids of a piece; of a picture its number."""
+        """The token ids of a piece, or a column's numbers; of a picture its number."""
         return self.ids[piece.field][piece.start : piece.stop].astype(np.int64)
 
     def reader(self, image_size: int | None) -> Read:

@@ -15,14 +15,15 @@ import numpy as np
 from datasets import Dataset
 from numpy.typing import DTypeLike, NDArray
 
-from zoo.data.ids import LABEL, PICTURE, StoredFields
+from zoo.data.ids import LABEL, PICTURE, Ids, StoredFields
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import rule, splitter
 from zoo.data.store.split import INDEX, Split
+from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import refuse_unknown
 
-VERSION = 1  # raise it where the same rows and tokenizer give another cache
+VERSION = 2  # raise it where the same rows and tokenizer give another cache
 ROWS = 250  # rows between two reports of progress
 BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
 Progress = Callable[[str, int, int], None]
@@ -142,9 +143,9 @@ def write_split(
     Raises:
         ValueError: a column is missing, or every document is empty.
     """
-    for field in stored.names:
+    for field in stored.columns:
         refuse_unknown(field, data.column_names, "column", name)
-    data = data.select_columns([*stored.names, *({LABEL} & set(data.column_names))])
+    data = data.select_columns([*stored.columns, *({LABEL} & set(data.column_names))])
     writer = ArrayWriter(folder)
     documents = 0
     for start in range(0, len(data), ROWS):
@@ -157,7 +158,7 @@ def write_split(
         raise ValueError(f"{name}: no usable rows: each of {len(data):,} is empty")
     if skipped:
         logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{len(data):,}")
-    index = {"fields": stored.names, "arrays": writer.kinds, "skipped": skipped}
+    index = {"fields": stored.columns, "arrays": writer.kinds, "skipped": skipped}
     with name_file(folder / INDEX):
         (folder / INDEX).write_text(json.dumps(index), "utf-8")
 
@@ -167,13 +168,8 @@ def write_batch(
 ) -> int:
     """Tokenise some rows; returns how many were kept because no field of theirs is empty."""
     fields = stored.names
-    written = [field for field in fields if field != PICTURE]
-    texts = {field: [value[0] if isinstance(value, list) else value for value in batch[field]] for field in written}
-    split = splitter(stored.language) if stored.sentences else lambda document: [document]
-    units = {field: list(encode(texts[field], split, tokenizer)) for field in written if tokenizer is not None}
-    if PICTURE in fields:  # a picture's number stands for it
-        units[PICTURE] = [[np.array([number])] for number in batch[PICTURE]]
-    kept = [row for row in range(len(batch[fields[0]])) if all(units[field][row] for field in fields)]
+    units = {field: units_of(field, batch[field], stored, tokenizer) for field in fields}
+    kept = [row for row in range(len(batch[fields[0]])) if all(any(map(len, units[field][row])) for field in fields)]
     for field in fields:
         lengths = [len(ids) for row in kept for ids in units[field][row]]
         writer.append_lengths(f"{field}.offsets", lengths)
@@ -181,13 +177,56 @@ def write_batch(
         small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
         dtype = np.uint16 if small else np.uint32
         writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
+        if field in stored.lists or field in stored.words:
+            writer.append_lengths(f"{field}.units", [len(units[field][row]) for row in kept])
+    for column, numbers in numbers_of(batch, stored, tokenizer).items():
+        writer.append_lengths(f"{column}.offsets", [len(numbers[row]) for row in kept])
+        writer.append(f"{column}.ids", [number for row in kept for number in numbers[row]])
     if stored.sentences:
         writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
     if LABEL in batch:
         writer.append("labels", [batch[LABEL][row] for row in kept])
-    writer.append("bytes", [sum(len(texts[field][row].encode()) for field in stored.predicted) for row in kept])
+    predicted = {field: texts_of(batch[field]) for field in stored.predicted}
+    writer.append("bytes", [sum(len(texts[row].encode()) for texts in predicted.values()) for row in kept])
     writer.append("rows", [start + row for row in kept])
     return len(kept)
+
+
+def texts_of(values: Sequence[Any]) -> list[str]:
+    """The text of each row; of several references the first."""
+    return [value[0] if isinstance(value, list) else value for value in values]
+
+
+def units_of(
+    field: str, values: Sequence[Any], stored: StoredFields, tokenizer: Tokenizer | None
+) -> Sequence[Sequence[Ids]]:
+    """The ids of each row's units; a row without a token has none, or empty ones."""
+    if field == PICTURE:  # a picture's number stands for it
+        return [[np.array([number])] for number in values]
+    assert tokenizer is not None, "texts are tokenised"
+    if field in stored.words:
+        return place_words(tokenizer, values)
+    if field in stored.lists:
+        flat = iter(tokenizer.encode([text for texts in values for text in texts]))
+        return [[next(flat) for _ in texts] for texts in values]
+    split = splitter(stored.language) if stored.sentences else lambda document: [document]
+    return list(encode(texts_of(values), split, tokenizer))
+
+
+def numbers_of(
+    batch: Mapping[str, list[Any]], stored: StoredFields, tokenizer: Tokenizer | None
+) -> dict[str, list[Sequence[int]]]:
+    """By column, each row's numbers; of answers the tokens that they begin and end with."""
+    found = {column: batch[column] for column in stored.numbers}
+    for column, field in stored.answers:
+        assert tokenizer is not None, "answers stand in a text"
+        placed = place_tokens(tokenizer, texts_of(batch[field]))
+        found[column] = [
+            [place for text, begin in zip(given["text"], given["start"], strict=True)
+             for place in tokens_of(tokens, begin, begin + len(text))]
+            for given, tokens in zip(batch[column], placed, strict=True)
+        ]  # fmt: skip
+    return found
 
 
 def encode(

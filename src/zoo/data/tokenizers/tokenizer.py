@@ -115,6 +115,18 @@ class Tokenizer:
             encodings = self.ordinary.encode_batch_fast(wholes, add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
 
+    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
+        """The ids of each text, as `encode` gives them, and the characters (begin, end) that each stands for.
+
+        Raises:
+            ValueError: a text is not made of whole characters.
+        """
+        wholes = list(map(whole, texts))
+        with explain_failure("tokenizer", "it cannot read a text"):
+            encodings = self.ordinary.encode_batch(wholes, add_special_tokens=False)
+        pairs = [(np.array(e.ids, dtype=np.int64), np.array(e.offsets, dtype=np.int64)) for e in encodings]
+        return [(ids, offsets.reshape(-1, 2)) for ids, offsets in pairs]
+
     def encode_with_roles(self, text: str) -> Ids:
         """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
         checked = whole(text)

@@ -1,0 +1,74 @@
+"""Answers that stand in a context: read as data sets write them, and checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from datasets import Dataset, List, Value
+
+from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
+from zoo.data.sources.lists import Where, each
+
+STARTS = ("answer_start", "start")  # what a column is called that says with which character an answer begins
+KEPT = {"text": List(Value("string")), "start": List(Value("int64"))}
+ALLOWED = (
+    "a map of two lists, 'text' and 'answer_start', a list of maps of one text and one answer_start, or a list of texts"
+)
+
+
+def settle_answers(data: Dataset, where: Where) -> Dataset:
+    """The rows with their answers as a map of two lists: the texts, and the characters that they begin with.
+
+    Raises:
+        ValueError: a question or a context is empty, or an answer does not stand where it is said to.
+    """
+    if not {QUESTION, CONTEXT, ANSWERS} <= set(data.column_names):
+        return data
+    for name in (QUESTION, CONTEXT):
+        for row, text in enumerate(each(data, name)):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"{where(row)}: the {name} is empty")
+    found = []
+    for row, (given, context) in enumerate(zip(each(data, ANSWERS), each(data, CONTEXT), strict=True)):
+        pairs = [settle_answer(text, start, context, where(row)) for text, start in read_answers(given, where(row))]
+        found.append({"text": [text for text, _ in pairs], "start": [start for _, start in pairs]})
+    return data.remove_columns(ANSWERS).add_column(ANSWERS, found, feature=KEPT)
+
+
+def read_answers(given: Any, place: str) -> list[tuple[Any, Any]]:
+    """Texts and where each begins, None where that is not said; none at all for a question without an answer."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [(given, None)]
+    if isinstance(given, Mapping):
+        starts = next((given[name] for name in STARTS if name in given), None)
+        texts = given.get("text")
+        if isinstance(texts, str):
+            return [(texts, starts)]
+        if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
+            return list(zip(texts, starts, strict=True))
+    elif isinstance(given, list):
+        return [pair for one in given for pair in read_answers(one, place)]
+    raise ValueError(f"{place}: '{ANSWERS}' must be {ALLOWED}; got {given!r:.80}")
+
+
+def settle_answer(text: Any, start: Any, context: str, place: str) -> tuple[str, int]:
+    """An answer and the character that it begins with; where that is not said, its first place in the context.
+
+    Raises:
+        ValueError: it does not stand there.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{place}: the answer {text!r:.80} is no text; a question without an answer has an empty list")
+    found = context.find(text)
+    if start is None and found >= 0:
+        return text, found
+    if found < 0:
+        raise ValueError(f"{place}: the answer {text!r:.80} is not in the context")
+    if type(start) is not int or start < 0 or context[start : start + len(text)] != text:
+        there = repr(context[start : start + len(text)]) if type(start) is int and start >= 0 else "nothing"
+        raise ValueError(
+            f"{place}: the answer {text!r:.80} does not begin with character {start!r} of the context, where {there} "
+            f"stands; it begins with {found}"
+        )
+    return text, start

@@ -1,0 +1,107 @@
+"""Words and their tags, answers and choices: as they are read, and what is refused."""
+
+from typing import Any
+
+import pytest
+from test_rows import Given
+
+from zoo.data.sources.columns import Columns
+from zoo.data.sources.rows import SplitReader
+
+CONTEXT = "서울 is in Korea, and Korea is far."
+INPUTS = ("words", "tags", "question", "context", "answers", "choices", "label")
+
+
+def reader(origin: Given, names: list[str] | None = None) -> SplitReader:
+    return SplitReader(origin, Columns(INPUTS), 0.3, names)
+
+
+def read(split: str = "train", names: list[str] | None = None, **columns: list[Any]) -> dict[str, list[Any]]:
+    tables = {"train": columns} | ({} if split == "train" else {split: columns})
+    return reader(Given(validation=columns, **tables), names=names).read(split).to_dict()
+
+
+def test_tags_are_numbers_of_their_sorted_names():
+    assert read(words=[["a", "b"], ["c"]], tags=[["O", "B"], ["O"]])["tags"] == [[1, 0], [1]]
+
+
+def test_lists_of_words_stay_rows_of_train():
+    assert read(words=[["a", "b"], ["c"]], tags=[["O", "B"], ["O"]])["words"] == [["a", "b"], ["c"]]
+
+
+def test_tags_that_are_positions_are_read_as_such():
+    assert read(words=[["a", "b"]], tags=[[1, 0]], names=["N", "V"])["tags"] == [[1, 0]]
+
+
+def test_a_test_split_may_keep_its_tags_to_itself():
+    origin = Given(train={"words": [["a", "b"]], "tags": [["N", "V"]]}, test={"words": [["c", "d"], ["e"]]})
+    assert reader(origin).read("test")["tags"][:] == [[-1, -1], [-1]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"words": [["a"], ["a", "b"]], "tags": [["N"], ["N"]]}, r"train.tsv: row 2: 2 words, but 1 tags"),
+        ({"words": ["a b"], "tags": [["N", "V"]]}, r"row 1: 'words' must be a list of texts, got 'a b'"),
+        ({"words": [["a"]], "tags": [[1.5]]}, r"row 1: 'tags' must be a list of texts or whole numbers, got \[1.5\]"),
+        ({"words": [["a"], ["b"]], "tags": [["N"], None]}, r"row 2: the words have no tags"),
+    ],
+)
+def test_words_without_a_tag_each_are_refused(columns: dict[str, Any], said: str):
+    with pytest.raises(ValueError, match=said):
+        read(names=["N", "V"], **columns)
+
+
+def test_an_unknown_tag_is_refused_with_its_place_and_the_nearest_one():
+    train, validation = ({"words": [["a", "b"]], "tags": [["B-loc", tag]]} for tag in ("O", "B-lok"))
+    with pytest.raises(ValueError, match="validation.tsv: row 1, entry 2: unknown label 'B-lok'.*did you mean 'B-loc'"):
+        reader(Given(train=train, validation=validation)).read("validation")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"text": ["Korea", "Korea"], "answer_start": [9, 20]},
+        [{"text": "Korea", "answer_start": 9}, {"text": "Korea", "answer_start": 20}],
+    ],
+)
+def test_answers_are_read_as_data_sets_write_them(given: Any):
+    found = read(question=["Where?"], context=[CONTEXT], answers=[given])["answers"]
+    assert found == [{"text": ["Korea", "Korea"], "start": [9, 20]}] and CONTEXT[20:25] == "Korea"
+
+
+def test_an_answer_without_a_place_is_the_first_that_reads_so():
+    assert read(question=["Where?"], context=[CONTEXT], answers=[["Korea"]])["answers"][0]["start"] == [9]
+
+
+def test_a_question_may_have_no_answer():
+    assert read(question=["Why?"], context=[CONTEXT], answers=[[]])["answers"] == [{"text": [], "start": []}]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "said"),
+    [
+        ("Where?", ["Paris"], r"train.tsv: row 1: the answer 'Paris' is not in the context"),
+        ("Where?", [{"text": "Korea", "answer_start": 10}],
+         r"the answer 'Korea' does not begin with character 10 of the context, where 'orea,' stands; it begins with 9"),
+        ("Where?", [{"text": "Korea", "answer_start": -1}], r"character -1 of the context, where nothing stands"),
+        ("Where?", [{"text": ""}], r"the answer '' is no text; a question without an answer has an empty list"),
+        (" ", ["Korea"], r"row 1: the question is empty"),
+        ("Where?", [{"text": ["Korea"], "answer_start": [1, 2]}], r"'answers' must be a map of two lists"),
+    ],
+)  # fmt: skip
+def test_answers_that_do_not_stand_there_are_refused(question: str, answers: Any, said: str):
+    with pytest.raises(ValueError, match=said):
+        read(question=[question], context=[CONTEXT], answers=[answers])
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        (["one"], r"row 1: 'choices' must be a list of at least two texts, got \['one'\]"),
+        (["one", " "], r"row 1: choice 2 of 2 is empty"),
+    ],
+)
+def test_choices_that_are_none_are_refused(choices: list[str], said: str):
+    with pytest.raises(ValueError, match=said):
+        read(context=["Which?"], choices=[choices], label=[0], names=["0", "1"])

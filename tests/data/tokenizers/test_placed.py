@@ -1,0 +1,42 @@
+"""Which tokens a word has, and which an answer."""
+
+from unicodedata import normalize
+
+import pytest
+
+from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+
+WORDS = ["Zoë", "reads,", "don't", "\u200d", "서울에서", "1923"]
+KINDS = ["wordpiece", "bpe", "byte_bpe", "characters"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    texts = [" ".join(WORDS), "reads the 서울 in 1923 and doesn't stop"]
+    sizes = {} if request.param == "characters" else {"vocab_size": 300}
+    return Tokenizer.train(tokenizers.parse({"name": request.param, **sizes}), texts)
+
+
+def test_the_tokens_of_words_are_those_of_the_text_that_they_make(tokenizer: Tokenizer):
+    (words,) = place_words(tokenizer, [WORDS])
+    assert len(words) == len(WORDS)
+    assert [i for ids in words for i in ids] == tokenizer.encode([" ".join(WORDS)])[0].tolist()
+
+
+def test_a_word_has_the_tokens_that_spell_it(tokenizer: Tokenizer):
+    (words,) = place_words(tokenizer, [WORDS])
+    spelled = [normalize("NFC", tokenizer.decode(ids).replace(" ", "").lower()) for ids in words]
+    assert spelled[4] == "서울에서" and spelled[2] == "don't" and spelled[5] == "1923"
+
+
+def test_the_tokens_of_an_answer_cover_it_and_no_word_beside_it(tokenizer: Tokenizer):
+    text = "the 서울 in 1923 and"
+    (tokens,) = place_tokens(tokenizer, [text])
+    first, last = tokens_of(tokens, 7, 14)
+    assert text[tokens.begins[first] : tokens.ends[last - 1]] == "in 1923"
+
+
+def test_no_words_have_no_tokens(tokenizer: Tokenizer):
+    assert place_words(tokenizer, [[], ["in"]])[0] == []
