@@ -4,7 +4,7 @@ import pytest
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits, ModelTraits
-from zoo.examples.forms.sentences import IS_NEXT, IS_RANDOM, Sentences
+from zoo.examples.forms.sentences import IS_NEXT, IS_OTHER, Sentences
 
 LIMITS = Limits(32)
 FORM = Sentences(ModelTraits(causal=False, segments=True), False)
@@ -28,7 +28,7 @@ def all_plans(lengths: Lengths, epochs: int = 20, limits: Limits = LIMITS) -> li
 
 def test_half_of_the_pairs_are_true():
     labels = np.array([plan.label for plan in all_plans(corpus())])
-    assert set(labels) == {IS_NEXT, IS_RANDOM}
+    assert set(labels) == {IS_NEXT, IS_OTHER}
     assert abs(labels.mean() - 0.5) < 4 * 0.5 / len(labels) ** 0.5  # four standard deviations
 
 
@@ -42,7 +42,7 @@ def test_a_drawn_second_part_is_never_of_the_same_document():
 
 def test_a_true_second_part_follows_the_first():
     for plan in all_plans(corpus()):
-        assert plan.label == IS_RANDOM or plan.pieces[1].start == plan.pieces[0].stop
+        assert plan.label == IS_OTHER or plan.pieces[1].start == plan.pieces[0].stop
 
 
 def test_no_text_is_lost_but_a_single_last_token_which_is_counted():
@@ -72,7 +72,7 @@ def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones(longest: int
         lambda plan: plan.pieces[1].start in borders,
         lambda plan: plan.pieces[1].stop in borders,
     ):
-        true, drawn = (np.mean([measure(p) for p in plans if p.label == label]) for label in (IS_NEXT, IS_RANDOM))
+        true, drawn = (np.mean([measure(p) for p in plans if p.label == label]) for label in (IS_NEXT, IS_OTHER))
         assert drawn == pytest.approx(true, rel=0.1)
 
 
@@ -96,3 +96,37 @@ def test_a_single_document_is_refused():
     lengths = Lengths({"text": np.array([0, 4, 9])}, sentences=np.array([0, 2]))
     with pytest.raises(ValueError, match="next_sentence: the data has 1 document, .* it needs at least 2"):
         FORM.plan(lengths, 0, 0, 0, LIMITS)
+
+
+ORDER = Sentences(ModelTraits(causal=False, segments=True), False, order=True)
+
+
+def ordered(lengths: Lengths, epoch: int = 0) -> list[ExamplePlan]:
+    return [plan for d in range(lengths.documents) for plan in ORDER.plan(lengths, d, epoch, 3, LIMITS)]
+
+
+def test_half_of_the_pairs_of_sentence_order_are_exchanged():
+    labels = np.array([plan.label for epoch in range(20) for plan in ordered(corpus(), epoch)])
+    assert abs(labels.mean() - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_an_exchanged_pair_is_one_stretch_of_its_document():
+    for plan in ordered(corpus(longest=60)):
+        first, second = plan.pieces if plan.label == IS_NEXT else plan.pieces[::-1]
+        assert first.stop == second.start
+
+
+def test_no_cut_sentence_tells_the_order():
+    lengths = corpus()
+    for plan in ordered(lengths):
+        borders = set(lengths.borders("text", plan.document).tolist())
+        inside = [border for border in borders if plan.pieces[0].start < border < plan.pieces[0].stop]
+        whole = all({piece.start, piece.stop} <= borders for piece in plan.pieces)
+        assert whole or not inside  # a sentence that stands alone is split
+
+
+def test_sentence_order_needs_one_document_and_loses_nothing():
+    lengths = corpus(documents=1, longest=60)
+    places = [place for plan in ordered(lengths) for piece in plan.pieces for place in range(piece.start, piece.stop)]
+    start, stop = span(lengths, 0)
+    assert sorted(places) == list(range(start, start + len(places))) and stop - start - len(places) <= 1

@@ -37,7 +37,7 @@ MIXTURES: list[Objectives] = [
     {"classification": {}, "causal_lm": {"weight": 0.5}},  # GPT-1's L3
     {"captioning": {"coverage": 2.0}},  # Xu et al.'s
 ]
-ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6, sentinels=tuple(range(49, 39, -1)))
 SHAPE = RowShape(32, 32, longest=20, longest_source=20)
 BATCH, LABELS, DOCUMENTS = 32, 3, 100
 

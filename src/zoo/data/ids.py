@@ -34,6 +34,7 @@ class Roles:
     extract: int | None
     mask: int | None
     continues: NDArray[np.bool_] | None = None  # by id: whether the token continues a word (for whole-word masking)
+    sentinels: tuple[int, ...] = ()  # what stands for the first missing span of a text, for the second one …
 
     def id(self, role: str) -> int:
         """The token id of a role.
@@ -49,13 +50,13 @@ class Roles:
 
     @cached_property
     def text(self) -> Ids:
-        """Every id that is not a role's."""
+        """Every id that is neither a role's nor a sentinel's."""
         roles = [token for name in ROLES if (token := getattr(self, name)) is not None]
-        return np.setdiff1d(np.arange(self.vocab_size, dtype=np.int64), roles)
+        return np.setdiff1d(np.arange(self.vocab_size, dtype=np.int64), [*roles, *self.sentinels])
 
 
-ROLES = tuple(field.name for field in fields(Roles) if field.name not in ("vocab_size", "continues"))
-NO_ROLES = Roles(0, 0, *[None] * 6)  # where no token is read or written
+ROLES = tuple(field.name for field in fields(Roles) if field.name not in ("vocab_size", "continues", "sentinels"))
+NO_ROLES = Roles(0, 0, None, None, None, None, None, None)  # where no token is read or written
 
 
 class Piece(NamedTuple):

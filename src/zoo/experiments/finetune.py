@@ -47,6 +47,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         if lacking:
             new = len(tokenizer.add_roles(lacking))
             logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
+        if sentinels := tokenizer.add_sentinels(settled.mixture.sentinels):
+            logger.info("tokenizer: %d new sentinels, each with a new row of the embedding", sentinels)
         return tokenizer
 
     def fill(model: Model, tokenizer: Tokenizer | None) -> None:

@@ -45,7 +45,9 @@ def pretrain(request: Request, watcher: Watcher) -> State:
         stored = {name: request.folder / name for name in TOKENIZER}
         if request.resume and all(path.is_file() for path in stored.values()):
             return Tokenizer.from_files({name: path.read_bytes() for name, path in stored.items()}, str(request.folder))
-        return train_tokenizer(settled.task, rows["train"])
+        tokenizer = train_tokenizer(settled.task, rows["train"])
+        tokenizer.add_sentinels(settled.mixture.sentinels)
+        return tokenizer
 
     def fill(model: Model, tokenizer: Tokenizer | None) -> None:
         if vectors is not None and tokenizer is not None:

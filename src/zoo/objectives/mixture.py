@@ -71,13 +71,27 @@ class Mixture:
         Raises:
             ValueError: a column is unknown or missing, or the model cannot be trained on an objective.
         """
-        form = self.form_class(columns)(stream, self.whole)
+        form = self.build_form(self.form_name(columns), stream)
         if obstacle := self.obstacle_on(form):
             raise ValueError(obstacle)
         return form
 
     def form_class(self, columns: Collection[str]) -> type[Form]:
         """The first form that suits every objective and whose columns the data has."""
+        return forms[self.form_name(columns)]
+
+    def build_form(self, name: str, stream: ModelTraits) -> Form:
+        """A form with the options that the objectives ask of it."""
+        asked = {key: value for member in self.members.values() for key, value in member.form_options.items()}
+        known = {key: value for key, value in asked.items() if key in forms.options(name)}
+        return forms.build({"name": name, **known}, stream, self.whole)
+
+    def form_name(self, columns: Collection[str]) -> str:
+        """The name of that form.
+
+        Raises:
+            ValueError: a column is unknown or missing.
+        """
         for column in columns:
             refuse_unknown(column, inputs(), "input", "task.columns")
         lacking = {name: [field for field in forms[name].stored.columns if field not in columns] for name in self.forms}
@@ -85,11 +99,11 @@ class Mixture:
         if lacking[name]:
             given, names = ", ".join(columns), " and ".join(self.members)
             raise ValueError(f"task.columns: '{lacking[name][0]}' is missing, which {names} needs; given: {given}")
-        return forms[name]
+        return name
 
     def obstacle(self, stream: ModelTraits) -> str:
         """Why the objectives cannot train such a model, whatever the data is: on the form that suits them best."""
-        found = [self.obstacle_on(forms.build(name, stream, self.whole)) for name in self.forms]
+        found = [self.obstacle_on(self.build_form(name, stream)) for name in self.forms]
         return found[0] if all(found) else ""
 
     def obstacle_on(self, form: Form) -> str:
@@ -117,6 +131,11 @@ class Mixture:
         """The roles that a tokenizer needs for the form and for the objectives, each once."""
         own = (role for member in self.members.values() for role in member.roles)
         return tuple(dict.fromkeys([*form.roles, *own]))
+
+    @property
+    def sentinels(self) -> int:
+        """How many tokens for missing spans a tokenizer needs."""
+        return max(member.sentinels for member in self.members.values())
 
     def scored(self, plan: ExamplePlan) -> dict[str, int]:
         """By head, the most places of an example that are scored."""

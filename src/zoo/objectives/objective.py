@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -45,8 +45,11 @@ class Objective(ABC):
         why: the reason for `causal`, as a message says it.
         roles: roles that it needs beside those of the template.
         metrics: the names of the metrics that it offers beside its loss.
+        assumed: whether an imported model with its head is taken to be trained for it.
 
     Attributes:
+        form_options: options of its form, such as how much of a text it leaves out.
+        sentinels: how many tokens for missing spans a tokenizer needs.
         reads_weights: kinds of attention weights that its loss depends on, so that the model must be asked for them.
     """
 
@@ -57,7 +60,10 @@ class Objective(ABC):
     why: ClassVar[str] = ""
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
+    assumed: ClassVar[bool] = True
     label_smoothing: float = 0.0
+    form_options: Mapping[str, Any] = {}
+    sentinels: int = 0
     reads_weights: tuple[str, ...] = ()
 
     def __init__(self, *, weight: float = 1.0) -> None:

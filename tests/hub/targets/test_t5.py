@@ -1,5 +1,6 @@
 """Encoder-decoders with relative positions and without biases are transformers' T5, versions 1.0 and 1.1."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,14 @@ def test_the_choice_in_the_way_is_named(sets: Sets, words: str):
 @pytest.mark.parametrize("name", ["t5-small", "t5-v1_1-small", "t5-nano"])
 def test_shipped_models_fit(name: str):
     assert fits(load_settings(name)) == ["t5"]
+
+
+def test_sentinels_in_a_text_are_read_by_the_export_as_they_were_written_in_training(build: Any, export: Any):
+    given = build("t5-nano", {"vocab_size": 160}, moved=False)
+    given.tokenizer.add_sentinels(4)
+    task = replace(given.task, objective={"span_corruption": {"sentinels": 4}})
+    reader = transformers.AutoTokenizer.from_pretrained(export(replace(given, task=task)).folder)
+    ids = reader("A <extra_id_0> boy <extra_id_1>.").input_ids
+    assert [ids.index(i) for i in given.tokenizer.roles.sentinels[:2]] == sorted(
+        place for place, i in enumerate(ids) if i in given.tokenizer.roles.sentinels
+    )

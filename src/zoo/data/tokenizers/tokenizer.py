@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from zoo.strict_json import parse_json
 
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
+SENTINEL = "<extra_id_{}>"  # as T5's vocabulary spells what stands for a missing span
 WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
     "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
     "Metaspace": (SPACE,),
@@ -90,7 +92,9 @@ class Tokenizer:
     def roles(self) -> Roles:
         """The ids of the roles, and which tokens continue a word."""
         ids = {role: self.vocabulary[t] if (t := self.role_tokens.get(role)) is not None else None for role in ROLES}
-        return Roles(vocab_size=self.vocab_size, **ids, continues=self.continues())  # type: ignore[arg-type]  # pad is there
+        sentinels = takewhile(lambda i: i is not None, map(self.vocabulary.get, map(SENTINEL.format, count())))
+        known = {"continues": self.continues(), "sentinels": tuple(sentinels)}
+        return Roles(vocab_size=self.vocab_size, **ids, **known)  # type: ignore[arg-type]  # pad is there
 
     def continues(self) -> NDArray[np.bool_] | None:
         """By id, whether a token continues the word before it; None where the spelling does not tell."""
@@ -184,6 +188,17 @@ class Tokenizer:
         self.role_tokens = {role: together[role] for role in ROLES if role in together}
         self.match(self.role_tokens.values())
         return new
+
+    def add_sentinels(self, needed: int) -> int:
+        """Give it so many sentinels, and say how many of them are new (new rows of the embedding).
+
+        As in T5's vocabulary the first one has the largest id.
+        Source: Raffel et al. 2020, arXiv:1910.10683, section 3.1.4; transformers' T5Tokenizer, `extra_ids`.
+        """
+        known = len(self.roles.sentinels)
+        new = [SENTINEL.format(number) for number in reversed(range(known, needed))]
+        self.match(new)
+        return len(new)
 
     def match(self, tokens: Iterable[str]) -> None:
         """Have the backend recognise tokens as special ones, where it does not yet; what was derived is forgotten."""

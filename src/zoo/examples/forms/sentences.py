@@ -7,11 +7,11 @@ import numpy as np
 
 from zoo.data.ids import Ids, Lengths, Piece, StoredFields
 from zoo.examples.example import ExamplePlan
-from zoo.examples.form import Form, Limits, forms
+from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
 from zoo.examples.template import ENCODED_PAIR, overhead
 
-IS_NEXT, IS_RANDOM = 0, 1
+IS_NEXT, IS_OTHER = 0, 1
 
 
 class Stretch(NamedTuple):
@@ -37,14 +37,23 @@ class Sentences(Form):
     split into A and B at a token. A drawn B is cut at the length of the true one, or ends with a sentence where that
     one does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
+
+    Args:
+        order: the other half of the pairs are B and A, their parts exchanged, instead of A and a drawn B (Lan et al.
+            2020, ALBERT, arXiv:1909.11942, section 3.1). All text is used then, and one document is enough; a pair
+            ends with a sentence unless its only one is longer.
     """
 
     stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",), sentences=True)
     smallest: ClassVar[int] = 5
     template = ENCODED_PAIR
 
+    def __init__(self, stream: ModelTraits, whole: bool, *, order: bool = False) -> None:
+        super().__init__(stream, whole)
+        self.order = order
+
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        if lengths.documents < 2:
+        if lengths.documents < 2 and not self.order:
             raise ValueError(
                 f"next_sentence: the data has {lengths.documents} document, but half of the pairs take their second "
                 "part from another one; it needs at least 2 (for texts, source.documents says where one ends)"
@@ -55,18 +64,26 @@ class Sentences(Form):
         at, end = int(borders[0]), int(borders[-1])
         plans: list[ExamplePlan] = []
         while end - at >= 2:
-            first, second = next_pair(borders, at, room, generator)
+            first, second = next_pair(borders, at, self.room(borders, at, room), generator)
             pieces, label = (first, Piece("text", second.start, second.stop)), IS_NEXT
             at = second.stop
-            if generator.random() < 0.5:
+            negative = generator.random() < 0.5
+            if negative and self.order:
+                pieces, label = pieces[::-1], IS_OTHER
+            elif negative:
                 other = draw_other(lengths, document, second, room - first.length, generator)
-                pieces, label = (first, other), IS_RANDOM
+                pieces, label = (first, other), IS_OTHER
                 at = first.stop
             length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
             plans.append(ExamplePlan(document, len(plans), length, pieces=pieces, label=label))
         if plans and at < end:
             plans[-1] = replace(plans[-1], truncated=end - at)
         return plans
+
+    def room(self, borders: Ids, at: int, room: int) -> int:
+        """Tokens of the next pair; where order is told, both parts end with sentences, or a cut would tell it."""
+        ends = borders[(borders > at) & (borders <= at + room)]
+        return int(ends[-1]) - at if self.order and len(ends) > 1 else room
 
 
 def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:

@@ -69,6 +69,7 @@ def export_model(
     target = choose_target(trained.settings, target_name)
     native = target.native_class(trained.settings)
     assert native is not None
+    native = trained.as_read(native)
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
     tables = [part.embeddings for part in trained.readers.values() if part.embeddings is not None]
     rows = min((table.tokens.num_embeddings for table in tables), default=0)

@@ -117,6 +117,11 @@ class TrainedModel:
         ranked = sorted(settings.heads, key=lambda head: order.index(head.name) if head.name in order else len(order))
         return dataclasses.replace(settings, heads=tuple(ranked))
 
+    def as_read(self, native: NativeClass) -> NativeClass:
+        """The class whose tokenizer reads special tokens in texts where the objective writes them there: sentinels."""
+        reads_roles = native.reads_roles or Mixture.parse(self.task.objective).sentinels > 0
+        return dataclasses.replace(native, reads_roles=reads_roles)
+
     def never_trained(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialised: what they answer is random."""
         return [head for head in self.untrained if head in native.heads]

@@ -163,10 +163,10 @@ def task_of(
 
 
 def objective_of(head: str, stream: ModelTraits) -> str:
-    """The first objective that trains a head of such a model."""
+    """The first objective that is assumed to have trained a head of such a model."""
     for name in objectives.names():
         mixture = Mixture({name: objectives.build(name)})
-        if mixture.heads == [head] and not mixture.obstacle(stream):
+        if mixture.heads == [head] and objectives[name].assumed and not mixture.obstacle(stream):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
 

@@ -1,0 +1,107 @@
+"""Form `corrupted`: a text with spans missing is read, and the missing spans are written."""
+
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, ModelTraits, forms
+from zoo.examples.randomness import Purpose, keyed
+from zoo.examples.template import CONTINUED, cut, predict_next
+
+
+class Noise(NamedTuple):
+    """How much of a text is missing: so many tokens, in so many spans."""
+
+    tokens: int
+    spans: int
+
+
+@forms.register("corrupted")
+class Corrupted(Form):
+    """A source `x… <0> x… <1> </s>` and a target `<0> y… <1> y… </s>`: sentinels stand for what the other one has.
+
+    A text longer than an example is cut into several with nothing lost; a single token is left out. As T5's texts do,
+    each begins with text and ends with noise, so of a text with one missing span (up to 29 tokens) the end is missing.
+    Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4; text-to-text-transfer-transformer,
+    t5/data/preprocessors.py, `random_spans_noise_mask` (which begins with text and ends with noise).
+
+    Args:
+        share: of a text's tokens that are missing.
+        mean_span: tokens in a missing span, in the mean.
+        sentinels: how many the tokenizer has.
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
+    source: ClassVar[bool] = True
+    template = CONTINUED
+
+    def __init__(
+        self, stream: ModelTraits, whole: bool, *, share: float = 0.15, mean_span: float = 3.0, sentinels: int = 100
+    ) -> None:
+        super().__init__(stream, whole)
+        self.share, self.mean_span, self.sentinels = share, mean_span, sentinels
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        span, generator = lengths.span("text", document), keyed(Purpose.PLAN, seed, epoch, document)
+        if span.length < 2:
+            return []
+        plans: list[ExamplePlan] = []
+        room = most_tokens(limits, self.share, self.mean_span)
+        for start, stop in cut(span.length, room, generator, shortest=2):
+            noise = noise_of(stop - start, self.share, self.mean_span)
+            borders = span.start + start + spans(stop - start, noise, generator)
+            pieces = tuple(Piece("text", a, b) for a, b in zip(borders.tolist(), borders[1:].tolist(), strict=False))
+            sizes = noise.tokens + noise.spans + 1, stop - start - noise.tokens + noise.spans + 1
+            plans.append(ExamplePlan(document, len(plans), *sizes, pieces))
+        return plans
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        pieces = [read(piece) for piece in plan.pieces]
+        sentinels = [np.array([i], dtype=np.int64) for i in roles.sentinels]
+        missing = [part for pair in zip(sentinels, pieces[1::2], strict=False) for part in pair]
+        kept = [part for pair in zip(pieces[::2], sentinels, strict=False) for part in pair]
+        example = predict_next(plan, np.concatenate(missing), roles)
+        example.source = np.append(np.concatenate(kept), roles.id("end"))
+        return example
+
+    def check(self, limits: Limits) -> None:
+        super().check(limits)
+        needed = noise_of(most_tokens(limits, self.share, self.mean_span), self.share, self.mean_span).spans
+        if needed > self.sentinels:
+            raise ValueError(
+                f"longest: an example of {limits.source} tokens has {needed} missing spans, and the tokenizer "
+                f"{self.sentinels} sentinels; shorten it, or set sentinels of span_corruption"
+            )
+
+
+def noise_of(length: int, share: float, mean_span: float) -> Noise:
+    """How much of a text of `length` tokens is missing; something always is, and something never."""
+    tokens = min(max(round(length * share), 1), length - 1)
+    return Noise(tokens, min(max(round(tokens / mean_span), 1), length - tokens))
+
+
+def spans(length: int, noise: Noise, generator: np.random.Generator) -> Ids:
+    """Where spans of text and of noise begin, in turn, and where the last one ends: 2 · spans + 1 places."""
+    parts = [segments(n, noise.spans, generator) for n in (noise.tokens, length - noise.tokens)]
+    return np.cumsum([0, *np.stack([parts[1], parts[0]], axis=1).ravel()])
+
+
+def segments(items: int, count: int, generator: np.random.Generator) -> Ids:
+    """`items` as a sum of `count` positive lengths; all ways to write it are equally likely."""
+    begins = generator.permutation(np.arange(items - 1) < count - 1)
+    return np.bincount(np.cumsum([False, *begins]), minlength=count)
+
+
+@lru_cache(maxsize=8)
+def most_tokens(limits: Limits, share: float, mean_span: float) -> int:
+    """The longest text whose source and target fit."""
+    length = 2
+    while True:
+        noise = noise_of(length + 1, share, mean_span)
+        source, target = length + 1 - noise.tokens + noise.spans + 1, noise.tokens + noise.spans + 1
+        if source > limits.source or target > limits.longest:
+            return length
+        length += 1

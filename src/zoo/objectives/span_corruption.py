@@ -1,0 +1,38 @@
+"""Write the spans that are missing from a text."""
+
+import math
+from typing import ClassVar
+
+from zoo.objectives.next_token import NextToken
+from zoo.objectives.objective import objectives
+
+
+@objectives.register("span_corruption")
+class SpanCorruption(NextToken):
+    """sum_i log p(y_i | y_1 … y_{i-1}, x): x is a text with spans missing, y what is missing, with sentinels.
+
+    Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4.
+
+    Args:
+        share: of a text's tokens that are missing.
+        mean_span: tokens in a missing span, in the mean.
+        sentinels: tokens `<extra_id_0>`, `<extra_id_1>` … of the tokenizer; an example has at most so many spans.
+    """
+
+    forms: ClassVar[tuple[str, ...]] = ("corrupted",)
+    why: ClassVar[str] = "the missing spans are written from left to right"
+    metrics: ClassVar[tuple[str, ...]] = ("perplexity",)
+    assumed: ClassVar[bool] = False
+
+    def __init__(
+        self, *, weight: float = 1.0, share: float = 0.15, mean_span: float = 3.0, sentinels: int = 100
+    ) -> None:
+        super().__init__(weight=weight)
+        if not 0 < share < 1:
+            raise ValueError(f"objective span_corruption: share must lie between 0 and 1, got {share}")
+        if not 1 <= mean_span < math.inf:
+            raise ValueError(f"objective span_corruption: mean_span must be a number of at least 1, got {mean_span}")
+        if sentinels < 1:
+            raise ValueError(f"objective span_corruption: sentinels must be at least 1, got {sentinels}")
+        self.form_options = {"share": share, "mean_span": mean_span, "sentinels": sentinels}
+        self.sentinels = sentinels

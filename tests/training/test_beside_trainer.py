@@ -1,0 +1,163 @@
+"""Each objective's losses in our loop are those of transformers' Trainer, trained on the same rows in float32."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from every_objective import ROLES
+from tiny import alone, losses, settings
+from torch import Tensor
+
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
+from zoo.blocks.documents import Documents
+from zoo.data.ids import Lengths
+from zoo.data.task import read_task
+from zoo.hub.exporting.config_files import config_file
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
+from zoo.hub.exporting.weights import native_tensors
+from zoo.hub.targets.choose import choose_target
+from zoo.inference.loaded import stream_of
+from zoo.models.create import create_model
+from zoo.models.heads.head import heads
+from zoo.models.model import Model
+from zoo.objectives.mixture import Mixture
+from zoo.runs.run import RunFiles
+from zoo.training.beginning import begin_run
+from zoo.training.loop import train
+
+STEPS, BATCH, LABELS, DOCUMENTS = 4, 4, 3, 20
+IGNORED = -100
+Row = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective, a model that it trains, and how transformers is given the same rows.
+
+    Args:
+        task: beside the objective.
+        columns: of the data.
+        labels: the targets of a row as their class takes them.
+    """
+
+    objective: str
+    model: str
+    columns: tuple[str, ...] = ("text",)
+    options: dict[str, Any] = field(default_factory=dict)
+    task: dict[str, Any] = field(default_factory=dict)
+    labels: Callable[[Tensor], Tensor] = lambda targets: targets
+
+    def __str__(self) -> str:
+        return f"{self.objective} {self.model} {self.task.get('labels', '')}".strip()
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        return {"objective": {self.objective: self.options}, "source": {}, **self.task}
+
+    @property
+    def mixture(self) -> Mixture:
+        return Mixture.parse(read_task(self.tree, "task").objective)
+
+    def build(self) -> Model:
+        named = [{"name": h, "labels": LABELS} if "labels" in heads.options(h) else h for h in self.mixture.heads]
+        return create_model(self.model, heads=named, vocab_size=ROLES.vocab_size, dropout=0.0)
+
+    def examples(self, model: Model) -> Examples:
+        """Documents of 2 to 7 tokens, each a row of its own."""
+        generator = np.random.default_rng(3)
+        sizes = {column: generator.integers(2, 8, size=DOCUMENTS) for column in self.columns}
+        ids = {column: generator.integers(7, 39, size=size.sum()) for column, size in sizes.items()}
+        lengths = Lengths(
+            {column: np.cumsum([0, *size]) for column, size in sizes.items()},
+            labels=generator.integers(0, LABELS, size=DOCUMENTS),
+        )
+        mixture, stream = self.mixture, stream_of(model)
+        shape = RowShape(20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False)
+        form = mixture.form(self.columns, stream)
+        return Examples(form, mixture, lengths, lambda p: ids[p.field][p.start : p.stop], ROLES, shape)
+
+
+CASES = [
+    Case(
+        "span_corruption", "t5-nano", options={"share": 0.3, "mean_span": 2.0}, labels=lambda targets: unscored(targets)
+    ),
+    Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
+]
+
+
+def unscored(targets: Tensor) -> Tensor:
+    """Labels of places: -100 where nothing is scored."""
+    return targets.where(targets >= 0, IGNORED)
+
+
+def rows_of(part: MicroBatch, case: Case) -> list[Row]:
+    """The rows of a micro-batch as transformers' collator takes them."""
+
+    def numbers(name: str) -> Tensor:
+        given = part.inputs[name]
+        return given.numbers if isinstance(given, Documents) else given  # type: ignore[return-value]
+
+    both = "source" in part.inputs
+    named = {"input_ids": numbers("source" if both else "tokens")}
+    named["attention_mask"] = (numbers("source_documents" if both else "documents") > 0).long()
+    if "segments" in part.inputs:
+        named["token_type_ids"] = numbers("segments")
+    (targets,) = part.targets.values()
+    named["labels"] = case.labels(targets)
+    return [{name: tensor[row] for name, tensor in named.items()} for row in range(len(part.examples))]
+
+
+def native(model: Model, case: Case) -> Any:
+    """The class of transformers that the model is exported to, with its weights."""
+    trained = TrainedModel(model, None, read_task(case.tree, "task"), TrainingHistory("t"), ROLES)
+    target = choose_target(trained.settings)
+    chosen = target.native_class(trained.settings)
+    assert chosen is not None
+    config = transformers.AutoConfig.for_model(**config_file(trained, target, chosen))
+    made = getattr(transformers, chosen.name)(config)
+    faults = made.load_state_dict(native_tensors(trained, target, chosen), strict=False)
+    made.tie_weights()
+    assert not faults.unexpected_keys
+    return made
+
+
+class InOrder(transformers.Trainer):  # type: ignore[misc]
+    """The Trainer, taking rows in their order."""
+
+    def _get_train_sampler(self, *_: Any) -> Any:
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
+def train_theirs(model: Any, rows: list[Row], folder: Path) -> list[float]:
+    """The loss of each step."""
+    arguments = transformers.TrainingArguments(
+        folder, per_device_train_batch_size=BATCH, max_steps=STEPS, learning_rate=0.01, lr_scheduler_type="constant",
+        weight_decay=0.0, max_grad_norm=0.0, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True,
+        disable_tqdm=True, logging_nan_inf_filter=False,
+    )  # fmt: skip
+    trainer = InOrder(model, arguments, train_dataset=rows)
+    trainer.train()
+    return [line["loss"] for line in trainer.state.log_history if "loss" in line]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_our_losses_are_those_of_transformers_trainer(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model = case.build().initialize(0)
+    examples = case.examples(model)
+    feed, theirs = Feed(examples), native(model, case)
+    parts = [feed.collate(feed.take(BATCH), BATCH) for _ in range(STEPS)]
+    optimizer = {"name": "adamw", "weight_decay": 0.0}
+    given = settings(steps=STEPS, batch=BATCH, learning_rate=0.01, clip=None, optimizer=optimizer)
+    with begin_run(alone(), tmp_path / "ours", RunFiles({}), resume=False) as run:
+        train(model, Feed(examples), examples.mixture, given, run, alone())
+    found = train_theirs(theirs, [row for part in parts for row in rows_of(part, case)], tmp_path / "theirs")
+    assert losses(tmp_path / "ours") == pytest.approx(found, rel=2e-5)
+    assert len(set(found)) == STEPS
