@@ -53,6 +53,9 @@ def generation_file(trained: TrainedModel, target: Target) -> Json:
 
 
 def most_new_tokens(flat: FlatSettings) -> int:
-    """Positions end at `max_length`: all but the start token's are for an output, half where a prompt is before it."""
+    """As many as there are positions, or half of them where a prompt comes first.
+
+    The last token of an output is never read, so the start token takes no position from it: `generate` counts alike.
+    """
     room: int = flat["decoder.max_length"][0]
-    return max(1, room - 1 if "encoder.kind" in flat else room // 2)
+    return max(1, room if "encoder.kind" in flat else room // 2)
