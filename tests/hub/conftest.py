@@ -22,7 +22,13 @@ from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 
-SIZES = {"wordpiece": 190, "bpe": 150, "byte_bpe": 290, "characters": 120}
+KINDS: dict[str, dict[str, Any]] = {
+    "wordpiece": {"vocab_size": 190},
+    "bpe": {"vocab_size": 150},
+    "byte_bpe": {"vocab_size": 290},
+    "characters": {"vocab_size": 120},
+    "unigram": {"vocab_size": 420, "byte_fallback": True, "normalization": "nfkc"},
+}
 SMALL = {"d_model": 20, "max_length": 37}
 STACK = {"n_layers": 3, "n_heads": 5, "d_ff": 80}
 
@@ -30,7 +36,7 @@ STACK = {"n_layers": 3, "n_heads": 5, "d_ff": 80}
 @pytest.fixture(scope="session")
 def trained() -> dict[str, Tokenizer]:
     """A tokenizer of each kind."""
-    choices = {name: tokenizers.parse({"name": name, "vocab_size": size}) for name, size in SIZES.items()}
+    choices = {name: tokenizers.parse({"name": name, **options}) for name, options in KINDS.items()}
     return {name: Tokenizer.train(choice, [*TEXTS, *TEXTS]) for name, choice in choices.items()}
 
 

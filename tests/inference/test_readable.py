@@ -7,7 +7,7 @@ from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.readable import readable
 
-SIZES = {"wordpiece": 60, "bpe": 60, "byte_bpe": 290, "characters": 60}
+SIZES = {"wordpiece": 60, "bpe": 60, "byte_bpe": 290, "characters": 60, "unigram": 60}
 
 
 @pytest.fixture(params=SIZES)

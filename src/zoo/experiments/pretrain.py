@@ -1,7 +1,7 @@
 """zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows, texts_in
@@ -91,6 +91,16 @@ def train_tokenizer(task: Task, rows: SplitRows) -> Tokenizer:
     if "from" in task.tokenizer:
         return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
     choice = tokenizers.parse(task.tokenizer, "task.tokenizer")
-    tokenizer = Tokenizer.train(choice, texts_in(rows.data))
+    tokenizer = Tokenizer.train(choice, Texts(rows))
     logger.info("tokenizer: %s with %d tokens, trained on the task's text", choice.name, tokenizer.vocab_size)
     return tokenizer
+
+
+class Texts:
+    """Every text of a split; each pass reads them again."""
+
+    def __init__(self, rows: SplitRows) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        return texts_in(self.rows.data)

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
 from patience import HANGS
 from zoo.data.ids import ROLES
-from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, choose_letters, tokenizers
+from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, choose_letters, in_batches, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
@@ -17,7 +19,7 @@ TEXTS = [
     "서울에서 달리는 사람 😀",
 ] * 3
 ODD = "the dog,  ran\tÜber 한국 👍🏽 \u200d 中文 [MASK] <mask> end"
-SIZES = {"wordpiece": 120, "bpe": 100, "byte_bpe": 300, "characters": 40}
+SIZES = {"wordpiece": 120, "bpe": 100, "byte_bpe": 300, "characters": 40, "unigram": 100}
 
 
 def train(name: str, **options: object) -> Tokenizer:
@@ -144,12 +146,13 @@ def test_common_characters_may_fill_the_vocabulary():
 
 @pytest.mark.parametrize("name", tokenizers.names())
 def test_two_processes_train_the_same_tokenizer(name: str):
+    rare = {} if name == "unigram" else {"min_frequency": 1}
     script = (
         "from zoo.data.tokenizers.tokenizer import Tokenizer\n"
         "from zoo.data.tokenizers.recipes.recipe import tokenizers\n"
         "from test_recipes import SIZES, TEXTS\n"
         f"texts = TEXTS + [word[::-1] for text in TEXTS for word in text.split()]\n"
-        f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], 'min_frequency': 1}})\n"
+        f"choice = tokenizers.parse({{'name': '{name}', 'vocab_size': 2 * SIZES['{name}'], **{rare!r}}})\n"
         "print(Tokenizer.train(choice, texts).digest)"
     )
     path = os.pathsep.join(sys.path)
@@ -160,9 +163,48 @@ def test_two_processes_train_the_same_tokenizer(name: str):
     assert digests[0] == digests[1]
 
 
-def test_training_takes_a_generator():
-    tokenizer = Tokenizer.train(tokenizers.parse("wordpiece"), (text for text in TEXTS))
-    assert tokenizer.digest == Tokenizer.train(tokenizers.parse("wordpiece"), TEXTS).digest
+class Passes:
+    """Texts of which each pass makes new ones; counts those that are held at once."""
+
+    def __init__(self) -> None:
+        self.held = self.most = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for _ in range(200):
+            text = Text("".join(TEXTS) * 10)
+            self.held += 1
+            self.most = max(self.most, self.held)
+            weakref.finalize(text, self.release)
+            yield text
+            del text
+
+    def release(self) -> None:
+        self.held -= 1
+
+
+class Text(str):
+    """A text that can tell when nobody holds it any more."""
+
+
+@pytest.mark.parametrize("name", tokenizers.names())
+def test_training_holds_a_batch_of_texts_and_no_more(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zoo.data.tokenizers.recipes.recipe.BATCH", 5000)
+    texts = Passes()
+    Tokenizer.train(tokenizers.parse({"name": name, "vocab_size": SIZES[name]}), texts)
+    assert texts.most < 20
+
+
+def test_a_long_text_is_cut_before_spaces_and_trains_the_same(monkeypatch: pytest.MonkeyPatch):
+    text = " ".join(TEXTS)
+    whole = [Tokenizer.train(tokenizers.parse({"name": n, "vocab_size": SIZES[n]}), [text]) for n in SIZES]
+    monkeypatch.setattr("zoo.data.tokenizers.recipes.recipe.BATCH", 60)
+    cut = [Tokenizer.train(tokenizers.parse({"name": n, "vocab_size": SIZES[n]}), [text]) for n in SIZES]
+    assert [t.digest for t in whole] == [t.digest for t in cut]
+
+
+def test_a_text_without_spaces_is_cut_anyway(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zoo.data.tokenizers.recipes.recipe.BATCH", 3)
+    assert list(in_batches(["abcdefgh", "i"])) == [["abc"], ["def"], ["gh", "i"], []]
 
 
 @pytest.mark.parametrize("texts", [[], ["", ""]])

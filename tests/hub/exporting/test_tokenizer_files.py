@@ -13,7 +13,7 @@ from zoo.hub.exporting.tokenizer_files import tokenizer_files
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass
 
-KINDS = ("wordpiece", "bpe", "byte_bpe", "characters")
+KINDS = ("wordpiece", "bpe", "byte_bpe", "characters", "unigram")
 CLASSES = [(target.name, native) for target in targets.values() for native in target.classes]
 
 

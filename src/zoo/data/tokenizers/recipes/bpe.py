@@ -1,17 +1,12 @@
 """Byte-pair encoding of characters."""
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Backend
+from collections.abc import Iterable
 
-from zoo.data.ids import ROLES
-from zoo.data.tokenizers.recipes.recipe import (
-    SPACE,
-    TokenizerRecipe,
-    choose_letters,
-    count_characters,
-    merge_pairs,
-    tokenizers,
-)
+from tokenizers import Tokenizer as Backend
+from tokenizers import models
+
+from zoo.data.tokenizers.recipes.pieces import choose_alphabet, choose_bytes, pieces_pipeline
+from zoo.data.tokenizers.recipes.recipe import NormalForm, TokenizerRecipe, merge_pairs, tokenizers
 
 
 @tokenizers.register("bpe")
@@ -19,32 +14,34 @@ class BPE(TokenizerRecipe):
     """Byte-pair encoding of characters, one vocabulary for all languages it is trained on; `▁` stands for a space.
 
     Decoding gives the text back up to runs of whitespace. Punctuation never merges with letters.
-    Source: Sennrich et al. 2016, arXiv:1508.07909; the space marker is SentencePiece's (arXiv:1808.06226).
+    Source: Sennrich et al. 2016, arXiv:1508.07909; the space marker and the bytes are SentencePiece's
+    (arXiv:1808.06226).
 
     Args:
-        vocab_size: the most tokens, roles included.
+        vocab_size: the most tokens, roles and bytes included.
         min_frequency: how often two tokens must meet to become one.
+        byte_fallback: whether a character that has no token is written as its bytes, which take 256 tokens, and never
+            as unknown; None: in a vocabulary of at least 1,024.
     """
 
     mask_takes_space = True
 
-    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False, min_frequency: int = 2) -> None:
-        super().__init__(vocab_size, lowercase, min_frequency, alphabet=2)
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 8000,
+        lowercase: bool = False,
+        normalization: NormalForm = "none",
+        min_frequency: int = 2,
+        byte_fallback: bool | None = None,
+    ) -> None:
+        self.bytes = choose_bytes(vocab_size, byte_fallback)
+        super().__init__(vocab_size, lowercase, normalization, min_frequency, alphabet=len(self.bytes) + 2)
 
     def pipeline(self, model: models.Model) -> Backend:
-        backend = Backend(model)
-        lower = [normalizers.Lowercase()] if self.lowercase else []
-        spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip(left=False, right=True)]
-        backend.normalizer = normalizers.Sequence([*lower, *spaces])
-        # "first": what follows a mask token typed inside a text has its own space, or none
-        metaspace = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first")
-        backend.pre_tokenizer = pre_tokenizers.Sequence([metaspace, pre_tokenizers.Punctuation("isolated")])
-        backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="first")
-        return backend
+        return pieces_pipeline(self, model, with_bytes=bool(self.bytes))
 
-    def learn(self, texts: list[str]) -> models.Model:
-        scratch = self.pipeline(models.BPE(unk_token=self.role_tokens["unk"]))
-        counts = count_characters(scratch, texts)
-        del counts[SPACE]  # it is in the alphabet whether a text writes it or not
-        letters = choose_letters(counts, dict.fromkeys(counts, 1), self.vocab_size - len(ROLES) - 1)
-        return merge_pairs(self, scratch, texts, [*letters, SPACE])
+    def learn(self, texts: Iterable[str]) -> models.Model:
+        model = models.BPE(unk_token=self.role_tokens["unk"], byte_fallback=bool(self.bytes))
+        alphabet = choose_alphabet(self, texts, len(self.bytes))
+        return merge_pairs(self, self.pipeline(model), texts, alphabet, self.bytes)

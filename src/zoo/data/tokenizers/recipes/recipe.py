@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Literal
 
-from tokenizers import AddedToken, models, trainers
+from tokenizers import AddedToken, models, normalizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES
@@ -15,6 +15,8 @@ BRACKETED = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[END]", "[SEP]", "[EXTR
 ANGLED = dict(zip(ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<sep>", "<extract>", "<mask>"), strict=True))
 SPACE = "▁"  # stands for the space before a word (SentencePiece's convention)
 COVERAGE = 0.9995  # share of all written characters that an alphabet larger than half of the vocabulary covers
+BATCH = 1 << 20  # characters that a trainer is given at once; a longer text is cut before a space
+NormalForm = Literal["none", "nfc", "nfd", "nfkc", "nfkd"]
 
 
 class TokenizerRecipe(ABC):
@@ -28,10 +30,13 @@ class TokenizerRecipe(ABC):
     role_tokens: ClassVar[Mapping[str, str]] = ANGLED
     mask_takes_space: ClassVar[bool] = False
 
-    def __init__(self, vocab_size: int, lowercase: bool, min_frequency: int, alphabet: int = 1) -> None:
+    def __init__(
+        self, vocab_size: int, lowercase: bool, normalization: NormalForm, min_frequency: int = 1, alphabet: int = 1
+    ) -> None:
         """Keep the options.
 
         Args:
+            normalization: the Unicode form in which texts are read (Unicode Standard Annex 15); none: as they are.
             alphabet: the fewest tokens beside the roles that the kind can do with.
 
         Raises:
@@ -42,22 +47,26 @@ class TokenizerRecipe(ABC):
         self.vocab_size = vocab_size
         self.lowercase = lowercase
         self.min_frequency = min_frequency
+        self.form = None if normalization == "none" else getattr(normalizers, normalization.upper())()
 
     @abstractmethod
     def pipeline(self, model: models.Model) -> Backend:
         """A backend with this recipe's normalizer, pre-tokenizer and decoder around a model."""
 
     @abstractmethod
-    def learn(self, texts: list[str]) -> models.Model:
+    def learn(self, texts: Iterable[str]) -> models.Model:
         """The model learned from texts, with the roles as its first ids."""
 
     def train(self, texts: Iterable[str]) -> Backend:
-        """Learn a tokenizer from texts.
+        """Learn a tokenizer from texts, which are never held in memory.
+
+        Args:
+            texts: gone through more than once, so an iterator is none.
 
         Raises:
             ValueError: there is no text.
         """
-        texts = list(texts)
+        assert iter(texts) is not texts, "an iterator is at its end after one pass"
         if not any(texts):
             raise ValueError("tokenizer: there is no text to train it on (every text is empty)")
         backend = self.pipeline(self.learn(texts))
@@ -67,36 +76,79 @@ class TokenizerRecipe(ABC):
     def takes_space(self, role: str) -> bool:
         return role == "mask" and self.mask_takes_space
 
+    def normalizer(self, *steps: normalizers.Normalizer) -> normalizers.Normalizer | None:
+        """The steps on texts of the recipe's form; what lowercasing takes apart is brought back into that form."""
+        form = [] if self.form is None else [self.form]
+        every = [*form, *steps, *(form if self.lowercase else [])]
+        return normalizers.Sequence(every) if every else None
+
+    def lower(self) -> list[normalizers.Normalizer]:
+        """The step that writes small letters, where that is asked for."""
+        return [normalizers.Lowercase()] if self.lowercase else []
+
+    def count_characters(self, texts: Iterable[str]) -> Counter[str]:
+        """How often each character is written, normalized.
+
+        The form joins characters, so it takes whole texts; all else works character by character.
+        """
+        written: Counter[str] = Counter()
+        for text in texts:
+            written.update(text if self.form is None else self.form.normalize_str(text))
+        normalizer = self.pipeline(models.BPE()).normalizer
+        counts: Counter[str] = Counter()
+        for character, count in written.items():
+            for part in normalizer.normalize_str(character) if normalizer else character:
+                counts[part] += count
+        return counts
+
 
 tokenizers: Slot[TokenizerRecipe] = Slot("tokenizer")
 
 
-def merge_pairs(recipe: TokenizerRecipe, scratch: Backend, texts: list[str], alphabet: list[str]) -> models.Model:
-    """Learn byte-pair merges over a given alphabet; characters outside it are left out."""
+def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts as trainers take them: many short ones at once, long ones in parts."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        for part in cut(text):
+            batch.append(part)
+            size += len(part)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+    yield batch
+
+
+def cut(text: str) -> Iterator[str]:
+    """A text in parts of at most `BATCH` characters, each of which begins with whitespace wherever there is any."""
+    start = 0
+    while len(text) - start > BATCH:
+        stop = max(text.rfind(space, start + 1, start + BATCH) for space in " \n")
+        stop = stop if stop > start else start + BATCH
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def merge_pairs(
+    recipe: TokenizerRecipe, scratch: Backend, texts: Iterable[str], alphabet: list[str], ahead: Iterable[str] = ()
+) -> models.Model:
+    """Learn byte-pair merges over a given alphabet; characters outside it are left out.
+
+    Args:
+        ahead: tokens that stand between the roles and the alphabet and are never merged.
+    """
     trainer = trainers.BpeTrainer(
         vocab_size=recipe.vocab_size,
         min_frequency=recipe.min_frequency,
-        special_tokens=list(recipe.role_tokens.values()),
+        special_tokens=[*recipe.role_tokens.values(), *ahead],
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    scratch.train_from_iterator(texts, trainer, length=len(texts))
+    scratch.train_from_iterator(in_batches(texts), trainer)
     model: models.Model = scratch.model
     return model
-
-
-def count_characters(backend: Backend, texts: Iterable[str]) -> Counter[str]:
-    """How often each character is written, after the backend's normalizer (which works character by character)."""
-    written: Counter[str] = Counter()
-    for text in texts:
-        written.update(text)
-    counts: Counter[str] = Counter()
-    for character, count in written.items():
-        normal = backend.normalizer.normalize_str(character) if backend.normalizer else character
-        for part in normal:
-            counts[part] += count
-    return counts
 
 
 def choose_letters(counts: Mapping[str, int], costs: Mapping[str, int], room: int) -> list[str]:

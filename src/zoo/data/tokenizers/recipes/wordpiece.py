@@ -1,10 +1,19 @@
 """WordPiece: words in pieces of which all but the first are marked."""
 
+from collections.abc import Iterable
+
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.ids import ROLES
-from zoo.data.tokenizers.recipes.recipe import BRACKETED, TokenizerRecipe, choose_letters, count_characters, tokenizers
+from zoo.data.tokenizers.recipes.recipe import (
+    BRACKETED,
+    NormalForm,
+    TokenizerRecipe,
+    choose_letters,
+    in_batches,
+    tokenizers,
+)
 
 
 @tokenizers.register("wordpiece")
@@ -12,7 +21,7 @@ class WordPiece(TokenizerRecipe):
     """BERT's tokenizer: words and punctuation apart, words in pieces of which all but the first begin with `##`.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3 and its `BasicTokenizer`; lowercasing also strips accents,
-    which takes Korean syllables apart into letters.
+    which takes Korean syllables apart into letters; `normalization: nfc` puts them together again.
 
     Args:
         vocab_size: the most tokens, roles included.
@@ -21,20 +30,27 @@ class WordPiece(TokenizerRecipe):
 
     role_tokens = BRACKETED
 
-    def __init__(self, *, vocab_size: int = 30000, lowercase: bool = True, min_frequency: int = 2) -> None:
-        super().__init__(vocab_size, lowercase, min_frequency)
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 30000,
+        lowercase: bool = True,
+        normalization: NormalForm = "none",
+        min_frequency: int = 2,
+    ) -> None:
+        super().__init__(vocab_size, lowercase, normalization, min_frequency)
 
     def pipeline(self, model: models.Model) -> Backend:
         backend = Backend(model)
-        backend.normalizer = normalizers.BertNormalizer(lowercase=self.lowercase)
+        backend.normalizer = self.normalizer(normalizers.BertNormalizer(lowercase=self.lowercase))
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(prefix="##")
         return backend
 
-    def learn(self, texts: list[str]) -> models.Model:
+    def learn(self, texts: Iterable[str]) -> models.Model:
         unk = self.role_tokens["unk"]
         scratch = self.pipeline(models.WordPiece({}, unk_token=unk))
-        counts = count_characters(scratch, texts)
+        counts = self.count_characters(texts)
         forms = {c: form for c in counts if (form := self.forms(scratch, c))}
         letters = choose_letters(counts, {c: len(form) for c, form in forms.items()}, self.vocab_size - len(ROLES))
         alphabet = sorted(token for c in letters for token in forms[c])
@@ -48,7 +64,7 @@ class WordPiece(TokenizerRecipe):
             limit_alphabet=len(letters),
             show_progress=False,
         )
-        scratch.train_from_iterator(texts, trainer, length=len(texts))
+        scratch.train_from_iterator(in_batches(texts), trainer)
         return models.WordPiece(scratch.get_vocab(), unk_token=unk)
 
     def forms(self, backend: Backend, character: str) -> list[str]:

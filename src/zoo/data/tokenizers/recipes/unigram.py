@@ -1,0 +1,87 @@
+"""Pieces of words by a unigram language model."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from tokenizers import Regex, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.tokenizers.recipes.pieces import choose_alphabet, choose_bytes, pieces_pipeline
+from zoo.data.tokenizers.recipes.recipe import NormalForm, TokenizerRecipe, in_batches, tokenizers
+
+LONGEST = 16  # characters of a piece, as in SentencePiece
+STEP = 1e-4  # by which the trainer raises the score of one more character that it found no use for
+DIGITS = 4  # of a score; behind them the order in which a process sums up shows
+
+
+@tokenizers.register("unigram")
+class Unigram(TokenizerRecipe):
+    """The most likely pieces of a word, each by its own probability; `▁` stands for a space.
+
+    A large vocabulary is cut down to the pieces without which the texts would lose most of their likelihood, so that
+    pieces follow stems and endings better than merges do. Training takes more memory than that of the other kinds.
+    Source: Kudo 2018, arXiv:1804.10959, section 3.2; as in SentencePiece (arXiv:1808.06226), but punctuation is apart.
+
+    Args:
+        vocab_size: the most tokens, roles and bytes included.
+        byte_fallback: whether a character that has no token is written as its bytes, which take 256 tokens, and never
+            as unknown; None: in a vocabulary of at least 1,024.
+    """
+
+    mask_takes_space = True
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 8000,
+        lowercase: bool = False,
+        normalization: NormalForm = "none",
+        byte_fallback: bool | None = None,
+    ) -> None:
+        self.bytes = choose_bytes(vocab_size, byte_fallback)
+        super().__init__(vocab_size, lowercase, normalization, alphabet=len(self.bytes) + 2)
+
+    def pipeline(self, model: models.Model) -> Backend:
+        return pieces_pipeline(self, model, with_bytes=bool(self.bytes))
+
+    def learn(self, texts: Iterable[str]) -> models.Model:
+        roles, letters = list(self.role_tokens.values()), choose_alphabet(self, texts, len(self.bytes))
+        trainer = trainers.UnigramTrainer(
+            vocab_size=self.vocab_size - len(self.bytes),
+            special_tokens=roles,
+            unk_token=self.role_tokens["unk"],
+            max_piece_length=LONGEST,
+            show_progress=False,
+        )
+        scratch = self.pipeline(models.Unigram())
+        scratch.pre_tokenizer = pre_tokenizers.Sequence([scratch.pre_tokenizer, without_others(letters)])
+        scratch.train_from_iterator(in_batches(texts), trainer)
+        found = {piece: score for piece, score in read_vocabulary(scratch) if piece not in roles}
+        fixed = [(token, 0.0) for token in (*roles, *self.bytes)]
+        pieces = settle(found, frozenset(letters), self.vocab_size - len(fixed))
+        return models.Unigram([*fixed, *pieces], roles.index(self.role_tokens["unk"]), bool(self.bytes))
+
+
+def without_others(letters: Sequence[str]) -> pre_tokenizers.PreTokenizer:
+    """Cuts words at characters outside an alphabet, which the trainer would have to take in, however many there are."""
+    known = "".join(rf"\x{{{ord(letter):x}}}" for letter in letters)
+    return pre_tokenizers.Split(Regex(f"[^{known}]"), "removed")
+
+
+def read_vocabulary(backend: Backend) -> list[tuple[str, float]]:
+    """The pieces of a trained backend with their scores (log probabilities)."""
+    return [(piece, score) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
+
+
+def settle(found: Mapping[str, float], letters: frozenset[str], room: int) -> list[tuple[str, float]]:
+    """The pieces that a vocabulary has room for, with scores that are the same in every process, best first.
+
+    The trainer gives characters that it found no use for scores that rise from the smallest by a step each, in the
+    order of a hash table; here all of them have the smallest. The other scores differ behind the tenth digit. Where
+    the characters alone fill the vocabulary, the trainer does not stop at its size.
+    """
+    smallest = min(found.values())
+    unused = smallest + STEP * len(letters)
+    known = {piece: smallest if piece in letters and score <= unused else score for piece, score in found.items()}
+    ranked = sorted((piece not in letters, -round(score, DIGITS), piece) for piece, score in known.items())
+    return sorted(((piece, -score) for _, score, piece in ranked[:room]), key=lambda each: (-each[1], each[0]))
