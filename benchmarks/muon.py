@@ -28,7 +28,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-TASK, BATCH, LENGTH, JUDGED = "wikipedia-lm", 32, 256, 20
+TASK, BATCH, LENGTH, JUDGED = "wikipedia-lm", 16, 256, 10
 WIDE = ["d_model=256", "max_length=256", "decoder.n_layers=6", "decoder.n_heads=4", "dropout=0"]
 ALIKE = ["training.schedule=cosine", "training.warmup_steps=0.05", "training.clip=1.0", f"training.batch={BATCH}"]
 SIDES: dict[str, list[str]] = {
@@ -52,7 +52,7 @@ def run(folder: Path, side: str, tokens: float, rate: float, seed: int) -> Figur
         steps = max(1, round(tokens / (BATCH * LENGTH)))
         model, *sets = SIDES[side]
         sets += [*WIDE, *ALIKE, f"training.steps={steps}", f"training.learning_rate={rate}", f"training.seed={seed}"]
-        sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=500"]
+        sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=200"]
         resume = ["--resume"] if folder.exists() else []
         zoo("pretrain", model, TASK, "-o", str(folder), *(w for s in sets for w in ("--set", s)), *resume)
         found = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
