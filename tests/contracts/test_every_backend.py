@@ -24,8 +24,8 @@ from attending import gpu_backends_on_the_cpu
 from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.documents import Documents
+from zoo.models.attention_backend import attentions, layers_of, obstacle_of
 from zoo.models.model import Model
-from zoo.training.devices.attention_backend import attentions, layers_of, obstacle_of
 
 REAL = DOCUMENTS > 0
 OF_GPUS = [name for name in backends.names() if backends[name].device is not None]

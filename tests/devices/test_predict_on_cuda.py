@@ -13,6 +13,7 @@ def test_every_kind_of_prediction_runs_on_a_gpu_up_to_the_reading_of_its_answer(
     """An operation of tensors on two devices, or any other read by the host, would end a prediction with an error."""
     found = [line.split("\t") for line in pretending.run("predicting", tmp_path_factory).splitlines()]
     assert len(found) == 6, found
-    for name, objective, beams, devices, said in found:
+    for name, objective, beams, devices, said, backends in found:
         where = READS.get(objective, "leave")
+        assert backends == "{'Varlen'}", (name, backends)
         assert (devices, said) == ("{'cuda'}", f"read in {where}"), (name, objective, beams, said)

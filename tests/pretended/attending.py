@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from zoo.blocks.backends import flex
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.documents import Documents
+from zoo.models.attention_backend import attentions
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
-from zoo.training.devices.attention_backend import attentions
 
 CUDA, LENGTH = torch.device("cuda"), 8
 ROWS = [[3, 2], [8], []]

@@ -11,6 +11,7 @@ from looking import loaded, picture
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from zoo.inference.predict import predict
+from zoo.models.attention_backend import attentions
 from zoo.models.blank import blank
 from zoo.models.generation.settings import GenerateSettings
 
@@ -23,6 +24,7 @@ CASES = [
     ("captioner-transformer-nano", "captioning", None, 1),
 ]
 
+torch.cuda.get_device_capability = lambda device=None: (8, 0)
 with tempfile.TemporaryDirectory() as place:
     for name, objective, text, beams in CASES:
         real = loaded(name, objective)
@@ -39,4 +41,5 @@ with tempfile.TemporaryDirectory() as place:
             said = f"read in {[frame.name for frame in frames if '/src/zoo/' in frame.filename][-1]}"
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-        print(name, objective, beams, {p.device.type for p in model.model.parameters()}, said, sep="\t")
+        attending = {type(attention.backend).__name__ for attention in attentions(model.model)}
+        print(name, objective, beams, {p.device.type for p in model.model.parameters()}, said, attending, sep="\t")

@@ -12,10 +12,11 @@ from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
 from zoo.cli.main import main
+from zoo.models.attention_backend import Hardware, attentions, fastest, layers_of
 from zoo.models.cost import on_meta
 from zoo.models.create import create_model, load_settings
 from zoo.models.model import Model
-from zoo.training.devices.attention_backend import Hardware, attentions, choose_backends, use_backends
+from zoo.training.devices.attention_backend import choose_backends, use_backends
 from zoo.training.settings import Training
 
 GPU = Hardware("cuda", (8, 0), torch.bfloat16)
@@ -51,7 +52,7 @@ def test_auto_is_varlen_on_a_gpu_for_every_family(name: str):
 @pytest.mark.parametrize("name", [*FAMILIES, "t5-small", "cnn-attention"])
 def test_auto_is_sdpa_on_a_cpu_and_in_float32_for_every_family(name: str):
     found = on_meta(load_settings(name, []))
-    assert said(found, CPU) == "sdpa (auto; varlen trains on cuda only, and this run is on cpu)"
+    assert said(found, CPU) == "sdpa (auto; varlen runs on cuda only, and this is cpu)"
     why = "varlen computes in bfloat16 or float16, and this run in float32 (training.precision)"
     assert said(found, WIDE_GPU) == f"sdpa (auto; {why})"
 
@@ -100,6 +101,21 @@ def test_auto_costs_only_those_layers_their_speed_that_a_kernel_does_not_know(op
     assert said(model(**options), on) == words
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "bert-nano", "dropout": 0.1}, "varlen (auto)"),
+        (
+            {"name": "t5-nano"},
+            "sdpa in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen adds nothing to the scores",
+        ),
+        ({"name": "gpt2-nano", "attention.sinks": 1}, "sdpa (auto; varlen knows no sinks)"),
+    ],
+)
+def test_a_model_that_is_only_used_drops_nothing_and_compiles_no_kernel(options: dict, words: str):
+    assert fastest(layers_of(model(**options)), GPU, training=False).said.startswith(words)
+
+
 @pytest.mark.parametrize("backend", ["flex", "varlen"])
 def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
     backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -108,7 +124,7 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
     with pytest.raises(SystemExit) as stopped:
         main([*asked, "--set", f"{KEY}={backend}"])
     assert stopped.value.code == 2
-    refusal = f"{KEY}: {backend} trains on cuda only, and this run is on cpu; use auto, sdpa or eager"
+    refusal = f"{KEY}: {backend} runs on cuda only, and this is cpu; use auto, sdpa or eager"
     assert refusal in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

@@ -18,6 +18,7 @@ from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
 from zoo.inference.typed import BATCH
+from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -81,6 +82,7 @@ def measure(
     if precision == AUTO:
         wanted = nearest_precision(loaded.trained_in, device)
     dtype = forward_dtype(wanted, device, "--precision")
+    use_fastest(loaded.model, dtype)
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None

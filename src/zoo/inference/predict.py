@@ -4,10 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+import torch
+
 from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
 from zoo.inference.typed import BATCH, WINDOW
+from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import refuse_below
 
@@ -74,6 +77,8 @@ def answer_each(
         RuntimeError: the model fails, or its outputs are not finite.
     """
     refuse_below(1, batch=batch)
+    dtype = next(loaded.model.parameters()).dtype
+    use_fastest(loaded.model, None if dtype == torch.float32 else dtype)
     if pairs is not None and len(pairs) != len(texts):
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}

@@ -47,12 +47,14 @@ class Backend(ABC):
         device: the kind of device that has its kernels; None: any.
         capability: the least compute capability of that device.
         narrow: whether its kernels compute in bfloat16 and float16 only.
+        compiles: whether its kernel is compiled when a shape is first met, which only training earns back.
         rank: among those that can compute a layer, the highest is the fastest.
     """
 
     device: ClassVar[str | None] = None
     capability: ClassVar[tuple[int, int]] = (0, 0)
     narrow: ClassVar[bool] = False
+    compiles: ClassVar[bool] = False
     rank: ClassVar[int] = 0
 
     @abstractmethod

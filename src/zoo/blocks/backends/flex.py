@@ -27,6 +27,7 @@ class Flex(FlashBackend):
     and no backward pass.
     """
 
+    compiles = True
     rank = 2
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:

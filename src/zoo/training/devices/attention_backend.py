@@ -1,60 +1,24 @@
-"""Which backend computes attention in training: chosen before data is read, then set."""
-
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+"""Which backend computes attention in training: the one that is named, or the fastest; chosen before data is read."""
 
 import torch
 from torch import nn
 
-from zoo.blocks.attention import Attention
-from zoo.blocks.backends.backend import Backend, backends
+from zoo.blocks.backends.backend import backends
 from zoo.blocks.backends.sdpa import Sdpa
-from zoo.blocks.position import Position
-from zoo.devices.precision import AUTO, forward_dtype
-from zoo.models.kinds.part import Part
+from zoo.devices.precision import forward_dtype
+from zoo.models.attention_backend import (
+    ChosenBackends,
+    Hardware,
+    fastest,
+    hardware,
+    lacking,
+    layers_of,
+    obstacle_of,
+    set_backends,
+)
 from zoo.training.settings import Training
 
 KEY = "training.attention_backend"
-Layer = tuple[Attention, Position | None]
-
-
-class Hardware(NamedTuple):
-    """What decides which kernels can run.
-
-    Args:
-        device: its kind.
-        capability: compute capability of a GPU.
-        dtype: of the forward pass; None: float32.
-    """
-
-    device: str
-    capability: tuple[int, int]
-    dtype: torch.dtype | None
-
-
-@dataclass(frozen=True)
-class ChosenBackends:
-    """What computes attention in a model.
-
-    Args:
-        by_layer: in the order of `layers_of`.
-        said: which ones, and why not a faster one.
-    """
-
-    by_layer: list[Backend]
-    said: str
-
-
-def layers_of(model: nn.Module) -> list[Layer]:
-    """The attention layers of a model whose backend can be chosen, and where order enters each."""
-    return [layer for part in model.modules() if isinstance(part, Part) for layer in part.attentions()]
-
-
-def attentions(model: nn.Module) -> Iterator[Attention]:
-    """The same, without their positions."""
-    return (attention for attention, _ in layers_of(model))
 
 
 def use_backends(model: nn.Module, settings: Training, device: torch.device) -> None:
@@ -63,15 +27,12 @@ def use_backends(model: nn.Module, settings: Training, device: torch.device) -> 
     Raises:
         ValueError: as `choose_backends`.
     """
-    chosen = choose_backends(model, settings, hardware_of(settings, device))
-    for attention, backend in zip(attentions(model), chosen.by_layer, strict=True):
-        attention.backend = backend
+    set_backends(model, choose_backends(model, settings, hardware_of(settings, device)))
 
 
 def hardware_of(settings: Training, device: torch.device) -> Hardware:
     """What a run computes on."""
-    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-    return Hardware(device.type, capability, forward_dtype(settings.precision, device))
+    return hardware(device, forward_dtype(settings.precision, device))
 
 
 def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> ChosenBackends:
@@ -93,50 +54,3 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
     if problem is not None:
         raise ValueError(f"{place} {problem}; use auto, sdpa or eager")
     return ChosenBackends([backend] * len(layers), f"{wanted.name} ({KEY})")
-
-
-def fastest(layers: list[Layer], on: Hardware) -> ChosenBackends:
-    """In each layer the fastest backend that can compute it."""
-    names = sorted(backends.names(), key=lambda name: backends[name].rank, reverse=True)
-    lacks = {name: lacking(backends[name], on) or slower(backends[name], on) for name in names}
-    able = {name: backends[name]() for name in names if lacks[name] is None}
-    reasons = [f"{name} {lacks[name]}" for name in names[:1] if name not in able]
-    chosen = []
-    for layer in layers:
-        obstacles = {name: obstacle_of(backend, layer) for name, backend in able.items()}
-        chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
-        faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
-        reasons += [f"{name} {obstacles[name]}" for name in faster]
-    why = "; ".join([AUTO, *dict.fromkeys(reasons)])
-    return ChosenBackends([able[name] for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
-
-
-def counted(names: list[str]) -> str:
-    """Which backends, and in how many layers each where there are several."""
-    counts = Counter(names)
-    if len(counts) == 1:
-        return names[0]
-    return ", ".join(f"{name} in {count} of {len(names)} layers" for name, count in counts.most_common())
-
-
-def lacking(kind: type[Backend], on: Hardware) -> str | None:
-    """What keeps a backend from running on some hardware, as a verb and its object; None: nothing."""
-    if kind.device not in (None, on.device):
-        return f"trains on {kind.device} only, and this run is on {on.device}"
-    if on.capability < kind.capability:
-        least, own = (".".join(map(str, capability)) for capability in (kind.capability, on.capability))
-        return f"needs a GPU of compute capability {least} or newer, and this is {own}"
-    if kind.narrow and on.dtype is None:
-        return "computes in bfloat16 or float16, and this run in float32 (training.precision)"
-    return None
-
-
-def slower(kind: type[Backend], on: Hardware) -> str | None:
-    """Why a backend that can run is not the faster one: in float32 no kernel of a GPU beats sdpa's."""
-    return "is made for bfloat16 and float16" if kind.device is not None and on.dtype is None else None
-
-
-def obstacle_of(backend: Backend, layer: Layer) -> str | None:
-    """What a layer demands in training that a backend does not do; None: it does all."""
-    attention, position = layer
-    return backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value, position)
