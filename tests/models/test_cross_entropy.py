@@ -161,3 +161,18 @@ def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
     one = given()
     one.scores.cross_entropy(one.targets)
     assert sizes == [3] * 5
+
+
+def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch: pytest.MonkeyPatch):
+    """It waits for the backward pass, where the loss is divided by its count and scaled: only then it is small."""
+    monkeypatch.setattr(module, "ROWS_IN_FLOAT16", 1000)
+    rows, size = 3000, 32.0
+    states = torch.full((rows, WIDTH), size, dtype=torch.float16, requires_grad=True)
+    weight = torch.zeros(CLASSES, WIDTH, requires_grad=True)
+    targets = torch.zeros(rows, dtype=torch.long)
+    with torch.autocast("cpu", torch.float16):
+        Scores(states, weight, None).cross_entropy(targets).sum.backward()
+    assert weight.grad is not None
+    right = rows * size * (1 / CLASSES - 1)
+    assert right < -torch.finfo(torch.float16).max
+    torch.testing.assert_close(weight.grad[0], torch.full((WIDTH,), right), rtol=1e-3, atol=0)

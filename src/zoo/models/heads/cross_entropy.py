@@ -11,6 +11,8 @@ from torch.autograd.function import once_differentiable
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
 LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
+# Float16 ends at 65,504, and no loss scale reaches the sums in here: its products take at most so many rows at a time.
+ROWS_IN_FLOAT16 = 2**13
 
 
 class SummedLoss(NamedTuple):
@@ -46,13 +48,24 @@ class Wanted(NamedTuple):
     def exact(self) -> torch.dtype:
         return torch.promote_types(self.dtype, torch.float32)
 
+    @property
+    def kept(self) -> torch.dtype:
+        """The dtype in which the gradient of the weight waits for the backward pass: of all rows, it may be large."""
+        return self.exact if self.dtype == torch.float16 else self.dtype
+
+    def chunks(self, rows: int, classes: int, device: torch.device) -> list[slice]:
+        """The rows whose logits exist at a time."""
+        limit = LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
+        return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)
+
 
 class LinearCrossEntropy(torch.autograd.Function):
     """sum over rows of -sum_k q(k) log p(k), with p = softmax(W x + b) and q(k) = (1 - e) [k = target] + e / n.
 
     A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then log p, and at once the
     gradient p - q, which takes the place of the logits. So no product of matrices is computed twice. The gradients of
-    x, W and b are kept in the dtype of the products; the backward pass multiplies them by one number.
+    x, W and b are kept in the dtype of the products (that of W in float32 if those are in float16); the backward pass
+    multiplies them by one number.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4; Szegedy et al. 2015, arXiv:1512.00567, section 7; the
     gradient in the chunk: Hsu et al. 2024 (Liger), arXiv:2410.10989, section 3.2.
@@ -69,10 +82,10 @@ class LinearCrossEntropy(torch.autograd.Function):
     ) -> SummedLoss:
         x, w = states.to(wanted.dtype), weight.to(wanted.dtype)
         b = None if bias is None else bias.to(wanted.dtype)
-        chunks = split(len(x), len(w), LOGITS_ON_CPU if x.device.type == "cpu" else LOGITS_ON_GPU)
+        chunks = wanted.chunks(len(x), len(w), x.device)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
         # a sum over chunks needs float32
-        summed = wanted.dtype if len(chunks) == 1 else wanted.exact
+        summed = wanted.kept if len(chunks) == 1 else wanted.exact
         of_states = torch.empty_like(x) if needed[0] else None
         of_weight = torch.zeros_like(w, dtype=summed) if needed[1] else None
         of_bias = torch.zeros_like(w[:, 0], dtype=wanted.exact) if needed[2] else None
@@ -88,7 +101,7 @@ class LinearCrossEntropy(torch.autograd.Function):
                 add_product_(of_weight, logits, x[rows])
             if of_bias is not None:
                 of_bias += logits.sum(0, dtype=wanted.exact)
-        ctx.save_for_backward(of_states, None if of_weight is None else of_weight.to(wanted.dtype), of_bias)
+        ctx.save_for_backward(of_states, None if of_weight is None else of_weight.to(wanted.kept), of_bias)
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
         return SummedLoss(totals[0], totals[1], guesses)
