@@ -1,12 +1,11 @@
 """Numbers as digits -> the same numbers in English words: a translation that needs no file."""
 
 import random
-
-from datasets import Dataset
+from collections.abc import Sequence
 
 from zoo.data.builtin.builtin import builtins
-from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
+from zoo.data.sources.part import Part, Table
 
 SEED = 0
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
@@ -26,18 +25,17 @@ class Numbers(Origin):
     def splits(self) -> tuple[str, ...]:
         return tuple(SIZES)
 
-    def digest(self) -> str:
-        return f"numbers 1 {SEED} {SIZES} {DRAWS}"
-
     def place(self, split: str) -> str:
         return f"numbers ({split})"
 
-    def read(self, split: str, columns: Columns) -> Dataset:
-        drawn = draw()
-        start = sum(SIZES[name] for name in list(SIZES)[: list(SIZES).index(split)])
-        chosen = drawn[start : start + SIZES[split]]
-        data = Dataset.from_dict({"source": [" ".join(str(n)) for n in chosen], "target": [spell(n) for n in chosen]})
-        return columns.pick(data, self.place(split))
+    def parts(self, split: str) -> Sequence[Part]:
+        def make() -> dict[str, list[str]]:
+            start = sum(SIZES[name] for name in list(SIZES)[: list(SIZES).index(split)])
+            chosen = draw()[start : start + SIZES[split]]
+            return {"source": [" ".join(str(n)) for n in chosen], "target": [spell(n) for n in chosen]}
+
+        decided = f"numbers 1 {SEED} {SIZES} {DRAWS} {split}"
+        return [Table(self.place(split), decided, ["source", "target"], make)]
 
 
 def draw() -> list[int]:

@@ -2,10 +2,9 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-from datasets import Dataset
+from typing import ClassVar
 
 from zoo.data.builtin.builtin import builtins
 from zoo.data.builtin.docstrings import (
@@ -17,8 +16,8 @@ from zoo.data.builtin.docstrings import (
     read_modules,
     split_modules,
 )
-from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
+from zoo.data.sources.part import Part, Table
 
 DOTTED = re.compile(r"\b\w+(?:\.\w+)+\b(?:\(\))?")
 DOCTEST = re.compile(r"^\s*(?:>>>|\.\.\.).*$", re.MULTILINE)
@@ -30,36 +29,40 @@ WORD = re.compile(r"\w+")
 class Pydocs(Origin):
     """One document a module: its docstrings in order, a paragraph a line, a blank line between docstrings."""
 
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or library()
 
     def splits(self) -> tuple[str, ...]:
         return ("train", "validation")
 
-    def digest(self) -> str:
-        return f"{type(self).__name__} 1 {library_digest(self.root)}"
-
     def place(self, split: str) -> str:
         return f"docstrings of {self.root} ({split})"
 
-    def read(self, split: str, columns: Columns) -> Dataset:
-        parts = split_modules(read_modules(self.root))
-        return columns.pick(self.rows(parts, split), self.place(split))
+    def parts(self, split: str) -> Sequence[Part]:
+        def make() -> dict[str, list[str]]:
+            return self.rows(split_modules(read_modules(self.root)), split)
 
-    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> Dataset:
-        """The rows of a split, made from its modules."""
-        return Dataset.from_dict({"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]})
+        decided = f"{type(self).__name__} 1 {library_digest(self.root)} {split}"
+        return [Table(self.place(split), decided, self.columns, make)]
+
+    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> dict[str, list[str]]:
+        """The columns of a split, made from its modules."""
+        return {"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]}
 
 
 @builtins.register("pydocs-topic")
 class PydocsTopic(Pydocs):
     """One document a docstring, labelled with the area of the library it is from; what names the area is taken out."""
 
-    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> Dataset:
+    columns: ClassVar[tuple[str, ...]] = ("text", "label")
+
+    def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> dict[str, list[str]]:
         found = topics(parts[split])
         seen = topics(parts["train"]) if split == "validation" else {}  # masked, two docstrings may have become one
         kept = {text: area for text, area in found.items() if text not in seen}
-        return Dataset.from_dict({"text": list(kept), "label": list(kept.values())})
+        return {"text": list(kept), "label": list(kept.values())}
 
 
 def topics(modules: Iterable[LibraryModule]) -> dict[str, str]:

@@ -1,19 +1,14 @@
-"""The contract of file formats: a data file -> `datasets`, strictly; what is broken is refused by file and line."""
+"""The contract of file formats: a data file -> rows, one by one, strictly; what is broken is refused by file and line."""
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datasets import Dataset, concatenate_datasets
-
-from zoo.data.formats.lines import extension
-from zoo.data.sources.columns import Columns
+from zoo.data.formats.lines import Stretch, extension
 from zoo.registry import Slot
 
-CHUNK = 10_000
 DEFAULT = "text"  # of files whose extension no format claims
 Row = Mapping[str, Any]
 
@@ -36,7 +31,7 @@ class ReadOptions:
 
 
 class FileFormat(ABC):
-    """How the rows of a data file are read.
+    """How the rows of a data file are read, without ever holding the file.
 
     Class attributes:
         extensions: of the files that are read so unless the task says otherwise, in small letters.
@@ -45,53 +40,36 @@ class FileFormat(ABC):
     extensions: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def read(self, path: Path, options: ReadOptions, columns: Columns) -> Dataset:
-        """The rows of a file, its columns named by the inputs.
+    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        """The rows of a file or of a stretch of its lines, one by one.
+
+        Args:
+            wanted: the columns that are going to be read; None: all. A format may give more.
 
         Raises:
-            ValueError: the file is not of this format, or lacks a column.
+            ValueError: the file is not of this format.
         """
+
+    def columns(self, path: Path, options: ReadOptions) -> list[str]:
+        """The names of a file's columns, by its first row.
+
+        Raises:
+            ValueError: the file is not of this format, or has no row.
+        """
+        first = next(self.rows(Stretch(path), options), None)
+        if first is None:
+            raise ValueError(f"{path}: it has no rows")
+        return list(first)
+
+    def cuts(self, options: ReadOptions) -> bool:
+        """Whether any line end of a file ends a row, so that stretches of lines can be read each for itself."""
+        return False
 
 
 formats: Slot[FileFormat] = Slot("format")
 
 
-def read_table(path: Path, options: ReadOptions, columns: Columns) -> Dataset:
-    """The rows of a data file in the format that the options name, else in that of its extension.
-
-    Raises:
-        ValueError: the file is not of that format, or lacks a column.
-    """
+def format_of(path: Path, options: ReadOptions) -> FileFormat:
+    """The format that the options name, else that of the file's extension."""
     by_extension = (name for name in formats.names() if extension(path) in formats[name].extensions)
-    return formats.build(options.format or next(by_extension, DEFAULT)).read(path, options, columns)
-
-
-def collect(rows: Iterator[Row], columns: Columns, place: str) -> Dataset:
-    """Rows as a Dataset in memory, made in chunks.
-
-    Raises:
-        ValueError: there are no rows, or a row lacks a column or holds another kind of value.
-    """
-    first = next(rows, None)
-    if first is None:
-        raise ValueError(f"{place}: it has no rows")
-    chosen = columns.choose(list(first), place)
-    rows = itertools.chain([first], rows)
-    parts: list[Dataset] = []
-    while chunk := list(itertools.islice(rows, CHUNK)):
-        start = len(parts) * CHUNK + 1
-        for number, row in enumerate(chunk, start):
-            for column in chosen.values():
-                if column not in row:
-                    raise ValueError(f"{place}: row {number}: column '{column}' is missing")
-        try:
-            parts.append(Dataset.from_dict({name: [row[column] for row in chunk] for name, column in chosen.items()}))
-        except (ValueError, TypeError, OverflowError) as error:
-            last = start + len(chunk) - 1
-            raise ValueError(
-                f"{place}: rows {start} to {last}: values of different kinds in a column: {error}"
-            ) from None
-    try:
-        return concatenate_datasets(parts)
-    except ValueError as error:
-        raise ValueError(f"{place}: values of different kinds in a column: {error}") from None
+    return formats.build(options.format or next(by_extension, DEFAULT))

@@ -1,14 +1,10 @@
 """One JSON object a line."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
-from datasets import Dataset
-
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, collect, formats
-from zoo.data.formats.lines import read_lines
-from zoo.data.sources.columns import Columns
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.lines import Stretch, read_lines
 from zoo.strict_json import parse_json
 
 
@@ -18,17 +14,15 @@ class JsonLines(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".json", ".ndjson")
 
-    def read(self, path: Path, options: ReadOptions, columns: Columns) -> Dataset:
-        return collect(json_rows(path), columns, str(path))
+    def cuts(self, options: ReadOptions) -> bool:
+        return True
 
+    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        """One JSON object a line.
 
-def json_rows(path: Path) -> Iterator[Row]:
-    """One JSON object a line; blank lines are no rows.
-
-    Raises:
-        ValueError: a line is not JSON, not an object, repeats a key or holds NaN or an infinity.
-    """
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        yield parse_json(line, f"{path}: line {number}")
+        Raises:
+            ValueError: a line is not JSON, not an object, repeats a key or holds NaN or an infinity.
+        """
+        for number, line in enumerate(read_lines(stretch), stretch.line):
+            if not line.isspace():
+                yield parse_json(line, f"{stretch.path}: line {number}")

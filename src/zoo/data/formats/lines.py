@@ -6,29 +6,52 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 LONGEST_LINE = 1 << 28  # bytes; what is longer is not text, and must not fill the memory
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
+class Stretch(NamedTuple):
+    """Some consecutive lines of a file.
+
+    Args:
+        start, stop: bytes of the file as it is stored, each at the beginning of a line; None: the file's end.
+        line: the number of the first line.
+    """
+
+    path: Path
+    start: int = 0
+    stop: int | None = None
+    line: int = 1
+
+
 def extension(path: Path) -> str:
     """The file's extension, seen through a compression's: `train.tsv.xz` -> `.tsv`."""
-    return (path.with_suffix("") if path.suffix in OPENERS else path).suffix.lower()
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    r"""Each line of a file with its end, as `\n`; a byte-order mark is left out.
+def is_compressed(path: Path) -> bool:
+    return path.suffix in OPENERS
+
+
+def read_lines(stretch: Stretch) -> Iterator[str]:
+    r"""Each line of a stretch with its end, as `\n`; a byte-order mark is left out.
 
     Raises:
         ValueError: the file is empty, damaged or not UTF-8 text; the message names the line.
     """
-    number = 0
+    path, number, at = stretch.path, stretch.line - 1, stretch.start
     try:
         with OPENERS.get(path.suffix, open)(path, "rb") as stream:
-            for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+            if at:
+                stream.seek(at)
+            for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), stretch.line):
                 yield decode(line, path, number)
+                at += len(line)
+                if stretch.stop is not None and at >= stretch.stop:
+                    break
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise ValueError(f"{path}: line {number + 1}: the file cannot be read: {error}") from None
     if number == 0:

@@ -1,15 +1,11 @@
 """Text files: one document a line, a paragraph or a file."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ClassVar
 
-from datasets import Dataset
-
-from zoo.data.formats.format import FileFormat, ReadOptions, collect, formats
-from zoo.data.formats.lines import read_lines
-from zoo.data.sources.columns import Columns
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.lines import Stretch, read_lines
 
 
 @formats.register("text")
@@ -18,9 +14,11 @@ class TextFile(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".txt",)
 
-    def read(self, path: Path, options: ReadOptions, columns: Columns) -> Dataset:
-        documents = DOCUMENTS[options.documents](read_lines(path))
-        return collect(({"text": text} for text in documents), columns, str(path))
+    def cuts(self, options: ReadOptions) -> bool:
+        return options.documents == "line"
+
+    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(stretch)))
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:

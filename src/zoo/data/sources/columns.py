@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from datasets import Dataset
-
 from zoo.registry import refuse_unknown
 
 
@@ -42,9 +40,3 @@ class Columns:
         for column in chosen.values():
             refuse_unknown(column, present, "column", place)
         return chosen
-
-    def pick(self, data: Dataset, place: str) -> Dataset:
-        """The chosen columns of `data` under the names of the inputs."""
-        chosen = self.choose(data.column_names, place)
-        picked = data.select_columns(list(chosen.values()))
-        return picked.rename_columns({column: name for name, column in chosen.items() if column != name})

@@ -1,24 +1,26 @@
 """A task's source found: its files, a repository where they are not there, or what is built in."""
 
-import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from datasets import Dataset, DatasetDict, concatenate_datasets, load_dataset
+from datasets import Dataset, DatasetDict, Features, Image, load_dataset
 
 from zoo.data.builtin.builtin import builtins
-from zoo.data.formats.format import formats, read_table
-from zoo.data.formats.lines import extension
+from zoo.data.formats.format import format_of
+from zoo.data.formats.lines import is_compressed
+from zoo.data.ids import PICTURE
 from zoo.data.sources.columns import Columns
+from zoo.data.sources.known import known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
+from zoo.data.sources.part import ColumnFiles, FilePart, Part, Rows
+from zoo.data.sources.pictures import Pictures
 from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.data.task import SourceSettings, Task
 from zoo.registry import refuse_unknown
 
-VERSION = 2  # raise it where the same sources are read in another way
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 
 
@@ -39,25 +41,47 @@ class Files(Origin):
     def place(self, split: str) -> str:
         return " and ".join(map(str, self.paths[split].values()))
 
-    def folder(self, split: str) -> Path | None:
-        return self.paths[split][""].parent if "" in self.paths[split] else None
-
-    def digest(self) -> str:
-        options = {split: str(self.source.reading(split)) for split in self.paths}
-        named = {f"{split}.{name}": path for split, paths in self.paths.items() for name, path in paths.items()}
-        digests = [(name, extension(path), digest_file(path)) for name, path in sorted(named.items())]
-        return json.dumps([options, digests], sort_keys=True)
-
-    def read(self, split: str, columns: Columns) -> Dataset:
+    def parts(self, split: str) -> Sequence[Part]:
         paths, reading = self.paths[split], self.source.reading(split)
-        if "" in paths:
-            return read_table(paths[""], reading, columns)
-        text = formats.build("text")
-        parts = {name: text.read(path, reading, Columns([name], {name: "text"})) for name, path in paths.items()}
-        counts = [f"{paths[name]} has {len(part):,}" for name, part in parts.items()]
-        if len({len(part) for part in parts.values()}) > 1:
-            raise ValueError(f"source.files.{split}: the files must have equally many rows, but {', '.join(counts)}")
-        return columns.pick(concatenate_datasets(list(parts.values()), axis=1), self.place(split))
+        if "" not in paths:
+            return [ColumnFiles(paths, reading, f"source.files.{split}")]
+        path = paths[""]
+        cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
+        return [FilePart(known, reading) for known in known_stretches(path, cut)]
+
+
+class HubTable(Part):
+    """A split of a repository, mapped into memory by `datasets`."""
+
+    def __init__(self, place: str, name: str, data: Dataset) -> None:
+        self.named, self.name, self.data = place, name, data
+
+    @property
+    def place(self) -> str:
+        return self.named
+
+    @property
+    def digest(self) -> str:
+        paths = [Path(file["filename"]) for file in self.data.cache_files]
+        return json.dumps([self.name, *sorted("/".join(path.parts[-5:]) for path in paths)])  # they hold the revision
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.data.column_names)
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        kept = [name for name in self.data.column_names if name in wanted]
+        return iter(self.data.select_columns(kept).cast(undecoded(self.data.features, kept)))
+
+    def pictures(self, column: str) -> Pictures:
+        table = self.data.select_columns([column])
+        return Pictures(table.rename_column(column, PICTURE) if column != PICTURE else table, None, self.place)
+
+
+def undecoded(features: Features, names: Iterable[str]) -> Features:
+    """The features of some columns, pictures as the bytes that are stored."""
+    kept = {name: features[name] for name in names}
+    return Features({name: Image(decode=False) if isinstance(kind, Image) else kind for name, kind in kept.items()})
 
 
 class Hub(Origin):
@@ -96,18 +120,8 @@ class Hub(Origin):
     def place(self, split: str) -> str:
         return f"hub:{self.name} ({self.names[split]})"
 
-    def digest(self) -> str:
-        paths = [Path(file["filename"]) for split in self.names.values() for file in self.data[split].cache_files]
-        return json.dumps([self.name, *sorted("/".join(path.parts[-5:]) for path in paths)])  # they hold the revision
-
-    def read(self, split: str, columns: Columns) -> Dataset:
-        return columns.pick(self.data[self.names[split]], self.place(split))
-
-
-def digest_file(path: Path) -> str:
-    """SHA-256 of a file's bytes as they are stored."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    def parts(self, split: str) -> Sequence[Part]:
+        return [HubTable(self.place(split), self.name, self.data[self.names[split]])]
 
 
 def find_file(file: str, data_dir: Path | None, place: str) -> Path:
@@ -166,7 +180,7 @@ def load_rows(
     Args:
         inputs: the columns that forms and objectives may read.
         data_dir: the only folder that relative files are looked for in; None: $ZOO_DATA, then the working directory.
-        splits: which to give; None: all there are.
+        splits: which to give, rows of which are going to be asked for; None: all there are.
 
     Raises:
         ValueError: a file is missing, or the source has no such split.
@@ -175,9 +189,5 @@ def load_rows(
     reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels)
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
-    decided = json.dumps([VERSION, origin.digest(), task.columns, task.labels, task.source.validation], sort_keys=True)
-    return {
-        split: SplitRows(hashlib.sha256(f"{split} {decided}".encode()).hexdigest(), reader, split)
-        for split in reader.splits()
-        if splits is None or split in splits
-    }
+    asked = reader.splits() if splits is None else splits
+    return {split: SplitRows(reader, split, splits is not None) for split in reader.splits() if split in asked}

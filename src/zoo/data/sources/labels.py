@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from zoo.registry import first_few, nearest
 
@@ -63,21 +63,29 @@ def absent(value: Any) -> bool:
     return value is None or value in ("", -1, "-1")
 
 
-def distinct(values: Iterable[Any], place: str) -> tuple[str, ...]:
+class Occurrence(NamedTuple):
+    """A value that a column of labels holds, and where it was met first."""
+
+    value: Any
+    row: int
+    place: str
+
+
+def distinct(found: Iterable[Occurrence]) -> tuple[str, ...]:
     """The different labels that occur, sorted: as numbers where all are whole numbers.
 
     Raises:
         ValueError: a value is not a text or a whole number, or all are the same.
     """
-    found: set[str] = set()
-    for row, value in enumerate(values, 1):
+    names: set[str] = set()
+    for value, row, place in found:
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
             raise ValueError(f"{place}: row {row}: a label must be a text or a whole number, got {value!r}")
-        found.add(str(value))
-    if len(found) < 2:
-        raise ValueError(f"{place}: every row has the label '{min(found)}'; at least two classes are needed")
-    if all(map(is_number, found)):
-        if len(found) > MANY:
-            logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(found))
-        return tuple(sorted(found, key=int))
-    return tuple(sorted(found))
+        names.add(str(value))
+    if len(names) < 2:
+        raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
+    if all(map(is_number, names)):
+        if len(names) > MANY:
+            logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
+        return tuple(sorted(names, key=int))
+    return tuple(sorted(names))

@@ -1,33 +1,23 @@
 """Where a task's rows come from: files, a repository, or rows that zoo makes itself."""
 
 from abc import ABC, abstractmethod
-from pathlib import Path
+from collections.abc import Sequence
 
-from datasets import Dataset
-
-from zoo.data.sources.columns import Columns
+from zoo.data.sources.part import Part
 
 SPLITS = ("train", "validation", "test")
 
 
 class Origin(ABC):
-    """The splits of a source, read one by one."""
+    """The splits of a source, each in parts that are read one by one."""
 
     @abstractmethod
     def splits(self) -> tuple[str, ...]:
         """The splits it has, some of `SPLITS`."""
 
     @abstractmethod
-    def digest(self) -> str:
-        """A hash of all that decides what the splits hold; cheap beside reading them."""
-
-    @abstractmethod
-    def read(self, split: str, columns: Columns) -> Dataset:
-        """The rows of a split, its columns named by the objectives' inputs."""
-
-    def folder(self, split: str) -> Path | None:
-        """Where files lie that a split's rows name by a relative path; None: such files are not read."""
-        return None
+    def parts(self, split: str) -> Sequence[Part]:
+        """The parts of a split, at least one, in the order of their rows."""
 
     @abstractmethod
     def place(self, split: str) -> str:

@@ -1,6 +1,5 @@
 """Pictures: found, decoded and brought to a square of the size that the model reads; varied in training."""
 
-import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,22 +79,29 @@ class Pictures:
             ValueError: there is no such file, or nothing at all.
         """
         place = f"{self.place}: row {number + 1}"
-        value: Mapping[str, Any] = self.column[number][PICTURE] or {}
-        if value.get("bytes"):
-            return value["bytes"], place
-        if not value.get("path"):
-            raise ValueError(f"{place}: there is no picture")
-        if self.folder is None:
-            raise ValueError(f"{place}: names the file '{value['path']}', but only pictures inside the data are read")
-        return read_file(self.folder / value["path"], place), place
+        return stored_bytes(self.column[number][PICTURE], self.folder, place), place
 
     def read(self, number: int, size: int) -> Picture:
         """A picture as the model reads it."""
         return decode(*self.stored(number), size)
 
-    def digest(self, number: int) -> str:
-        """A hash of what is stored."""
-        return hashlib.sha256(self.stored(number)[0]).hexdigest()
+
+def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> bytes:
+    """The bytes of a picture that a row holds, or names by the path of a file.
+
+    Raises:
+        ValueError: there is no such file, or nothing at all.
+    """
+    if isinstance(value, str | bytes):
+        value = {"path" if isinstance(value, str) else "bytes": value}
+    found: Mapping[str, Any] = value or {}
+    if found.get("bytes"):
+        return bytes(found["bytes"])
+    if not found.get("path"):
+        raise ValueError(f"{place}: there is no picture")
+    if folder is None:
+        raise ValueError(f"{place}: names the file '{found['path']}', but only pictures inside the data are read")
+    return read_file(folder / found["path"], place)
 
 
 def read_file(path: Path, place: str) -> bytes:

@@ -1,27 +1,25 @@
-"""The rows of a task's splits: checked texts, labels as numbers, a validation split where the source has none."""
+"""The rows of a task's splits: read part by part, labels by name, a validation split where the source has none."""
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from typing import Any
+from functools import cache, cached_property
 
-import numpy as np
-from datasets import Dataset, Value
-
-from zoo.data.ids import LABEL, LISTS, NOT_TEXT, PICTURE, TAGS, WORDS
-from zoo.data.sources.answers import settle_answers
+from zoo.data.formats.format import Row
+from zoo.data.ids import LABEL
+from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
-from zoo.data.sources.labels import Labels, absent, distinct
-from zoo.data.sources.lists import check_lists, each, number_tags
+from zoo.data.sources.known import remember
+from zoo.data.sources.labels import Labels, Occurrence, absent, distinct
 from zoo.data.sources.origin import Origin
-from zoo.data.sources.pictures import Pictures
+from zoo.data.sources.part import Part
 
-HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
+VERSION = 3  # raise it where the same sources are read in another way
 
 
 class SplitReader:
-    """Reads the splits of one source; each is read once, also where two splits come from it.
+    """Reads the splits of one source.
 
     Args:
         share: of train that becomes validation, where the source has no such split.
@@ -33,189 +31,189 @@ class SplitReader:
         self.columns = columns
         self.share = share
         self.names = names
-        self.holds_out = "train" in origin.splits() and "validation" not in origin.splits()
-        self.table, self.numbered = cache(self.read_table), cache(self.number_labels)
+        self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
+        self.parts = cache(origin.parts)
+        self.found_labels = cache(self.find_labels)
 
     def splits(self) -> list[str]:
         """The splits there are, validation among them wherever there is a train split."""
-        return [*self.origin.splits(), *(["validation"] if self.holds_out else [])]
-
-    def read(self, split: str) -> Dataset:
-        """The rows of a split."""
-        source = self.source(split)
-        data, place = self.numbered(source), self.origin.place(source)
-        if self.holds_out and source == "train":
-            data = hold_out(data, self.share, place, self.pictures(split))[split]
-        return one_text_a_row(data, place) if split == "train" else data
+        return [*self.origin.splits(), *([VALIDATION] if self.holds_out else [])]
 
     def source(self, split: str) -> str:
         """The split of the source that a split's rows come from."""
-        return split if split in self.origin.splits() else "train"
+        return split if split in self.origin.splits() else TRAIN
 
-    def pictures(self, split: str) -> Pictures | None:
-        """The pictures that a split's rows name by number; None where they have none."""
-        return self.table(self.source(split))[1]
+    def sides(self, source: str) -> tuple[str, ...]:
+        """The splits that a split of the source becomes."""
+        return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
 
-    def read_table(self, split: str) -> tuple[Dataset, Pictures | None]:
-        """The rows as the source has them, their texts checked, pictures by their number."""
-        columns, place = replace(self.columns, optional=HIDDEN if split == "test" else ()), self.origin.place(split)
-        data = self.origin.read(split, columns)
-        check_texts(data, place)
-        check_lists(data, where := partial(self.origin.where, split))
-        data = settle_answers(data, where)
-        if PICTURE not in data.column_names:
-            return data, None
-        pictures = Pictures(data.select_columns([PICTURE]), self.origin.folder(split), place)
-        # numbers, so that rows can be repeated and moved without their pictures
-        numbered = data.add_column("number", np.arange(len(data))).remove_columns(PICTURE)
-        return numbered.rename_column("number", PICTURE), pictures
+    def choose(self, source: str, part: Part) -> dict[str, str]:
+        """Input -> column of a part.
+
+        Raises:
+            ValueError: a column is missing.
+        """
+        columns = replace(self.columns, optional=(LABEL,) if source == "test" else ())
+        return columns.choose(part.columns, part.place)
+
+    def inputs(self, source: str) -> list[str]:
+        """The columns of a split, by what they are for."""
+        found = list(self.choose(source, self.parts(source)[0]))
+        return found if LABEL in found or not self.labels else [*found, LABEL]
+
+    def fingerprint(self, split: str) -> str:
+        """A hash of the sources' bytes and of all that decides what is read from them."""
+        source = self.source(split)
+        parts = [[part.digest, self.choose(source, part)] for part in self.parts(source)]
+        decided = json.dumps([VERSION, split, parts, self.names, self.share], sort_keys=True)
+        return hashlib.sha256(decided.encode()).hexdigest()
+
+    def rows(self, source: str, part: Part, border: float) -> Iterator[Sided]:
+        """The rows of a part of the source, one after the other, each with the split that it falls in.
+
+        Args:
+            border: of the hashes that are held out.
+
+        Raises:
+            ValueError: the rows are not what they should be.
+        """
+        rows = checked_rows(part, self.choose(source, part))
+        if self.holds_out and source == TRAIN:
+            sided = hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
+        else:
+            sided = (Sided(source, number, row) for number, row in enumerate(rows, 1))
+        return one_text_a_row(sided, part.place)
+
+    @cached_property
+    def border(self) -> float:
+        """Rows of train whose hash falls up to here are held out; the smallest source has one row to validate on."""
+        parts = self.parts(TRAIN)
+        key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
+        return float(remember(["border", *key], self.find_border))
+
+    def find_border(self) -> float:
+        """The share, unless every row's hash is larger; reads no more rows than that takes.
+
+        Raises:
+            ValueError: every row would be held out.
+        """
+        least, most, count = 1.0, 0.0, 0
+        for part in self.parts(TRAIN):
+            for sided in self.rows(TRAIN, part, self.share):
+                least, most, count = min(least, sided.at), max(most, sided.at), count + 1
+                if least <= self.share < most or sided.at == ONE_TEXT:
+                    return self.share
+        if most <= max(self.share, least):
+            place = self.origin.place(TRAIN)
+            raise ValueError(f"{place}: too few different rows ({count}) to hold some out for validation")
+        return max(self.share, least)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes; none where the rows have no labels."""
         if self.names is not None:
             return tuple(self.names)
-        data = self.table("train")[0] if "train" in self.origin.splits() else None
-        if data is not None and LABEL in data.column_names:
-            return distinct(data[LABEL], self.origin.place("train"))
-        if data is not None and {WORDS, TAGS} <= set(data.column_names):
-            return distinct((tag for tags in each(data, TAGS) for tag in tags or ()), self.origin.place("train"))
-        return ()
+        if TRAIN not in self.origin.splits():
+            return ()
+        found = self.found_labels(TRAIN)
+        return distinct(found) if found else ()
 
-    def number_labels(self, split: str) -> Dataset:
-        """The rows with their labels, or the tags of their words, as numbers; -1 where a test split hides them."""
-        data, place = self.table(split)[0], self.origin.place(split)
-        if WORDS in data.column_names and LABEL not in data.column_names:
-            return self.number_tags(data, split)
-        if LABEL not in data.column_names:
-            if self.labels and split != "test":
-                found = ", ".join(data.column_names)
-                raise ValueError(f"{place}: no column is read as 'label'; found: {found}; say which under 'columns'")
-            return data.add_column(LABEL, [-1] * len(data)) if self.labels else data
+    def find_labels(self, source: str) -> list[Occurrence]:
+        """Each label that a split of the source holds, and where first; none where it has no such column."""
+        first: dict[tuple[str, str], Occurrence] = {}
+        for part in self.parts(source):
+            if LABEL in (chosen := self.choose(source, part)):
+                column = chosen[LABEL]
+                for value, row in remember(["labels", part.digest, column], lambda: labels_of(part, column)):
+                    first.setdefault((type(value).__name__, str(value)), Occurrence(value, row, part.place))
+        return list(first.values())
+
+    def numbers(self, source: str) -> dict[tuple[str, str], int]:
+        """The number of each label that a split of the source holds; -1 where a test split keeps it to itself.
+
+        Raises:
+            ValueError: a label is none of the names, or the split lacks the column.
+        """
+        found, place = self.found_labels(source), self.origin.place(source)
+        if not found:
+            if self.labels and source != "test":
+                names = ", ".join(self.choose(source, self.parts(source)[0]))
+                raise ValueError(f"{place}: no column is read as 'label'; found: {names}; say which under 'columns'")
+            return {}
         if not self.labels:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
-        hidden = [split == "test" and absent(value) for value in data[LABEL]]
-        values = list(zip(data[LABEL], hidden, strict=True))
-        labels = Labels(self.labels, {str(value) for value, hides in values if not hides}, self.names is not None)
+        hidden = [source == "test" and absent(value) for value, _, _ in found]
+        written = {str(one.value) for one, hides in zip(found, hidden, strict=True) if not hides}
+        labels = Labels(self.labels, written, self.names is not None)
         numbers = [
-            -1 if hides else labels.read(value, f"{place}: row {row}") for row, (value, hides) in enumerate(values, 1)
+            -1 if hides else labels.read(one.value, f"{one.place}: row {one.row}")
+            for one, hides in zip(found, hidden, strict=True)
         ]
-        labels.report(numbers, place, train=split == "train")
-        return data.remove_columns(LABEL).add_column(LABEL, numbers)
+        labels.report(numbers, place, train=source == TRAIN)
+        return {label_key(one.value): number for one, number in zip(found, numbers, strict=True)}
 
-    def number_tags(self, data: Dataset, split: str) -> Dataset:
-        """The rows with the tags of their words as numbers."""
-        if TAGS not in data.column_names:
-            if split != "test":
-                return data  # the form names the column that is missing
-            return data.add_column(TAGS, [[-1] * len(words) for words in each(data, WORDS)])
-        written = {str(tag) for tags in each(data, TAGS) for tag in tags or () if not absent(tag)}
-        labels, where = Labels(self.labels, written, self.names is not None), partial(self.origin.where, split)
-        numbers = number_tags(data, labels, where, hides=split == "test")
-        labels.report({n for tags in numbers for n in tags}, self.origin.place(split), train=split == "train")
-        return data.remove_columns(TAGS).add_column(TAGS, numbers)
+
+def label_key(value: object) -> tuple[str, str]:
+    """What tells labels apart that JSON writes alike or not at all."""
+    return type(value).__name__, str(value)
+
+
+def labels_of(part: Part, column: str) -> list[tuple[object, int]]:
+    """Each different label of a part, and the row where it stands first."""
+    first: dict[tuple[str, str], tuple[object, int]] = {}
+    for number, row in enumerate(part.rows([column]), 1):
+        if column not in row:
+            raise ValueError(f"{part.place}: row {number}: column '{column}' is missing")
+        first.setdefault(label_key(row[column]), (row[column], number))
+    return list(first.values())
 
 
 @dataclass(frozen=True)
 class SplitRows:
-    """One split, read when its rows are first asked for: a cache that is whole needs none of them.
+    """One split: what a run must know of it, and its rows where they are asked for.
 
     Args:
-        fingerprint: a hash of the sources' bytes and of all that decides what is read from them.
+        asked: whether the split was named: then its rows are going to be asked for, too.
     """
 
-    fingerprint: str
     reader: SplitReader
     split: str
-
-    @cached_property
-    def data(self) -> Dataset:
-        """The rows: texts (outside train perhaps a list of references), labels as numbers with -1 for unknown.
-
-        Pictures stand there by their number.
-        """
-        return self.reader.read(self.split)
+    asked: bool = False
 
     @property
-    def pictures(self) -> Pictures:
-        """The pictures of the source."""
-        found = self.reader.pictures(self.split)
-        assert found is not None, "only rows with a column of pictures are asked for them"
-        return found
+    def source(self) -> str:
+        """The split of the source that its rows come from."""
+        return self.reader.source(self.split)
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return self.reader.parts(self.source)
+
+    @property
+    def place(self) -> str:
+        return self.reader.origin.place(self.source)
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The columns that the split has, by what they are for."""
+        return self.reader.inputs(self.source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the sources' bytes and of all that decides what is read from them."""
+        return self.reader.fingerprint(self.split)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes in the order of their numbers."""
         return self.reader.labels
 
+    @property
+    def border(self) -> float:
+        """Rows whose hash falls up to here are held out; the smallest source still has one row to validate on."""
+        return self.reader.border if self.reader.holds_out and self.source == TRAIN else self.reader.share
 
-def text_columns(data: Dataset) -> list[str]:
-    """The columns of texts, of lists of them included."""
-    return [name for name in data.column_names if name not in NOT_TEXT]
-
-
-def texts_in(data: Dataset) -> Iterator[str]:
-    """Every text, column after column."""
-    for column in text_columns(data):
-        for value in each(data, column):
-            if isinstance(value, str):
-                yield value
-            else:
-                yield from [" ".join(value)] if column == WORDS else value
-
-
-def check_texts(data: Dataset, place: str) -> None:
-    """Raise a ValueError where a text is not a text or a list of texts, or where there are no rows."""
-    if len(data) == 0:
-        raise ValueError(f"{place}: it has no rows")
-    written = {name: False for name in text_columns(data)}
-    for name in written:
-        for row, value in enumerate(each(data, name), 1):
-            texts = value if isinstance(value, list) and (value or name in LISTS) else [value]
-            if not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{place}: row {row}: '{name}' must be a text, got {value!r}")
-            written[name] = written[name] or any(text.strip() for text in texts)
-    if written and not any(written.values()):
-        raise ValueError(f"{place}: each of its rows ({len(data):,}) is empty")
-
-
-def hold_out(data: Dataset, share: float, place: str, pictures: Pictures | None = None) -> dict[str, Dataset]:
-    """Train and validation: by a hash of each document, or the last part of the text where there is only one."""
-    if len(data) == 1 and data.column_names == ["text"]:
-        (text,) = data["text"]
-        cut = int(len(text) * (1 - share))
-        halves = {"train": text[:cut], "validation": text[cut:]}
-        return {split: Dataset.from_dict({"text": [half]}) for split, half in halves.items()}
-    texts = text_columns(data)
-    documents: Iterator[Any] = iter(range(len(data)))
-    if texts:
-        documents = zip(*(each(data, name) for name in texts), strict=True)
-    elif pictures is not None:
-        documents = (pictures.digest(number) for number in each(data, PICTURE))
-    places = [place_of(str(document)) for document in documents]
-    border = max(share, min(places))  # the smallest source still has one row to validate on
-    parts = {
-        "train": [row for row, at in enumerate(places) if at > border],
-        "validation": [row for row, at in enumerate(places) if at <= border],
-    }
-    if not parts["train"]:
-        raise ValueError(f"{place}: too few different rows ({len(data)}) to hold some out for validation")
-    return {split: data.select(rows) for split, rows in parts.items()}
-
-
-def place_of(document: str) -> float:
-    """A number from 0 to 1 that only the document's content decides."""
-    return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
-
-
-def one_text_a_row(data: Dataset, place: str) -> Dataset:
-    """Rows with a list of texts as one row for each of them."""
-    lists = [name for name in text_columns(data) if name not in LISTS and data.features[name] != Value("string")]
-    if not lists:
-        return data
-    if len(lists) > 1:
-        raise ValueError(f"{place}: only one column may hold lists of texts, got {' and '.join(lists)}")
-    values = list(each(data, lists[0]))
-    rows = [row for row, texts in enumerate(values) for _ in texts]
-    told = data.select(rows).remove_columns(lists).add_column(lists[0], [text for texts in values for text in texts])
-    return told.select_columns(data.column_names)
+    def __iter__(self) -> Iterator[Row]:
+        """The rows from their source, one after the other, their labels as they are written there."""
+        for part in self.parts:
+            yield from (one.row for one in self.reader.rows(self.source, part, self.border) if one.side == self.split)

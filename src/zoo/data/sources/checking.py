@@ -1,0 +1,120 @@
+"""Rows as forms may read them: texts checked, train apart from what is held out, one text a row in train."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from zoo.data.formats.format import Row
+from zoo.data.ids import LABEL, PICTURE
+from zoo.data.sources.part import Part
+from zoo.data.sources.pictures import stored_bytes
+
+TRAIN, VALIDATION = "train", "validation"
+ONE_TEXT = -1.0  # where the only text of a source falls: it is cut
+
+
+class Sided(NamedTuple):
+    """A row and the split that it belongs to.
+
+    Args:
+        number: of the row in its part, from 1.
+        at: from 0 to 1, where its content falls: the smallest ones are held out.
+    """
+
+    side: str
+    number: int
+    row: Row
+    at: float = 1.0
+
+
+def text_columns(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name not in (LABEL, PICTURE)]
+
+
+def checked_rows(part: Part, chosen: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The rows of a part, their columns named by inputs.
+
+    Args:
+        chosen: input -> column.
+
+    Raises:
+        ValueError: a column is missing, or a text is not a text or a list of texts.
+    """
+    texts, kinds = text_columns(chosen), dict[str, type]()
+    for number, given in enumerate(part.rows(set(chosen.values())), 1):
+        try:
+            row = {name: given[column] for name, column in chosen.items()}
+        except KeyError as missing:
+            raise ValueError(f"{part.place}: row {number}: column {missing} is missing") from None
+        for name in texts:
+            check_text(row[name], f"{part.place}: row {number}: '{name}'")
+            if kinds.setdefault(name, type(row[name])) is not type(row[name]):
+                raise ValueError(f"{part.place}: row {number}: '{name}': values of different kinds in a column")
+        yield row
+
+
+def check_text(value: Any, place: str) -> None:
+    """Raise a ValueError where a value is not a text or a list of texts, or not made of whole characters."""
+    for text in value if isinstance(value, list) and value else [value]:
+        if not isinstance(text, str):
+            raise ValueError(f"{place} must be a text, got {value!r:.200}")
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"{place}: character {error.start + 1} is half of one; expected UTF-8") from None
+
+
+def hold_out(part: Part, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool) -> Iterator[Sided]:
+    """The rows of train and validation: by a hash of each, or the last part of the text where there is only one.
+
+    Args:
+        share: of the one text that becomes validation.
+        border: rows whose hash falls up to here are held out.
+        alone: whether the part is all that the split has.
+    """
+    first, second = next(rows, None), next(rows, None)
+    if first is not None and second is None and alone and list(first) == ["text"] and isinstance(first["text"], str):
+        text = first["text"]
+        cut = int(len(text) * (1 - share))
+        yield Sided(TRAIN, 1, {"text": text[:cut]}, ONE_TEXT)
+        yield Sided(VALIDATION, 1, {"text": text[cut:]}, ONE_TEXT)
+        return
+    early = (row for row in (first, second) if row is not None)
+    for number, row in enumerate(chain_rows(early, rows), 1):
+        at = place_of(content(row, part, number))
+        yield Sided(TRAIN if at > border else VALIDATION, number, row, at)
+
+
+def chain_rows(*sources: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for rows in sources:
+        yield from rows
+
+
+def content(row: Row, part: Part, number: int) -> str:
+    """What decides where a row falls: its texts, or the bytes of its picture."""
+    texts = text_columns(row)
+    if texts:
+        return str(tuple(row[name] for name in texts))
+    if PICTURE in row:
+        stored = stored_bytes(row[PICTURE], part.folder, f"{part.place}: row {number}")
+        return hashlib.sha256(stored).hexdigest()
+    return str(number)
+
+
+def place_of(document: str) -> float:
+    """A number from 0 to 1 that only the document's content decides."""
+    return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
+
+
+def one_text_a_row(rows: Iterable[Sided], place: str) -> Iterator[Sided]:
+    """Rows of train with a list of texts as one row for each of them; others as they are."""
+    for sided in rows:
+        lists = [name for name in text_columns(sided.row) if isinstance(sided.row[name], list)]
+        if sided.side != TRAIN or not lists:
+            yield sided
+            continue
+        if len(lists) > 1:
+            raise ValueError(f"{place}: only one column may hold lists of texts, got {' and '.join(lists)}")
+        for text in sided.row[lists[0]]:
+            yield sided._replace(row={**sided.row, lists[0]: text})

@@ -1,0 +1,95 @@
+"""What is known of a source without opening it: remembered by the file's path, size, time and inode, as git does."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zoo.data.formats.lines import LONGEST_LINE, Stretch
+from zoo.data.home import home, replace_file
+
+VERSION = 1  # raise it where the same key stands for something else
+PART = 1 << 28  # bytes of a plain file that become one shard
+PIECE = 1 << 20  # bytes that are hashed at once
+YOUNG = 2.0  # seconds; a file that is younger may change again without a change of its time
+
+
+class Stat(NamedTuple):
+    """What changes when a file does."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Stat":
+        found = path.stat()
+        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+
+    @property
+    def is_young(self) -> bool:
+        return abs(time.time() - self.mtime_ns / 1e9) < YOUNG
+
+
+class KnownStretch(NamedTuple):
+    """Lines of a file, and the SHA-256 of their bytes as they are stored."""
+
+    stretch: Stretch
+    digest: str
+
+
+def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
+    """What `make` found for a key, once and for all: of plain lists, maps, texts and numbers."""
+    decided = json.dumps([VERSION, *key], sort_keys=True)
+    place = home() / "known" / f"{hashlib.sha256(decided.encode()).hexdigest()[:32]}.json"
+    try:
+        found, value = json.loads(place.read_text("utf-8"))
+        if found == decided:
+            return value
+    except (OSError, ValueError, TypeError):
+        pass
+    value = make()
+    replace_file(place, json.dumps([decided, value]))
+    return value
+
+
+def known_stretches(path: Path, cut: bool) -> list[KnownStretch]:
+    """A file in stretches with their hashes; a file that has not changed since is not opened.
+
+    Args:
+        cut: whether it may be cut at line ends: then what is written behind a long file leaves its first stretches.
+    """
+    stat = Stat.of(path)
+
+    def make() -> list[list[Any]]:
+        return [[*stretch[1:], digest] for stretch, digest in hash_stretches(path, PART if cut else None)]
+
+    if stat.is_young:
+        found = make()
+    else:
+        found = remember(["stretches", str(path.absolute()), *stat, PART if cut else None], make)
+    return [KnownStretch(Stretch(path, start, stop, line), digest) for start, stop, line, digest in found]
+
+
+def hash_stretches(path: Path, size: int | None) -> list[KnownStretch]:
+    """A file in stretches of whole lines of about `size` bytes, with their hashes; None: in one."""
+    found: list[KnownStretch] = []
+    with path.open("rb") as stream:
+        if size is None:
+            return [KnownStretch(Stretch(path), hashlib.file_digest(stream, "sha256").hexdigest())]
+        start, line, left = 0, 1, True
+        while left:
+            digest, at, lines = hashlib.sha256(), start, 0
+            while left and at < start + size:
+                piece = stream.read(min(PIECE, start + size - at))
+                left = bool(piece)
+                if left and at + len(piece) >= start + size and not piece.endswith(b"\n"):
+                    piece += stream.readline(LONGEST_LINE)
+                digest.update(piece)
+                at, lines = at + len(piece), lines + piece.count(b"\n")
+            if at > start or not found:
+                found.append(KnownStretch(Stretch(path, start, at, line), digest.hexdigest()))
+            start, line = at, line + lines
+    return found

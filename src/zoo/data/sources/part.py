@@ -1,0 +1,172 @@
+"""Parts of a split, each of which becomes one shard of the token store: a file, lines of a large one, or a table."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, load_dataset
+
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, format_of, formats
+from zoo.data.formats.lines import Stretch, extension
+from zoo.data.formats.parquet import Parquet
+from zoo.data.ids import PICTURE
+from zoo.data.sources.known import KnownStretch, Stat, known_stretches, remember
+from zoo.data.sources.pictures import Pictures
+
+Rows = Iterator[Row]
+
+
+class Part(ABC):
+    """Some rows of a split that lie together.
+
+    Class attributes:
+        folder: where files lie that the rows name by a relative path; None: such files are not read.
+    """
+
+    folder: Path | None = None
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it stands, for messages."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """A hash of all that decides its rows, or what stands for it; cheap beside reading them."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+
+    @abstractmethod
+    def rows(self, wanted: Collection[str]) -> Rows:
+        """Its rows, one by one, with at least the wanted columns.
+
+        Raises:
+            ValueError: what is stored there cannot be read.
+        """
+
+    def pictures(self, column: str) -> Pictures:
+        """The pictures of a column, by the number of their row."""
+        values = [row[column] for row in self.rows([column])]
+        return Pictures(Dataset.from_dict({PICTURE: values}), self.folder, self.place)
+
+
+class FilePart(Part):
+    """A data file, or some of its lines."""
+
+    def __init__(self, known: KnownStretch, options: ReadOptions) -> None:
+        self.stretch, self.options = known.stretch, options
+        self.path, self.of_bytes = known.stretch.path, known.digest
+        self.folder = self.path.parent
+        self.stat = Stat.of(self.path)
+
+    @property
+    def format(self) -> FileFormat:
+        return format_of(self.path, self.options)
+
+    @property
+    def place(self) -> str:
+        return str(self.path) if self.stretch.line == 1 else f"{self.path} (rows from line {self.stretch.line} on)"
+
+    @property
+    def digest(self) -> str:
+        # the header of a table stands in the first lines alone
+        return " ".join([self.of_bytes, extension(self.path), repr(self.options), *self.columns])
+
+    @cached_property
+    def columns(self) -> list[str]:
+        def read() -> list[str]:
+            return self.format.columns(self.path, self.options)
+
+        if self.stat.is_young:
+            return read()
+        key = ["columns", str(self.path.absolute()), *self.stat, repr(self.options)]
+        return [str(name) for name in remember(key, read)]
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        yield from self.format.rows(self.stretch, self.options, wanted)
+        refuse_changed({self.path: self.stat})
+
+    def pictures(self, column: str) -> Pictures:
+        if not isinstance(self.format, Parquet):
+            return super().pictures(column)
+        # mapped into memory: a picture of a row group would be decoded with all others of it
+        table = load_dataset("parquet", data_files=str(self.path), split="train").select_columns([column])
+        return Pictures(table.rename_column(column, PICTURE) if column != PICTURE else table, self.folder, self.place)
+
+
+class ColumnFiles(Part):
+    """Text files that go line by line together, one for each column."""
+
+    def __init__(self, paths: Mapping[str, Path], options: ReadOptions, setting: str) -> None:
+        self.paths, self.options, self.setting = paths, options, setting
+        self.known = {name: known_stretches(path, cut=False)[0].digest for name, path in paths.items()}
+        self.stats = {path: Stat.of(path) for path in paths.values()}
+
+    @property
+    def place(self) -> str:
+        return " and ".join(map(str, self.paths.values()))
+
+    @property
+    def digest(self) -> str:
+        named = [f"{name} {extension(self.paths[name])} {digest}" for name, digest in sorted(self.known.items())]
+        return " ".join([*named, repr(self.options)])
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.paths)
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        text = formats.build("text")
+        counts = dict.fromkeys(self.paths, 0)
+        for row in zip_longest(*(text.rows(Stretch(path), self.options) for path in self.paths.values())):
+            for name, value in zip(self.paths, row, strict=True):
+                counts[name] += value is not None
+            if len(set(counts.values())) == 1:
+                yield {name: value["text"] for name, value in zip(self.paths, row, strict=True)}
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{self.paths[name]} has {count:,}" for name, count in counts.items())
+            raise ValueError(f"{self.setting}: the files must have equally many rows, but {found}")
+        refuse_changed(self.stats)
+
+
+def refuse_changed(stats: Mapping[Path, Stat]) -> None:
+    """Raise a ValueError where a file is another one than when its hash was taken."""
+    for path, stat in stats.items():
+        if Stat.of(path) != stat:
+            raise ValueError(f"{path}: the file changed while it was read; start again when it is complete")
+
+
+class Table(Part):
+    """Rows that somebody else holds or makes.
+
+    Args:
+        digest: a hash of what decides them.
+        make: the columns with their values, called where the rows are read.
+    """
+
+    def __init__(self, place: str, digest: str, columns: Sequence[str], make: Callable[[], Mapping[str, Any]]) -> None:
+        self.named, self.decided, self.known, self.make = place, digest, list(columns), make
+
+    @property
+    def place(self) -> str:
+        return self.named
+
+    @property
+    def digest(self) -> str:
+        return self.decided
+
+    @property
+    def columns(self) -> list[str]:
+        return self.known
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        made = self.make()
+        names = [name for name in self.known if name in wanted]
+        return (dict(zip(names, row, strict=True)) for row in zip(*(made[name] for name in names), strict=True))

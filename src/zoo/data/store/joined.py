@@ -1,0 +1,105 @@
+"""Arrays that lie in many shards, read as one; what is not asked for is not mapped."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[Any]
+
+
+class Joined:
+    """The values of several arrays, one after the other.
+
+    Args:
+        counts: how many values each array has.
+        array: gives one of them by its number.
+    """
+
+    def __init__(self, counts: Sequence[int], array: Callable[[int], Values]) -> None:
+        self.starts = [0, *accumulate(counts)]
+        self.array = array
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def find(self, index: int) -> int:
+        """The number of the array that a value lies in."""
+        return bisect_right(self.starts, index, hi=len(self.starts) - 1) - 1
+
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int]) -> Values: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return self.stretch(start, stop)[::step]
+        if isinstance(index, Sequence):
+            return np.array([self.at(i) for i in index])
+        return self.at(int(index))
+
+    def at(self, index: int) -> Any:
+        """One value."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"{index} is not below {len(self)}")
+        number = self.find(index)
+        return self.array(number)[index - self.starts[number]]
+
+    def stretch(self, start: int, stop: int) -> Values:
+        """The values start:stop; those of one array are not copied."""
+        number = self.find(start) if start < len(self) else len(self.starts) - 2
+        parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]]]
+        while stop > self.starts[number + 1]:
+            number += 1
+            parts.append(self.array(number)[: stop - self.starts[number]])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def tolist(self) -> list[Any]:
+        return list(self.stretch(0, len(self)).tolist())
+
+    def sum(self) -> int:
+        return sum(int(self.array(number).sum()) for number in range(len(self.starts) - 1))
+
+
+class JoinedOffsets(Joined):
+    """Offsets into arrays that lie one after the other: each array of them begins with 0 and ends with a total.
+
+    Args:
+        counts: how many units each array of offsets is about: one less than its length.
+        totals: with which number each of them ends.
+    """
+
+    def __init__(self, counts: Sequence[int], totals: Sequence[int], array: Callable[[int], Values]) -> None:
+        super().__init__(counts, array)
+        self.bases = [0, *accumulate(totals)]
+
+    def __len__(self) -> int:
+        return self.starts[-1] + 1
+
+    def at(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(f"{index} is not below {len(self)}")
+        number = self.find(min(index, self.starts[-1] - 1))
+        return self.bases[number] + int(self.array(number)[index - self.starts[number]])
+
+    def stretch(self, start: int, stop: int) -> Values:
+        number = self.find(min(start, self.starts[-1] - 1))
+        parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]] + self.bases[number]]
+        while stop > self.starts[number + 1] + 1:
+            number += 1
+            parts.append(self.array(number)[1 : stop - self.starts[number]] + self.bases[number])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def join(counts: Sequence[int], array: Callable[[int], Values]) -> Any:
+    """The values of some arrays as one: the array itself where it is the only one."""
+    return array(0) if len(counts) == 1 else Joined(counts, array)
+
+
+def join_offsets(counts: Sequence[int], totals: Sequence[int], array: Callable[[int], Values]) -> Any:
+    """Offsets into several arrays as offsets into their sequence."""
+    return array(0) if len(counts) == 1 else JoinedOffsets(counts, totals, array)
