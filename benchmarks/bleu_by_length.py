@@ -64,8 +64,8 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
     purpose = next(iter(loaded.mixture.members))
     if purpose != "translation":
         raise ValueError(f"BLEU by length is measured on translators; this run was trained for {purpose}")
-    rows = load_rows(loaded.task, inputs(), data, [split])[split].data
-    return joined([Example(*pair) for pair in zip(rows["source"], rows["target"], strict=True)], join)
+    rows = load_rows(loaded.task, inputs(), data, [split])[split]
+    return joined([Example(row["source"], row["target"]) for row in rows], join)
 
 
 def room(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:

@@ -40,7 +40,7 @@ def form_for_some_model(mixture: Mixture, columns: Iterable[str]) -> Form:
 
 def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:
     """The examples of the train split in the task's rows."""
-    mixture, columns = Mixture.parse(task.objective), rows.data.column_names
+    mixture, columns = Mixture.parse(task.objective), rows.inputs
     form = form_for_some_model(mixture, columns)
     split = open_cache({"train": rows}, mixture.form_class(columns).stored, tokenizer)["train"]
     row, longest = task.row_length, task.example_length

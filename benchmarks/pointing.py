@@ -149,9 +149,10 @@ def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list
     assert loaded.stream.image_size is not None
     found: dict[str, list[Pointed]] = {word: [] for word in COLOURS}
     rims, words, grid = [], single_tokens(loaded), ()
-    for number, given in enumerate(rows.data["text"][: options.limit]):
+    pictures = rows.pictures(rows.parts[0])
+    for number, given in enumerate(row["text"] for row in islice(rows, options.limit)):
         texts = [given] if isinstance(given, str) else list(given)
-        for seen in look(loaded, rows.pictures.read(number, loaded.stream.image_size), texts):
+        for seen in look(loaded, pictures.read(number, loaded.stream.image_size), texts):
             grid = seen.maps.shape[1:]
             rims.append(rim(seen.maps))
             for word, pointed in point(seen, words):

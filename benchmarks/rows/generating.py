@@ -75,8 +75,8 @@ def greedy_hf(turn: Turn, given: Given) -> None:
 
 def sentences(given: Given) -> tuple[list[str], list[str]]:
     """Multi30k's test sentences and their references, in the order of the file."""
-    rows = load_rows(load_task(TASK), inputs(), given.data, ["test"])["test"].data
-    return list(rows["source"]), list(rows["target"])
+    rows = list(load_rows(load_task(TASK), inputs(), given.data, ["test"])["test"])
+    return [row["source"] for row in rows], [row["target"] for row in rows]
 
 
 def translate(turn: Turn, given: Given, work: Translate) -> None:

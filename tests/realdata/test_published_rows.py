@@ -40,7 +40,7 @@ def rows(name: str, *splits: str) -> Mapping[str, SplitRows]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_task_has_the_published_rows(name: str) -> None:
-    counts = {split: len(part.data) for split, part in rows(name).items()}
+    counts = {split: sum(1 for _ in part) for split, part in rows(name).items()}
     if "validation" not in ROWS[name]:
         held_out = counts.pop("validation")
         assert 0.04 < held_out / ROWS[name]["train"] < 0.06
@@ -50,29 +50,29 @@ def test_a_task_has_the_published_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cola", "sst2"])
 def test_a_test_split_without_labels_has_minus_1(name: str) -> None:
-    assert set(rows(name, "test")["test"].data["label"]) == {-1}
+    assert {row["label"] for row in rows(name, "test")["test"]} <= {-1}
 
 
 def test_labels_are_the_published_ones() -> None:
-    assert Counter(rows("imdb", "test")["test"].data["label"]) == {0: 12_500, 1: 12_496}
-    assert Counter(rows("ag-news", "test")["test"].data["label"]) == dict.fromkeys(range(4), 1_900)
-    first = rows("sst2", "train")["train"].data[0]
+    assert Counter(row["label"] for row in rows("imdb", "test")["test"]) == {0: 12_500, 1: 12_496}
+    assert Counter(row["label"] for row in rows("ag-news", "test")["test"]) == dict.fromkeys(range(4), 1_900)
+    first = next(iter(rows("sst2", "train")["train"]))
     assert first == {"text": "hide new secretions from the parental units ", "label": 0}
 
 
 def test_a_pair_and_a_translation_have_both_sides() -> None:
-    assert str(rows("mrpc", "train")["train"].data[0]["text"]).startswith(
+    assert next(iter(rows("mrpc", "train")["train"]))["text"].startswith(
         'Amrozi accused his brother , whom he called "'
     )
-    pair = rows("multi30k-en-de", "train")["train"].data[0]
+    pair = next(iter(rows("multi30k-en-de", "train")["train"]))
     assert pair["source"] == "Two young, White males are outside near many bushes."
     assert pair["target"].startswith("Zwei junge weiße Männer")
 
 
 def test_a_picture_has_five_captions_or_a_label() -> None:
     captioned = rows("flickr8k", "test")["test"]
-    assert {len(texts) for texts in captioned.data["text"]} == {5}
-    assert captioned.pictures.read(999, 112).shape == (3, 112, 112)
+    assert {len(row["text"]) for row in captioned} == {5}
+    assert captioned.pictures(captioned.parts[0]).read(999, 112).shape == (3, 112, 112)
     labelled = rows("cifar10", "test")["test"]
     assert Counter(labelled.data["label"]) == dict.fromkeys(range(10), 1_000)
     assert labelled.pictures.read(0, 32).shape == (3, 32, 32)

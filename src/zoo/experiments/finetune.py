@@ -42,7 +42,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         if BACKEND_FILE not in saved.tokenizer:
             raise ValueError(NO_TOKENIZER)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
-        form = settled.mixture.form(rows["train"].data.column_names, settled.stream)
+        form = settled.mixture.form(rows["train"].inputs, settled.stream)
         lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
         if lacking:
             new = len(tokenizer.add_roles(lacking))

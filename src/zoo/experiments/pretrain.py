@@ -1,10 +1,11 @@
 """zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from zoo.data.sources.rows import SplitRows, texts_in
+from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.sample import sample_texts
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -91,16 +92,10 @@ def train_tokenizer(task: Task, rows: SplitRows) -> Tokenizer:
     if "from" in task.tokenizer:
         return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
     choice = tokenizers.parse(task.tokenizer, "task.tokenizer")
-    tokenizer = Tokenizer.train(choice, Texts(rows))
-    logger.info("tokenizer: %s with %d tokens, trained on the task's text", choice.name, tokenizer.vocab_size)
+    sample = sample_texts(rows)
+    tokenizer = Tokenizer.train(choice, sample.texts)
+    on = "the task's text"
+    if sample.characters < sample.seen:
+        on = f"{sample.characters:,} of {sample.seen:,} characters of the task's text, chosen by hash"
+    logger.info("tokenizer: %s with %d tokens, trained on %s", choice.name, tokenizer.vocab_size, on)
     return tokenizer
-
-
-class Texts:
-    """Every text of a split; each pass reads them again."""
-
-    def __init__(self, rows: SplitRows) -> None:
-        self.rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        return texts_in(self.rows.data)

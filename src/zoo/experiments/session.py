@@ -114,8 +114,7 @@ def read_data(
     """Tokenise what is not cached yet, and report what had to be cut off."""
     wanted = {name: split for name, split in rows.items() if name != "test"}
     model = on_meta(given.model)  # refuses what does not combine before hours of tokenising
-    with processes.accelerator.main_process_first():
-        data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)
+    data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # every process makes shards
     train, split = data["train"]
     for role in given.mixture.roles(train.form):
         train.roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them

@@ -37,7 +37,7 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     Raises:
         ValueError: the data lacks a column, or the model cannot be trained on it.
     """
-    task, columns = given.task, rows.data.column_names
+    task, columns = given.task, rows.inputs
     given.mixture.form(columns, given.stream)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))

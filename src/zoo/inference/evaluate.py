@@ -147,7 +147,7 @@ class Evaluation:
                 written |= found
             self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
         (written_field,) = self.examples.form.stored.predicted
-        texts = self.split.rows.select(mine)[written_field]
+        texts = [self.split.rows[document][written_field] for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]

@@ -111,7 +111,7 @@ def read_examples(
     Raises:
         ValueError: a column is missing, the model cannot read such examples, or the tokenizer lacks a role.
     """
-    form = mixture.form(next(iter(rows.values())).data.column_names, stream_of(model))
+    form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size

@@ -3,8 +3,7 @@
 import pytest
 
 from zoo.data.builtin.numbers import Numbers, spell
-from zoo.data.sources.columns import Columns
-from zoo.examples.form import inputs
+from zoo.data.formats.format import Row
 
 
 @pytest.mark.parametrize(
@@ -27,13 +26,18 @@ def test_no_two_numbers_have_the_same_words() -> None:
     assert len({spell(number) for number in range(30_000)}) == 30_000
 
 
+def read(split: str) -> list[Row]:
+    (part,) = Numbers().parts(split)
+    return list(part.rows(part.columns))
+
+
 def test_splits_share_no_number_and_have_their_sizes() -> None:
-    sources = {split: Numbers().read(split, Columns(inputs()))["source"] for split in Numbers().splits()}
+    sources = {split: [row["source"] for row in read(split)] for split in Numbers().splits()}
     assert {split: len(rows) for split, rows in sources.items()} == {"train": 20_000, "validation": 500, "test": 500}
     assert len({row for rows in sources.values() for row in rows}) == 21_000
 
 
 def test_the_rows_are_the_same_every_time() -> None:
-    rows = Numbers().read("test", Columns(inputs()))
-    assert list(rows) == list(Numbers().read("test", Columns(inputs())))
+    rows = read("test")
+    assert rows == read("test")
     assert all(spell(int(row["source"].replace(" ", ""))) == row["target"] for row in rows)

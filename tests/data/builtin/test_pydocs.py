@@ -16,8 +16,6 @@ from zoo.data.builtin.docstrings import (
     split_modules,
 )
 from zoo.data.builtin.pydocs import Pydocs, PydocsTopic, mask, unwrap
-from zoo.data.sources.columns import Columns
-from zoo.examples.form import inputs
 
 LONG = "A docstring of more than twenty characters"
 
@@ -77,8 +75,17 @@ def test_whole_modules_are_held_out_and_nothing_they_share_with_train() -> None:
     assert all(LONG not in module.docstrings for module in parts["validation"])
 
 
+def column(source: Pydocs, split: str, name: str) -> list[str]:
+    (part,) = source.parts(split)
+    return [row[name] for row in part.rows([name])]
+
+
+def digest(source: Pydocs) -> str:
+    return source.parts("train")[0].digest
+
+
 def test_the_library_gives_documents_for_both_splits() -> None:
-    texts = {split: list(Pydocs().read(split, Columns(inputs()))["text"]) for split in Pydocs().splits()}
+    texts = {split: column(Pydocs(), split, "text") for split in Pydocs().splits()}
     assert len(texts["train"]) > 300 and len(texts["validation"]) > 30
     assert sum(map(len, texts["train"])) > 1_000_000
     assert not set(texts["train"]) & set(texts["validation"])
@@ -93,14 +100,14 @@ def test_every_docstring_of_the_library_is_read() -> None:
 
 def test_topics_are_many_and_balanced_in_both_splits() -> None:
     for split, least in (("train", 3000), ("validation", 300)):
-        labels = Counter(PydocsTopic().read(split, Columns(inputs()))["label"])
+        labels = Counter(column(PydocsTopic(), split, "label"))
         assert set(labels) == set(AREAS) and len(labels) >= 6
         assert labels.total() > least
         assert max(labels.values()) / labels.total() < 0.3
 
 
 def test_no_topic_text_stands_in_both_splits() -> None:
-    train, validation = (set(PydocsTopic().read(split, Columns(inputs()))["text"]) for split in ("train", "validation"))
+    train, validation = (set(column(PydocsTopic(), split, "text")) for split in ("train", "validation"))
     assert not train & validation
 
 
@@ -110,9 +117,8 @@ def test_what_names_the_topic_is_masked() -> None:
 
 
 def test_no_topic_text_names_a_package_of_its_area() -> None:
-    rows = PydocsTopic().read("validation", Columns(inputs()))
-    for row in rows:
-        assert not {"tkinter", "asyncio", "importlib", "unittest", "urllib"} & set(row["text"].lower().split())
+    for text in column(PydocsTopic(), "validation", "text"):
+        assert not {"tkinter", "asyncio", "importlib", "unittest", "urllib"} & set(text.lower().split())
 
 
 def test_a_paragraph_becomes_a_line_and_code_keeps_its_lines() -> None:
@@ -121,5 +127,5 @@ def test_a_paragraph_becomes_a_line_and_code_keeps_its_lines() -> None:
 
 def test_the_digest_follows_the_sources(tmp_path: Path) -> None:
     one, two = (plant(tmp_path / name, a=f'"""{LONG} {name}"""') for name in ("one", "two"))
-    assert Pydocs(one).digest() != Pydocs(two).digest()
-    assert Pydocs(one).digest() != PydocsTopic(one).digest()
+    assert digest(Pydocs(one)) != digest(Pydocs(two))
+    assert digest(Pydocs(one)) != digest(PydocsTopic(one))

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import json
 import lzma
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,12 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from zoo.data.formats import format as contract
-from zoo.data.formats.format import ReadOptions, read_table
+from zoo.data.formats.format import ReadOptions
+from zoo.data.sources import known
+from zoo.data.sources.checking import checked_rows
 from zoo.data.sources.columns import Columns
+from zoo.data.sources.known import known_stretches
+from zoo.data.sources.part import FilePart
 from zoo.examples.form import inputs
 
 
@@ -24,7 +26,9 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
     columns = Columns(inputs(), options.pop("columns", {}))
-    return list(read_table(path, ReadOptions(**options), columns))
+    reading = ReadOptions(**options)
+    part = FilePart(known_stretches(path, cut=False)[0], reading)
+    return list(checked_rows(part, columns.choose(part.columns, part.place), hides=False))
 
 
 def refusal(path: Path, **options: Any) -> str:
@@ -151,8 +155,8 @@ def test_json_lines_hold_texts_numbers_and_lists(tmp_path: Path) -> None:
         ('{"text": "a", "text": "b"}', "line 2: not JSON: the key 'text' is written twice"),
         ('{"text": NaN}', "line 2: not JSON: NaN is not a number"),
         ('{"other": "a"}', "row 2: column 'text' is missing"),
-        ('{"text": 3}', "rows 1 to 2: values of different kinds in a column"),
-        ('{"text": "\\ud800"}', "rows 1 to 2: values of different kinds in a column"),
+        ('{"text": 3}', "row 2: 'text' must be a text, got 3"),
+        ('{"text": "\\ud800"}', "row 2: 'text': character 1 is half of one"),
         ("[" * 100_000, "line 2: not JSON"),
     ],
 )
@@ -160,16 +164,46 @@ def test_a_broken_json_line_is_named(tmp_path: Path, line: str, message: str) ->
     assert message in refusal(write(tmp_path, "a.jsonl", f'{{"text": "fine"}}\n{line}\n'))
 
 
-def test_kinds_that_change_between_chunks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contract, "CHUNK", 1)
+def test_kinds_that_change_within_a_column_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": ["b"]}\n')
-    assert "values of different kinds in a column" in refusal(path)
+    assert "row 2: 'text': values of different kinds in a column" in refusal(path)
 
 
-def test_chunks_make_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contract, "CHUNK", 2)
-    rows = [{"text": str(i)} for i in range(5)]
-    assert read(write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))) == rows
+def test_stretches_of_lines_make_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"text {i} é\t{i}\n" for i in range(40)))
+    whole = read(path)
+    monkeypatch.setattr(known, "PART", 64)
+    parts = [FilePart(stretch, ReadOptions()) for stretch in known_stretches(path, cut=True)]
+    assert [row for part in parts for row in part.rows([])] == whole and len(parts) > 5
+    assert sum(part.size for part in parts) == path.stat().st_size
+
+
+def test_what_is_written_behind_a_long_file_leaves_its_first_stretches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "PART", 64)
+    path = write(tmp_path, "a.txt", "a line of text\n" * 20)
+    before = [digest for _, digest in known_stretches(path, cut=True)]
+    path.write_text("a line of text\n" * 25)
+    after = [digest for _, digest in known_stretches(path, cut=True)]
+    assert after[: len(before) - 1] == before[:-1] and len(after) > len(before)
+
+
+def test_a_broken_line_of_a_later_stretch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "PART", 64)
+    path = write(tmp_path, "a.jsonl", '{"text": "fine"}\n' * 20 + "broken\n")
+    last = FilePart(known_stretches(path, cut=True)[-1], ReadOptions())
+    with pytest.raises(ValueError, match="a.jsonl: line 21: not JSON"):
+        list(last.rows([]))
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "one\ntwo\n")
+    rows = FilePart(known_stretches(path, cut=True)[0], ReadOptions()).rows([])
+    next(rows)
+    path.write_text("another text\n")
+    with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
+        list(rows)
 
 
 def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,13 @@ import logging
 
 import pytest
 
-from zoo.data.sources.labels import Labels, distinct
+from zoo.data.sources.labels import Labels, Occurrence, distinct
 
 NAMES = ["negative", "positive"]
+
+
+def found(*values: object) -> list[Occurrence]:
+    return [Occurrence(value, f"train: row {row}") for row, value in enumerate(values, 1)]
 
 
 def test_a_label_is_a_name() -> None:
@@ -55,21 +59,21 @@ def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureF
 
 
 def test_hundreds_of_classes_that_are_numbers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(distinct(range(101), "train")) == 101
+    assert len(distinct(found(*range(101)), "train")) == 101
     assert "train: the labels are 101 different numbers; is each of them a class?" in caplog.text
 
 
 def test_names_are_the_sorted_values_of_train() -> None:
-    assert distinct(["b", "a", "b"], "train") == ("a", "b")
-    assert distinct(["10", "9", 2], "train") == ("2", "9", "10")
+    assert distinct(found("b", "a", "b"), "train") == ("a", "b")
+    assert distinct(found("10", "9", 2), "train") == ("2", "9", "10")
 
 
 def test_a_single_class_is_refused() -> None:
     with pytest.raises(ValueError, match="train: every row has the label 'a'; at least two classes are needed"):
-        distinct(["a", "a"], "train")
+        distinct(found("a", "a"), "train")
 
 
 @pytest.mark.parametrize("value", [None, "", 0.5, True])
 def test_a_label_that_is_no_name_is_refused_by_row(value: object) -> None:
     with pytest.raises(ValueError, match="train: row 2: a label must be a text or a whole number"):
-        distinct(["a", value], "train")
+        distinct(found("a", value), "train")

@@ -61,7 +61,7 @@ def captioned(tmp_path: Path) -> dict[str, SplitRows]:
 
 
 def examples(rows: SplitRows, augment: Augment | None = None) -> Examples:
-    split = open_cache({"train": rows}, forms["image_text"].stored, Letters())["train"]
+    split = open_cache({rows.split: rows}, forms["image_text"].stored, Letters())[rows.split]
     mixture = Mixture.parse("captioning")
     form = mixture.form(["image", "text"], CAPTIONER)
     shape = RowShape(6, 1, pack=False)
@@ -80,7 +80,7 @@ def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[s
 
 
 def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned: dict[str, SplitRows]):
-    assert captioned["validation"].data["text"][0] == ["ef", "efg"]
+    assert next(iter(captioned["validation"]))["text"] == ["ef", "efg"]
     assert len(list(examples(captioned["validation"]).once())) == 1
 
 
@@ -107,9 +107,10 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     write_table(tmp_path, "train", 20, label=["a", "b"] * 10)
     source = {"files": {"train": "train.parquet"}, "validation": 0.3}
     rows = load_rows(read_task({"objective": "classification", "source": source}, "task"), inputs(), tmp_path)
-    numbers = [set(rows[split].data["image"]) for split in ("train", "validation")]
+    splits = open_cache(rows, forms["image"].stored, None)
+    numbers = [set(splits[name].ids["image"].tolist()) for name in ("train", "validation")]
     assert numbers[0] | numbers[1] == set(range(20)) and not numbers[0] & numbers[1] and len(numbers[1]) > 1
-    split = open_cache(rows, forms["image"].stored, None)["validation"]
+    split = splits["validation"]
     mixture = Mixture.parse("classification")
     form = mixture.form(["image", "label"], CLASSIFIER)
     made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, RowShape(1, pack=False))
@@ -126,4 +127,4 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     (tmp_path / "train.csv").write_text("image,label\ntrain-0.png,a\ntrain-1.png,b\ntrain-2.png,a\n")
     task = {"objective": "classification", "source": {"files": {"train": "train.csv", "validation": "train.csv"}}}
     rows = load_rows(read_task(task, "task"), inputs(), tmp_path)
-    assert rows["train"].pictures.read(1, 2)[:, 0, 0].tolist() == list(colour(1))
+    assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(colour(1))

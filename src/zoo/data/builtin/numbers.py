@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from zoo.data.builtin.builtin import builtins
 from zoo.data.sources.origin import Origin
-from zoo.data.sources.part import Part, Table
+from zoo.data.sources.part import SourcePart, Table
 
 SEED = 0
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
@@ -28,7 +28,7 @@ class Numbers(Origin):
     def place(self, split: str) -> str:
         return f"numbers ({split})"
 
-    def parts(self, split: str) -> Sequence[Part]:
+    def parts(self, split: str) -> Sequence[SourcePart]:
         def make() -> dict[str, list[str]]:
             start = sum(SIZES[name] for name in list(SIZES)[: list(SIZES).index(split)])
             chosen = draw()[start : start + SIZES[split]]

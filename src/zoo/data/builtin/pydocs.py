@@ -17,7 +17,7 @@ from zoo.data.builtin.docstrings import (
     split_modules,
 )
 from zoo.data.sources.origin import Origin
-from zoo.data.sources.part import Part, Table
+from zoo.data.sources.part import SourcePart, Table
 
 DOTTED = re.compile(r"\b\w+(?:\.\w+)+\b(?:\(\))?")
 DOCTEST = re.compile(r"^\s*(?:>>>|\.\.\.).*$", re.MULTILINE)
@@ -40,7 +40,7 @@ class Pydocs(Origin):
     def place(self, split: str) -> str:
         return f"docstrings of {self.root} ({split})"
 
-    def parts(self, split: str) -> Sequence[Part]:
+    def parts(self, split: str) -> Sequence[SourcePart]:
         def make() -> dict[str, list[str]]:
             return self.rows(split_modules(read_modules(self.root)), split)
 

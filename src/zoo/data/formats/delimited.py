@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import LONGEST_LINE, Stretch, read_lines
+from zoo.data.formats.lines import LONGEST_LINE, LineRange, read_lines
 
 
 class Delimited(FileFormat):
@@ -22,7 +22,7 @@ class Delimited(FileFormat):
     def cuts(self, options: ReadOptions) -> bool:
         return (options.quoting or self.quoting) == "none"
 
-    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Rows of a delimited table, every value a text; blank lines are no rows.
 
         Raises:
@@ -30,7 +30,7 @@ class Delimited(FileFormat):
         """
         path, read = stretch.path, QUOTING[options.quoting or self.quoting]
         rows = read(stretch, self.delimiter)
-        above = rows if stretch.start == 0 else read(Stretch(path), self.delimiter)
+        above = rows if stretch.start == 0 else read(LineRange(path), self.delimiter)
         header = options.header or next(above, (1, []))[1]
         for name in header:
             if list(header).count(name) > 1:
@@ -62,14 +62,14 @@ class TabSeparated(Delimited):
     quoting: ClassVar[str] = "none"
 
 
-def plain_rows(stretch: Stretch, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def plain_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields, where quotes are text."""
     for number, line in enumerate(read_lines(stretch), stretch.line):
         if line.strip("\n"):
             yield number, line.removesuffix("\n").split(delimiter)
 
 
-def quoted_rows(stretch: Stretch, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Number of the first line and fields, where quotes hold a field together."""
     csv.field_size_limit(LONGEST_LINE)  # the default refuses documents of over 131,072 characters
     reader = csv.reader(read_lines(stretch), delimiter=delimiter, strict=True)

@@ -1,4 +1,4 @@
-"""The contract of file formats: a data file -> rows, one by one, strictly; what is broken is refused by file and line."""
+"""The contract of file formats: a data file -> rows, one by one; what is broken is refused by file and line."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoo.data.formats.lines import Stretch, extension
+from zoo.data.formats.lines import LineRange, extension
 from zoo.registry import Slot
 
 DEFAULT = "text"  # of files whose extension no format claims
@@ -40,7 +40,7 @@ class FileFormat(ABC):
     extensions: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """The rows of a file or of a stretch of its lines, one by one.
 
         Args:
@@ -56,7 +56,7 @@ class FileFormat(ABC):
         Raises:
             ValueError: the file is not of this format, or has no row.
         """
-        first = next(self.rows(Stretch(path), options), None)
+        first = next(self.rows(LineRange(path), options), None)
         if first is None:
             raise ValueError(f"{path}: it has no rows")
         return list(first)

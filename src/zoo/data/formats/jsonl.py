@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import Stretch, read_lines
+from zoo.data.formats.lines import LineRange, read_lines
 from zoo.strict_json import parse_json
 
 
@@ -17,7 +17,7 @@ class JsonLines(FileFormat):
     def cuts(self, options: ReadOptions) -> bool:
         return True
 
-    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """One JSON object a line.
 
         Raises:

@@ -13,7 +13,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
-class Stretch(NamedTuple):
+class LineRange(NamedTuple):
     """Some consecutive lines of a file.
 
     Args:
@@ -36,7 +36,7 @@ def is_compressed(path: Path) -> bool:
     return path.suffix in OPENERS
 
 
-def read_lines(stretch: Stretch) -> Iterator[str]:
+def read_lines(stretch: LineRange) -> Iterator[str]:
     r"""Each line of a stretch with its end, as `\n`; a byte-order mark is left out.
 
     Raises:

@@ -9,7 +9,7 @@ import pyarrow
 from pyarrow import parquet
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import Stretch
+from zoo.data.formats.lines import LineRange
 
 ROWS = 250  # rows that are in memory at once
 
@@ -20,7 +20,7 @@ class Parquet(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet",)
 
-    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         with explain(stretch.path), parquet.ParquetFile(stretch.path) as table:
             names = None if wanted is None else [name for name in table.schema_arrow.names if name in wanted]
             for batch in table.iter_batches(ROWS, columns=names):

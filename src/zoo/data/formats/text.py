@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import Stretch, read_lines
+from zoo.data.formats.lines import LineRange, read_lines
 
 
 @formats.register("text")
@@ -14,10 +15,13 @@ class TextFile(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".txt",)
 
+    def columns(self, path: Path, options: ReadOptions) -> list[str]:
+        return ["text"]
+
     def cuts(self, options: ReadOptions) -> bool:
         return options.documents == "line"
 
-    def rows(self, stretch: Stretch, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(stretch)))
 
 

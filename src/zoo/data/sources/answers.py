@@ -3,35 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from datasets import Dataset, List, Value
-
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
-from zoo.data.sources.lists import Where, each
 
 STARTS = ("answer_start", "start")  # what a column is called that says with which character an answer begins
-KEPT = {"text": List(Value("string")), "start": List(Value("int64"))}
 ALLOWED = (
     "a map of two lists, 'text' and 'answer_start', a list of maps of one text and one answer_start, or a list of texts"
 )
 
 
-def settle_answers(data: Dataset, where: Where) -> Dataset:
-    """The rows with their answers as a map of two lists: the texts, and the characters that they begin with.
+def settle_answers(row: dict[str, Any], place: str) -> None:
+    """Have a row hold its answers as a map of two lists: the texts, and the characters that they begin with.
 
     Raises:
         ValueError: a question or a context is empty, or an answer does not stand where it is said to.
     """
-    if not {QUESTION, CONTEXT, ANSWERS} <= set(data.column_names):
-        return data
+    if not {QUESTION, CONTEXT, ANSWERS} <= set(row):
+        return
     for name in (QUESTION, CONTEXT):
-        for row, text in enumerate(each(data, name)):
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"{where(row)}: the {name} is empty")
-    found = []
-    for row, (given, context) in enumerate(zip(each(data, ANSWERS), each(data, CONTEXT), strict=True)):
-        pairs = [settle_answer(text, start, context, where(row)) for text, start in read_answers(given, where(row))]
-        found.append({"text": [text for text, _ in pairs], "start": [start for _, start in pairs]})
-    return data.remove_columns(ANSWERS).add_column(ANSWERS, found, feature=KEPT)
+        if not isinstance(row[name], str) or not row[name].strip():
+            raise ValueError(f"{place}: the {name} is empty")
+    pairs = [settle_answer(text, start, row[CONTEXT], place) for text, start in read_answers(row[ANSWERS], place)]
+    row[ANSWERS] = {"text": [text for text, _ in pairs], "start": [start for _, start in pairs]}
 
 
 def read_answers(given: Any, place: str) -> list[tuple[Any, Any]]:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from zoo.data.formats.format import Row
-from zoo.data.ids import LABEL, PICTURE
-from zoo.data.sources.part import Part
+from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
+from zoo.data.sources.answers import settle_answers
+from zoo.data.sources.lists import check_lists
+from zoo.data.sources.part import SourcePart
 from zoo.data.sources.pictures import stored_bytes
 
 TRAIN, VALIDATION = "train", "validation"
@@ -28,14 +30,16 @@ class Sided(NamedTuple):
 
 
 def text_columns(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name not in (LABEL, PICTURE)]
+    """The columns of texts, of lists of them included."""
+    return [name for name in names if name not in NOT_TEXT]
 
 
-def checked_rows(part: Part, chosen: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def checked_rows(part: SourcePart, chosen: Mapping[str, str], hides: bool) -> Iterator[dict[str, Any]]:
     """The rows of a part, their columns named by inputs.
 
     Args:
         chosen: input -> column.
+        hides: whether rows may keep their tags to themselves.
 
     Raises:
         ValueError: a column is missing, or a text is not a text or a list of texts.
@@ -45,27 +49,32 @@ def checked_rows(part: Part, chosen: Mapping[str, str]) -> Iterator[dict[str, An
         try:
             row = {name: given[column] for name, column in chosen.items()}
         except KeyError as missing:
-            raise ValueError(f"{part.place}: row {number}: column {missing} is missing") from None
+            raise ValueError(f"{part.where(number)}: column {missing} is missing") from None
         for name in texts:
-            check_text(row[name], f"{part.place}: row {number}: '{name}'")
+            check_text(row[name], name, part.where(number))
             if kinds.setdefault(name, type(row[name])) is not type(row[name]):
-                raise ValueError(f"{part.place}: row {number}: '{name}': values of different kinds in a column")
+                raise ValueError(f"{part.where(number)}: '{name}': values of different kinds in a column")
+        check_lists(row, part.where(number), hides)
+        settle_answers(row, part.where(number))
         yield row
 
 
-def check_text(value: Any, place: str) -> None:
+def check_text(value: Any, name: str, place: str) -> None:
     """Raise a ValueError where a value is not a text or a list of texts, or not made of whole characters."""
-    for text in value if isinstance(value, list) and value else [value]:
+    for text in value if isinstance(value, list) and (value or name in LISTS) else [value]:
         if not isinstance(text, str):
-            raise ValueError(f"{place} must be a text, got {value!r:.200}")
+            raise ValueError(f"{place}: '{name}' must be a text, got {value!r:.200}")
         if not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError as error:
-                raise ValueError(f"{place}: character {error.start + 1} is half of one; expected UTF-8") from None
+                half = f"character {error.start + 1} is half of one"
+                raise ValueError(f"{place}: '{name}': {half}; expected text in UTF-8") from None
 
 
-def hold_out(part: Part, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool) -> Iterator[Sided]:
+def hold_out(
+    part: SourcePart, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool
+) -> Iterator[Sided]:
     """The rows of train and validation: by a hash of each, or the last part of the text where there is only one.
 
     Args:
@@ -91,13 +100,13 @@ def chain_rows(*sources: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from rows
 
 
-def content(row: Row, part: Part, number: int) -> str:
+def content(row: Row, part: SourcePart, number: int) -> str:
     """What decides where a row falls: its texts, or the bytes of its picture."""
     texts = text_columns(row)
     if texts:
         return str(tuple(row[name] for name in texts))
     if PICTURE in row:
-        stored = stored_bytes(row[PICTURE], part.folder, f"{part.place}: row {number}")
+        stored = stored_bytes(row[PICTURE], part.folder, part.where(number))
         return hashlib.sha256(stored).hexdigest()
     return str(number)
 
@@ -110,7 +119,7 @@ def place_of(document: str) -> float:
 def one_text_a_row(rows: Iterable[Sided], place: str) -> Iterator[Sided]:
     """Rows of train with a list of texts as one row for each of them; others as they are."""
     for sided in rows:
-        lists = [name for name in text_columns(sided.row) if isinstance(sided.row[name], list)]
+        lists = [n for n in text_columns(sided.row) if n not in LISTS and isinstance(sided.row[n], list)]
         if sided.side != TRAIN or not lists:
             yield sided
             continue

@@ -15,7 +15,7 @@ from zoo.data.ids import PICTURE
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
-from zoo.data.sources.part import ColumnFiles, FilePart, Part, Rows
+from zoo.data.sources.part import ColumnFiles, FilePart, Rows, SourcePart
 from zoo.data.sources.pictures import Pictures
 from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.data.task import SourceSettings, Task
@@ -41,7 +41,7 @@ class Files(Origin):
     def place(self, split: str) -> str:
         return " and ".join(map(str, self.paths[split].values()))
 
-    def parts(self, split: str) -> Sequence[Part]:
+    def parts(self, split: str) -> Sequence[SourcePart]:
         paths, reading = self.paths[split], self.source.reading(split)
         if "" not in paths:
             return [ColumnFiles(paths, reading, f"source.files.{split}")]
@@ -50,7 +50,7 @@ class Files(Origin):
         return [FilePart(known, reading) for known in known_stretches(path, cut)]
 
 
-class HubTable(Part):
+class HubTable(SourcePart):
     """A split of a repository, mapped into memory by `datasets`."""
 
     def __init__(self, place: str, name: str, data: Dataset) -> None:
@@ -120,7 +120,7 @@ class Hub(Origin):
     def place(self, split: str) -> str:
         return f"hub:{self.name} ({self.names[split]})"
 
-    def parts(self, split: str) -> Sequence[Part]:
+    def parts(self, split: str) -> Sequence[SourcePart]:
         return [HubTable(self.place(split), self.name, self.data[self.names[split]])]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.data.formats.lines import LONGEST_LINE, Stretch
+from zoo.data.formats.lines import LONGEST_LINE, LineRange
 from zoo.data.home import home, replace_file
 
 VERSION = 1  # raise it where the same key stands for something else
@@ -33,10 +33,10 @@ class Stat(NamedTuple):
         return abs(time.time() - self.mtime_ns / 1e9) < YOUNG
 
 
-class KnownStretch(NamedTuple):
+class KnownRange(NamedTuple):
     """Lines of a file, and the SHA-256 of their bytes as they are stored."""
 
-    stretch: Stretch
+    stretch: LineRange
     digest: str
 
 
@@ -55,7 +55,7 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     return value
 
 
-def known_stretches(path: Path, cut: bool) -> list[KnownStretch]:
+def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     """A file in stretches with their hashes; a file that has not changed since is not opened.
 
     Args:
@@ -70,15 +70,15 @@ def known_stretches(path: Path, cut: bool) -> list[KnownStretch]:
         found = make()
     else:
         found = remember(["stretches", str(path.absolute()), *stat, PART if cut else None], make)
-    return [KnownStretch(Stretch(path, start, stop, line), digest) for start, stop, line, digest in found]
+    return [KnownRange(LineRange(path, start, stop, line), digest) for start, stop, line, digest in found]
 
 
-def hash_stretches(path: Path, size: int | None) -> list[KnownStretch]:
+def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
     """A file in stretches of whole lines of about `size` bytes, with their hashes; None: in one."""
-    found: list[KnownStretch] = []
+    found: list[KnownRange] = []
     with path.open("rb") as stream:
         if size is None:
-            return [KnownStretch(Stretch(path), hashlib.file_digest(stream, "sha256").hexdigest())]
+            return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest())]
         start, line, left = 0, 1, True
         while left:
             digest, at, lines = hashlib.sha256(), start, 0
@@ -90,6 +90,6 @@ def hash_stretches(path: Path, size: int | None) -> list[KnownStretch]:
                 digest.update(piece)
                 at, lines = at + len(piece), lines + piece.count(b"\n")
             if at > start or not found:
-                found.append(KnownStretch(Stretch(path, start, at, line), digest.hexdigest()))
+                found.append(KnownRange(LineRange(path, start, at, line), digest.hexdigest()))
             start, line = at, line + lines
     return found

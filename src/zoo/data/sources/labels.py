@@ -67,20 +67,19 @@ class Occurrence(NamedTuple):
     """A value that a column of labels holds, and where it was met first."""
 
     value: Any
-    row: int
-    place: str
+    where: str
 
 
-def distinct(found: Iterable[Occurrence]) -> tuple[str, ...]:
+def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:
     """The different labels that occur, sorted: as numbers where all are whole numbers.
 
     Raises:
         ValueError: a value is not a text or a whole number, or all are the same.
     """
     names: set[str] = set()
-    for value, row, place in found:
+    for value, where in found:
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-            raise ValueError(f"{place}: row {row}: a label must be a text or a whole number, got {value!r}")
+            raise ValueError(f"{where}: a label must be a text or a whole number, got {value!r}")
         names.add(str(value))
     if len(names) < 2:
         raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from zoo.data.sources.part import Part
+from zoo.data.sources.part import SourcePart
 
 SPLITS = ("train", "validation", "test")
 
@@ -16,7 +16,7 @@ class Origin(ABC):
         """The splits it has, some of `SPLITS`."""
 
     @abstractmethod
-    def parts(self, split: str) -> Sequence[Part]:
+    def parts(self, split: str) -> Sequence[SourcePart]:
         """The parts of a split, at least one, in the order of their rows."""
 
     @abstractmethod

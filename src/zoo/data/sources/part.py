@@ -10,16 +10,16 @@ from typing import Any
 from datasets import Dataset, load_dataset
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, format_of, formats
-from zoo.data.formats.lines import Stretch, extension
+from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
 from zoo.data.ids import PICTURE
-from zoo.data.sources.known import KnownStretch, Stat, known_stretches, remember
+from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember
 from zoo.data.sources.pictures import Pictures
 
 Rows = Iterator[Row]
 
 
-class Part(ABC):
+class SourcePart(ABC):
     """Some rows of a split that lie together.
 
     Class attributes:
@@ -27,6 +27,11 @@ class Part(ABC):
     """
 
     folder: Path | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes where it is stored; 1 where nobody knows."""
+        return 1
 
     @property
     @abstractmethod
@@ -51,16 +56,20 @@ class Part(ABC):
             ValueError: what is stored there cannot be read.
         """
 
+    def where(self, row: int, entry: int | None = None) -> str:
+        """Where a row stands, counted from 1, and perhaps an entry of a list in it, for messages."""
+        return f"{self.place}: row {row}" + ("" if entry is None else f", entry {entry}")
+
     def pictures(self, column: str) -> Pictures:
         """The pictures of a column, by the number of their row."""
         values = [row[column] for row in self.rows([column])]
         return Pictures(Dataset.from_dict({PICTURE: values}), self.folder, self.place)
 
 
-class FilePart(Part):
+class FilePart(SourcePart):
     """A data file, or some of its lines."""
 
-    def __init__(self, known: KnownStretch, options: ReadOptions) -> None:
+    def __init__(self, known: KnownRange, options: ReadOptions) -> None:
         self.stretch, self.options = known.stretch, options
         self.path, self.of_bytes = known.stretch.path, known.digest
         self.folder = self.path.parent
@@ -69,6 +78,10 @@ class FilePart(Part):
     @property
     def format(self) -> FileFormat:
         return format_of(self.path, self.options)
+
+    @property
+    def size(self) -> int:
+        return (self.stat.size if self.stretch.stop is None else self.stretch.stop) - self.stretch.start
 
     @property
     def place(self) -> str:
@@ -101,13 +114,17 @@ class FilePart(Part):
         return Pictures(table.rename_column(column, PICTURE) if column != PICTURE else table, self.folder, self.place)
 
 
-class ColumnFiles(Part):
+class ColumnFiles(SourcePart):
     """Text files that go line by line together, one for each column."""
 
     def __init__(self, paths: Mapping[str, Path], options: ReadOptions, setting: str) -> None:
         self.paths, self.options, self.setting = paths, options, setting
         self.known = {name: known_stretches(path, cut=False)[0].digest for name, path in paths.items()}
         self.stats = {path: Stat.of(path) for path in paths.values()}
+
+    @property
+    def size(self) -> int:
+        return sum(stat.size for stat in self.stats.values())
 
     @property
     def place(self) -> str:
@@ -125,7 +142,7 @@ class ColumnFiles(Part):
     def rows(self, wanted: Collection[str]) -> Rows:
         text = formats.build("text")
         counts = dict.fromkeys(self.paths, 0)
-        for row in zip_longest(*(text.rows(Stretch(path), self.options) for path in self.paths.values())):
+        for row in zip_longest(*(text.rows(LineRange(path), self.options) for path in self.paths.values())):
             for name, value in zip(self.paths, row, strict=True):
                 counts[name] += value is not None
             if len(set(counts.values())) == 1:
@@ -143,7 +160,7 @@ def refuse_changed(stats: Mapping[Path, Stat]) -> None:
             raise ValueError(f"{path}: the file changed while it was read; start again when it is complete")
 
 
-class Table(Part):
+class Table(SourcePart):
     """Rows that somebody else holds or makes.
 
     Args:

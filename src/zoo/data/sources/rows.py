@@ -2,19 +2,23 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from typing import Any
 
 from zoo.data.formats.format import Row
-from zoo.data.ids import LABEL
+from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import remember
 from zoo.data.sources.labels import Labels, Occurrence, absent, distinct
 from zoo.data.sources.origin import Origin
-from zoo.data.sources.part import Part
+from zoo.data.sources.part import SourcePart
+from zoo.data.sources.pictures import Pictures
 
+TEST = "test"
+HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
 VERSION = 3  # raise it where the same sources are read in another way
 
 
@@ -47,19 +51,21 @@ class SplitReader:
         """The splits that a split of the source becomes."""
         return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
 
-    def choose(self, source: str, part: Part) -> dict[str, str]:
+    def choose(self, source: str, part: SourcePart) -> dict[str, str]:
         """Input -> column of a part.
 
         Raises:
             ValueError: a column is missing.
         """
-        columns = replace(self.columns, optional=(LABEL,) if source == "test" else ())
+        columns = replace(self.columns, optional=HIDDEN if source == TEST else ())
         return columns.choose(part.columns, part.place)
 
     def inputs(self, source: str) -> list[str]:
-        """The columns of a split, by what they are for."""
+        """The columns of a split, by what they are for; those that a test split keeps to itself are among them."""
         found = list(self.choose(source, self.parts(source)[0]))
-        return found if LABEL in found or not self.labels else [*found, LABEL]
+        if source != TEST or LABEL in found or TAGS in found:
+            return found
+        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labels else [])]
 
     def fingerprint(self, split: str) -> str:
         """A hash of the sources' bytes and of all that decides what is read from them."""
@@ -68,7 +74,7 @@ class SplitReader:
         decided = json.dumps([VERSION, split, parts, self.names, self.share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
 
-    def rows(self, source: str, part: Part, border: float) -> Iterator[Sided]:
+    def rows(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
         """The rows of a part of the source, one after the other, each with the split that it falls in.
 
         Args:
@@ -77,7 +83,10 @@ class SplitReader:
         Raises:
             ValueError: the rows are not what they should be.
         """
-        rows = checked_rows(part, self.choose(source, part))
+        chosen = self.choose(source, part)
+        rows = checked_rows(part, chosen, hides=source == TEST)
+        if LABEL in self.inputs(source) and LABEL not in chosen:
+            rows = ({**row, LABEL: None} for row in rows)
         if self.holds_out and source == TRAIN:
             sided = hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
         else:
@@ -90,6 +99,10 @@ class SplitReader:
         parts = self.parts(TRAIN)
         key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
         return float(remember(["border", *key], self.find_border))
+
+    def border_of(self, source: str) -> float:
+        """The border of a split of the source; of one that nothing is held out of, any number."""
+        return self.border if self.holds_out and source == TRAIN else self.share
 
     def find_border(self) -> float:
         """The share, unless every row's hash is larger; reads no more rows than that takes.
@@ -116,16 +129,24 @@ class SplitReader:
         if TRAIN not in self.origin.splits():
             return ()
         found = self.found_labels(TRAIN)
-        return distinct(found) if found else ()
+        return distinct(found, self.origin.place(TRAIN)) if found else ()
+
+    def tags(self, source: str) -> bool:
+        """Whether the labels of a split are the tags of its words."""
+        chosen = self.choose(source, self.parts(source)[0])
+        return WORDS in chosen and LABEL not in chosen
 
     def find_labels(self, source: str) -> list[Occurrence]:
         """Each label that a split of the source holds, and where first; none where it has no such column."""
         first: dict[tuple[str, str], Occurrence] = {}
+        name = TAGS if self.tags(source) else LABEL
         for part in self.parts(source):
-            if LABEL in (chosen := self.choose(source, part)):
-                column = chosen[LABEL]
-                for value, row in remember(["labels", part.digest, column], lambda: labels_of(part, column)):
-                    first.setdefault((type(value).__name__, str(value)), Occurrence(value, row, part.place))
+            column = self.choose(source, part).get(name)
+            if column is not None:
+                key = ["labels", VERSION, name, part.digest, column]
+                found = remember(key, partial(labels_of, part, column, name == TAGS))
+                for value, row, entry in found:
+                    first.setdefault(label_key(value), Occurrence(value, part.where(row, entry)))
         return list(first.values())
 
     def numbers(self, source: str) -> dict[tuple[str, str], int]:
@@ -136,21 +157,38 @@ class SplitReader:
         """
         found, place = self.found_labels(source), self.origin.place(source)
         if not found:
-            if self.labels and source != "test":
+            if self.labels and source != TEST and not self.tags(source):
                 names = ", ".join(self.choose(source, self.parts(source)[0]))
                 raise ValueError(f"{place}: no column is read as 'label'; found: {names}; say which under 'columns'")
-            return {}
+            return {label_key(None): -1}
         if not self.labels:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
-        hidden = [source == "test" and absent(value) for value, _, _ in found]
+        hidden = [source == TEST and absent(one.value) for one in found]
         written = {str(one.value) for one, hides in zip(found, hidden, strict=True) if not hides}
         labels = Labels(self.labels, written, self.names is not None)
-        numbers = [
-            -1 if hides else labels.read(one.value, f"{one.place}: row {one.row}")
-            for one, hides in zip(found, hidden, strict=True)
-        ]
+        numbers = [-1 if h else labels.read(one.value, one.where) for one, h in zip(found, hidden, strict=True)]
         labels.report(numbers, place, train=source == TRAIN)
-        return {label_key(one.value): number for one, number in zip(found, numbers, strict=True)}
+        read = {label_key(one.value): number for one, number in zip(found, numbers, strict=True)}
+        return {label_key(None): -1, **read}
+
+    def read(self, split: str) -> Iterator[dict[str, Any]]:
+        """The rows of a split from their source, one after the other, with labels and tags as numbers."""
+        source = self.source(split)
+        numbers, border = self.numbers(source), self.border_of(source)
+        for part in self.parts(source):
+            for sided in self.rows(source, part, border):
+                if sided.side == split:
+                    yield number_labels(sided.row, numbers)
+
+
+def number_labels(row: Row, numbers: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    """A row with its label, or its tags, as numbers."""
+    changed = dict(row)
+    if LABEL in row:
+        changed[LABEL] = numbers[label_key(row[LABEL])]
+    if TAGS in row:
+        changed[TAGS] = [numbers[label_key(tag)] for tag in row[TAGS]]
+    return changed
 
 
 def label_key(value: object) -> tuple[str, str]:
@@ -158,13 +196,19 @@ def label_key(value: object) -> tuple[str, str]:
     return type(value).__name__, str(value)
 
 
-def labels_of(part: Part, column: str) -> list[tuple[object, int]]:
-    """Each different label of a part, and the row where it stands first."""
-    first: dict[tuple[str, str], tuple[object, int]] = {}
+def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, int, int | None]]:
+    """Each different label, or tag of words, of a part, and the row and the entry where it stands first."""
+    first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
     for number, row in enumerate(part.rows([column]), 1):
         if column not in row:
-            raise ValueError(f"{part.place}: row {number}: column '{column}' is missing")
-        first.setdefault(label_key(row[column]), (row[column], number))
+            raise ValueError(f"{part.where(number)}: column '{column}' is missing")
+        value = row[column]
+        if not tags:
+            first.setdefault(label_key(value), (value, number, None))
+            continue
+        for entry, tag in enumerate(value if isinstance(value, list) else [], 1):
+            if isinstance(tag, str | int):  # anything else is refused with its row
+                first.setdefault(label_key(tag), (tag, number, entry))
     return list(first.values())
 
 
@@ -186,8 +230,16 @@ class SplitRows:
         return self.reader.source(self.split)
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[SourcePart]:
         return self.reader.parts(self.source)
+
+    @property
+    def sides(self) -> dict[str, bool]:
+        """The splits that its source's split becomes, and whether their rows are kept where they are tokenised.
+
+        References, and the bytes of what was read in part, are asked for where a model is evaluated.
+        """
+        return {side: side != TRAIN or self.asked for side in self.reader.sides(self.source)}
 
     @property
     def place(self) -> str:
@@ -208,12 +260,15 @@ class SplitRows:
         """The names of the classes in the order of their numbers."""
         return self.reader.labels
 
+    def pictures(self, part: SourcePart) -> Pictures:
+        """The pictures of a part, by the number of their row."""
+        return part.pictures(self.reader.choose(self.source, part)[PICTURE])
+
     @property
     def border(self) -> float:
         """Rows whose hash falls up to here are held out; the smallest source still has one row to validate on."""
-        return self.reader.border if self.reader.holds_out and self.source == TRAIN else self.reader.share
+        return self.reader.border_of(self.source)
 
-    def __iter__(self) -> Iterator[Row]:
-        """The rows from their source, one after the other, their labels as they are written there."""
-        for part in self.parts:
-            yield from (one.row for one in self.reader.rows(self.source, part, self.border) if one.side == self.split)
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows from their source, one after the other, with labels and tags as numbers."""
+        return self.reader.read(self.split)

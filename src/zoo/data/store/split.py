@@ -1,59 +1,102 @@
-"""One tokenised split on disk: flat ids, where each unit begins, labels, bytes."""
+"""One tokenised split: flat ids, where each unit begins, labels, bytes, in as many shards as its source has parts."""
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
 from numpy.typing import NDArray
 
-from zoo.data.ids import PICTURE, Ids, Lengths, Piece, Read
-from zoo.data.sources.rows import SplitRows
+from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Lengths, Piece, Read
+from zoo.data.sources.part import SourcePart
+from zoo.data.sources.pictures import Pictures
+from zoo.data.sources.rows import SplitRows, label_key, number_labels
+from zoo.data.store.joined import Values, join, join_offsets
+from zoo.data.store.shard import Shard
 
-INDEX = "index.json"
+CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold codes of the shard's own, and of which column
 
 
 class Split:
     """A split as training and evaluation read it; opened, its ids stay on disk.
 
     Args:
-        folder: holds `index.json` and one file of plain numbers for each array.
-        rows: the rows that it was made from.
+        rows: what it was made from.
+        shards: of the source's parts, in their order.
     """
 
-    def __init__(self, folder: Path, rows: SplitRows) -> None:
+    def __init__(self, rows: SplitRows, shards: Sequence[Shard]) -> None:
         self.source = rows
-        index = read_index(folder)
-        arrays = {name: map_array(folder / name, kind) for name, kind in index["arrays"].items()}
-        fields: list[str] = index["fields"]
-        self.ids: dict[str, NDArray[Any]] = {field: arrays[f"{field}.ids"] for field in fields}
-        self.bytes: NDArray[np.int64] = arrays["bytes"]
-        self.kept: NDArray[np.int64] = arrays["rows"]
-        self.skipped: int = index["skipped"]
+        filled = [(shard, part) for shard, part in zip(shards, rows.parts, strict=True) if shard.documents(rows.split)]
+        self.shards: list[Shard] = [shard for shard, _ in filled]
+        self.parts: list[SourcePart] = [part for _, part in filled]
+        self.known = self.shards[0].sides[rows.split]
+        self.skipped = sum(found["rows"] - found["documents"] for found in (s.sides[rows.split] for s in shards))
+        fields: list[str] = self.known["fields"]
+        self.ids: dict[str, Any] = {field: self.values(f"{field}.ids") for field in fields}
         self.lengths = Lengths(
-            {field: arrays[f"{field}.offsets"] for field in fields},
-            arrays["sentences"] if "sentences" in arrays else None,
-            arrays["labels"] if "labels" in arrays else None,
-            {field: arrays[f"{field}.units"] for field in fields if f"{field}.units" in arrays},
+            {field: self.offsets(f"{field}.offsets") for field in fields},
+            self.offsets("sentences") if "sentences" in self.known["arrays"] else None,
+            self.values("labels") if "labels" in self.known["arrays"] else None,
+            {field: self.offsets(f"{field}.units") for field in fields if f"{field}.units" in self.known["arrays"]},
         )
+
+    def kinds(self, name: str) -> list[Mapping[str, Any]]:
+        """What each shard says of an array."""
+        return [shard.arrays(self.source.split)[name] for shard in self.shards]
+
+    def array(self, number: int, name: str) -> Values:
+        """One array of one shard."""
+        found = self.shards[number].array(self.source.split, name)
+        return Renumbered(found, self.tables[number]) if name in CODED else found  # type: ignore[return-value]
+
+    def values(self, name: str) -> Any:
+        """The values of an array over all shards."""
+        return join([int(kind["count"]) for kind in self.kinds(name)], lambda number: self.array(number, name))
+
+    def offsets(self, name: str) -> Any:
+        """Offsets over all shards."""
+        kinds = self.kinds(name)
+        counts, totals = ([int(kind["count"]) - 1 for kind in kinds], [int(kind["total"]) for kind in kinds])
+        return join_offsets(counts, totals, lambda number: self.array(number, name))
+
+    @cached_property
+    def numbers(self) -> dict[tuple[str, str], int]:
+        """The number of each label that the source holds."""
+        return self.source.reader.numbers(self.source.source)
+
+    @cached_property
+    def tables(self) -> list[NDArray[np.int64]]:
+        """By shard, the number of each of its codes of labels."""
+        written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
+        return [np.array([self.numbers[label_key(value)] for value in values], np.int64) for values in written]
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes in the order of their numbers."""
         return self.source.labels
 
+    @property
+    def bytes(self) -> Any:
+        """By document, how many bytes of its text may be predicted."""
+        return self.values("bytes")
+
+    @property
+    def kept(self) -> Any:
+        """By document, the number of its row in its part of the source."""
+        return self.values("rows")
+
     @cached_property
-    def rows(self) -> Dataset:
+    def rows(self) -> "KeptRows":
         """The rows that the documents were made from, one a document: references are read here."""
-        data = self.source.data
-        return data if len(self.kept) == len(data) else data.select(self.kept)
+        return KeptRows(self)
 
     def read(self, piece: Piece) -> Ids:
         """The token ids of a piece, or a column's numbers; of a picture its number."""
-        return self.ids[piece.field][piece.start : piece.stop].astype(np.int64)
+        return np.asarray(self.ids[piece.field][piece.start : piece.stop]).astype(np.int64)
 
     def reader(self, image_size: int | None) -> Read:
         """What reads the pieces of examples: token ids, and pictures as bytes.
@@ -63,34 +106,55 @@ class Split:
         """
         if image_size is None:
             return self.read
-        size = image_size
+        size, starts = image_size, [0, *accumulate(shard.documents(self.source.split) for shard in self.shards)]
 
         def read(piece: Piece) -> NDArray[Any]:
             ids = self.read(piece)
-            return self.source.pictures.read(int(ids[0]), size) if piece.field == PICTURE else ids
+            if piece.field != PICTURE:
+                return ids
+            return self.pictures[bisect_right(starts, piece.start) - 1].read(int(ids[0]), size)
 
         return read
 
+    @cached_property
+    def pictures(self) -> list[Pictures]:
+        """By part, the pictures that its rows name by number."""
+        return [self.source.pictures(part) for part in self.parts]
 
-def read_index(folder: Path) -> dict[str, Any]:
-    """What the folder says it holds.
 
-    Raises:
-        OSError, ValueError: there is none, or it is not what was written.
+class Renumbered:
+    """An array of codes, each read as the number that a table has for it.
+
+    Args:
+        table: by code, its number.
     """
-    index = json.loads((folder / INDEX).read_text("utf-8"))
-    if not isinstance(index, dict) or not {"arrays", "fields", "skipped"} <= set(index):
-        raise ValueError(f"{folder / INDEX}: a key is missing")
-    return index
+
+    def __init__(self, codes: Values, table: NDArray[np.int64]) -> None:
+        self.codes, self.table = codes, table
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.table[self.codes[index]]
+
+    def tolist(self) -> list[int]:
+        return list(self.table[self.codes].tolist())
 
 
-def map_array(path: Path, kind: Mapping[str, Any]) -> NDArray[Any]:
-    """An array of plain numbers, memory-mapped.
+class KeptRows:
+    """The rows of a split that were kept with its tokens."""
 
-    Raises:
-        OSError, ValueError: the file is missing or has another size than was written.
-    """
-    dtype, count = np.dtype(kind["dtype"]), int(kind["count"])
-    if path.stat().st_size != dtype.itemsize * count:
-        raise ValueError(f"{path}: {path.stat().st_size} bytes, expected {dtype.itemsize * count}")
-    return np.memmap(path, dtype=dtype, mode="r", shape=(count,))
+    def __init__(self, split: Split) -> None:
+        if "texts" not in split.known["arrays"]:
+            raise ValueError(f"{split.source.split}: its rows are not in the store; zoo evaluate --split keeps them")
+        self.split = split
+        self.offsets, self.texts = split.offsets("texts.offsets"), split.values("texts")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, document: int) -> dict[str, Any]:
+        written = np.asarray(self.texts[int(self.offsets[document]) : int(self.offsets[document + 1])])
+        row = json.loads(written.tobytes())
+        return number_labels(row, self.split.numbers) if LABEL in row or TAGS in row else dict(row)

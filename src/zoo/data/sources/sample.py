@@ -1,0 +1,78 @@
+"""Texts that a tokenizer is trained on: all of train, or a sample of bounded size that hashes choose."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.data.ids import WORDS
+from zoo.data.sources.checking import place_of, text_columns
+from zoo.data.sources.rows import SplitRows
+
+SAMPLE = 1 << 27  # characters
+LONG = 1 << 20  # characters; a longer text is sampled in pieces
+Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Texts of a split.
+
+    Args:
+        texts: column after column.
+        characters: how many they have together.
+        seen: how many the split has.
+    """
+
+    texts: list[str]
+    characters: int
+    seen: int
+
+
+def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
+    """The texts of a split, or those whose hash is smallest: below the largest half, quarter … that fits.
+
+    Neither the order of the rows nor who reads them changes the choice, and more rows leave a part of the old choice.
+
+    Args:
+        most: characters.
+    """
+    kept: list[tuple[float, int, Pieces]] = []
+    share, size, seen = 1.0, 0, 0
+    for texts in pieces_of(rows):
+        length = sum(len(text) for column in texts for text in column)
+        seen += length
+        at = place_of(f"sample {texts}")
+        if at >= share:
+            continue
+        kept.append((at, length, texts))
+        size += length
+        while size > most:
+            share /= 2
+            kept = [one for one in kept if one[0] < share]
+            size = sum(length for _, length, _ in kept)
+    columns = zip(*(texts for _, _, texts in kept), strict=True)
+    return Sample([text for column in columns for texts in column for text in texts], size, seen)
+
+
+def pieces_of(rows: SplitRows) -> Iterator[Pieces]:
+    """The texts of each row by column; a long text alone in pieces, which end with a line where they can."""
+    names = text_columns(rows.inputs)
+    for row in rows:
+        texts = tuple(texts_of(name, row[name]) for name in names)
+        if len(texts) != 1 or len(texts[0]) != 1 or len(texts[0][0]) <= LONG:
+            yield texts
+            continue
+        ((text,),) = texts
+        start = 0
+        while start < len(text):
+            stop = text.rfind("\n", start, start + LONG) + 1 if start + LONG < len(text) else len(text)
+            stop = stop if stop > start else start + LONG
+            yield ((text[start:stop],),)
+            start = stop
+
+
+def texts_of(name: str, value: Any) -> tuple[str, ...]:
+    """The texts of one value; words stand together as in a text."""
+    if isinstance(value, str):
+        return (value,)
+    return (" ".join(value),) if name == WORDS else tuple(value)

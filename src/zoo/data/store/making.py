@@ -1,0 +1,101 @@
+"""Folders that several processes and machines make at the same time: each by one of them, whole or not at all."""
+
+import fcntl
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zoo.data.home import name_file
+
+ASIDE = ".making-"
+LOCK = ".lock"
+OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def claim(folder: Path) -> Iterator[bool]:
+    """Whether this process is the one that may make a folder; a process that dies gives its claim back.
+
+    On a shared disk whose locks do not reach other machines, two of them may make the same folder: it is the same.
+    """
+    lock = folder.with_name(f".{folder.name}{LOCK}")
+    with name_file(lock):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    mine = False
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # whoever had it before has removed its name
+            mine = lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino
+        except OSError:
+            pass
+        yield mine
+    finally:
+        if mine:
+            lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Path], bool]) -> None:
+    """Make a folder aside and put it in its place, in the process that holds the claim.
+
+    Args:
+        make: fills an empty folder.
+        whole: whether what lies in a place is what was wanted.
+    """
+    remove_leftovers(folder)
+    aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{socket.gethostname()}-{folder.name}-", dir=folder.parent))
+    try:
+        make(aside)
+        aside.chmod(0o777 & ~umask())
+        sync_folder(aside)
+        try:
+            aside.rename(folder)
+        except OSError:
+            if not whole(folder):  # not another machine's, but something damaged
+                shutil.rmtree(folder)
+                aside.rename(folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def umask() -> int:
+    """What the user takes away from the rights of new files; temporary folders ignore it."""
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes of this machine left of a folder, and other machines long ago."""
+    here = f"{ASIDE}{socket.gethostname()}-"
+    for left in folder.parent.glob(f"{ASIDE}*-{folder.name}-*"):
+        if left.name.startswith(here) or time.time() - left.stat().st_mtime > OLD:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def remove_all_leftovers(store: Path) -> None:
+    """Remove what killed processes left of any folder of a store."""
+    for left in store.glob(f"{ASIDE}*"):
+        folder = store / left.name.rsplit("-", 2)[1]
+        with claim(folder) as mine:
+            if mine:
+                remove_leftovers(folder)

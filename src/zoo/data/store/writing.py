@@ -1,0 +1,211 @@
+"""Rows become arrays of plain numbers: token ids, where each unit begins, labels, bytes."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from zoo.data.formats.format import Row
+from zoo.data.home import name_file
+from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
+from zoo.data.sources.checking import Sided
+from zoo.data.sources.rows import label_key
+from zoo.data.store.sentences import splitter
+from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.registry import refuse_unknown
+
+ROWS = 250  # rows that are tokenised together
+CHARACTERS = 1 << 22  # or so many characters of them
+BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
+
+
+class ArrayWriter:
+    """Arrays of plain numbers, each appended to a file of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kinds: dict[str, dict[str, Any]] = {}
+        self.hashes: dict[str, Any] = {}
+
+    def append(self, name: str, values: Any, dtype: DTypeLike = np.int64) -> None:
+        """Add values to the end of an array."""
+        array = np.asarray(values, dtype=dtype)
+        with name_file(self.folder / name):
+            # opened for each batch: nothing stays open, or buffered, when a full disk or a signal ends the making
+            with (self.folder / name).open("ab") as file:
+                file.write(content := array.tobytes())
+        self.hashes.setdefault(name, hashlib.sha256()).update(content)
+        self.kinds.setdefault(name, {"dtype": array.dtype.str, "count": 0})["count"] += len(array)
+
+    def append_lengths(self, name: str, lengths: Sequence[int]) -> None:
+        """Go on with an array of offsets, which begins with 0."""
+        if name not in self.kinds:
+            self.append(name, [0])
+            self.kinds[name]["total"] = 0
+        total = self.kinds[name]["total"]
+        self.append(name, total + np.cumsum(lengths, dtype=np.int64))
+        self.kinds[name]["total"] = total + sum(lengths)
+
+    def sync(self) -> dict[str, dict[str, Any]]:
+        """Make sure that all is on disk, for a folder that is there must be whole; by file what tells damage."""
+        found = {}
+        for name in self.kinds:
+            with name_file(self.folder / name), (self.folder / name).open("rb") as file:
+                os.fsync(file.fileno())
+                stat = os.fstat(file.fileno())
+            digest = self.hashes[name].hexdigest()
+            found[name] = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": digest}
+        return found
+
+
+class SideWriter:
+    """The documents of one split among those of a shard.
+
+    Args:
+        side: the split.
+        keeps: whether the rows themselves are kept, for references and for what of a text was read.
+    """
+
+    def __init__(self, folder: Path, side: str, stored: StoredFields, tokenizer: Tokenizer | None, keeps: bool) -> None:
+        self.arrays = ArrayWriter(folder)
+        self.side, self.stored, self.tokenizer, self.keeps = side, stored, tokenizer, keeps
+        self.waiting: list[Sided] = []
+        self.characters = self.rows = self.documents = 0
+        self.codes: dict[tuple[str, str], int] = {}
+        self.labels: list[Any] = []
+
+    def add(self, sided: Sided) -> int:
+        """Take one more row, and say how many characters it has; rows are tokenised when enough have come."""
+        self.waiting.append(sided)
+        characters = sum(len(value) for value in sided.row.values() if isinstance(value, str))
+        self.characters += characters
+        if len(self.waiting) >= ROWS or self.characters >= CHARACTERS:
+            self.flush()
+        return characters
+
+    def flush(self) -> None:
+        """Tokenise and write the rows that wait."""
+        waiting, self.waiting, self.characters = self.waiting, [], 0
+        if not waiting:
+            return
+        columns = waiting[0].row
+        for name in self.stored.columns:
+            refuse_unknown(name, columns, "column", self.side)
+        read = [*self.stored.columns, *({LABEL} & set(columns))]
+        batch = {name: [self.value(name, sided) for sided in waiting] for name in read}
+        kept = write_batch(self.arrays, batch, self.stored, self.tokenizer)
+        self.arrays.append("rows", [waiting[n].number - 1 for n in kept])
+        if self.keeps:
+            texts = [json.dumps(without_picture(waiting[n].row), ensure_ascii=False).encode() for n in kept]
+            self.arrays.append_lengths("texts.offsets", [len(text) for text in texts])
+            self.arrays.append("texts", np.frombuffer(b"".join(texts), np.uint8), np.uint8)
+        self.rows += len(waiting)
+        self.documents += len(kept)
+
+    def value(self, name: str, sided: Sided) -> Any:
+        """What is stored of a row's column: a picture by its number, labels by codes of this shard's own."""
+        value = sided.row[name]
+        if name == PICTURE:
+            return sided.number - 1
+        if name == LABEL:
+            return self.code(value)
+        return [self.code(tag) for tag in value] if name == TAGS else value
+
+    def code(self, value: Any) -> int:
+        """The number of a label among those that this shard has met; what it means for a run is decided later."""
+        code = self.codes.setdefault(label_key(value), len(self.codes))
+        if code == len(self.labels):
+            self.labels.append(value)
+        return code
+
+    def index(self) -> dict[str, Any]:
+        """What the shard's index says of this split."""
+        counts = {"rows": self.rows, "documents": self.documents}
+        return {**counts, "arrays": self.arrays.kinds, "fields": self.stored.columns, "labels": self.labels}
+
+
+def without_picture(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name != PICTURE}
+
+
+def write_batch(
+    writer: ArrayWriter, batch: Mapping[str, list[Any]], stored: StoredFields, tokenizer: Tokenizer | None
+) -> list[int]:
+    """Tokenise some rows; returns which were kept because no field of theirs is empty."""
+    fields = stored.names
+    units = {field: units_of(field, batch[field], stored, tokenizer) for field in fields}
+    kept = [row for row in range(len(batch[fields[0]])) if all(any(map(len, units[field][row])) for field in fields)]
+    for field in fields:
+        lengths = [len(ids) for row in kept for ids in units[field][row]]
+        writer.append_lengths(f"{field}.offsets", lengths)
+        flat = [ids for row in kept for ids in units[field][row]]
+        small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
+        dtype = np.uint16 if small else np.uint32
+        writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
+        if field in stored.lists or field in stored.words:
+            writer.append_lengths(f"{field}.units", [len(units[field][row]) for row in kept])
+    for column, numbers in numbers_of(batch, stored, tokenizer).items():
+        writer.append_lengths(f"{column}.offsets", [len(numbers[row]) for row in kept])
+        writer.append(f"{column}.ids", [number for row in kept for number in numbers[row]])
+    if stored.sentences:
+        writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
+    if LABEL in batch:
+        writer.append("labels", [batch[LABEL][row] for row in kept])
+    predicted = {field: texts_of(batch[field]) for field in stored.predicted}
+    writer.append("bytes", [sum(len(texts[row].encode()) for texts in predicted.values()) for row in kept])
+    return kept
+
+
+def texts_of(values: Sequence[Any]) -> list[str]:
+    """The text of each row; of several references the first."""
+    return [value[0] if isinstance(value, list) else value for value in values]
+
+
+def units_of(
+    field: str, values: Sequence[Any], stored: StoredFields, tokenizer: Tokenizer | None
+) -> Sequence[Sequence[Ids]]:
+    """The ids of each row's units; a row without a token has none, or empty ones."""
+    if field == PICTURE:  # a picture's number stands for it
+        return [[np.array([number])] for number in values]
+    assert tokenizer is not None, "texts are tokenised"
+    if field in stored.words:
+        return place_words(tokenizer, values)
+    if field in stored.lists:
+        flat = iter(tokenizer.encode([text for texts in values for text in texts]))
+        return [[next(flat) for _ in texts] for texts in values]
+    split = splitter(stored.language) if stored.sentences else lambda document: [document]
+    return list(encode(texts_of(values), split, tokenizer))
+
+
+def numbers_of(
+    batch: Mapping[str, list[Any]], stored: StoredFields, tokenizer: Tokenizer | None
+) -> dict[str, list[Sequence[int]]]:
+    """By column, each row's numbers; of answers the tokens that they begin and end with."""
+    found = {column: batch[column] for column in stored.numbers}
+    for column, field in stored.answers:
+        assert tokenizer is not None, "answers stand in a text"
+        placed = place_tokens(tokenizer, texts_of(batch[field]))
+        found[column] = [
+            [place for text, begin in zip(given["text"], given["start"], strict=True)
+             for place in tokens_of(tokens, begin, begin + len(text))]
+            for given, tokens in zip(batch[column], placed, strict=True)
+        ]  # fmt: skip
+    return found
+
+
+def encode(
+    documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer
+) -> Iterator[list[NDArray[np.int64]]]:
+    """The ids of each document's units; units without a token are left out."""
+    units = [split(document) if document.strip() else [] for document in documents]
+    texts = [unit for document in units for unit in document]
+    encoded = (ids for start in range(0, len(texts), BATCH) for ids in tokenizer.encode(texts[start : start + BATCH]))
+    for document in units:
+        ids = [next(encoded) for _ in document]
+        yield [unit for unit in ids if len(unit)]

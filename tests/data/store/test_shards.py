@@ -1,0 +1,142 @@
+"""The token store: a shard a part of the source, made once and alone, by one of many; damage and races do no harm."""
+
+import json
+import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_store import Letters, ids, opened, rows
+
+from zoo.data.store import store as cache
+from zoo.data.store.making import ASIDE, claim
+from zoo.data.store.shard import INDEX, Shard
+from zoo.data.store.split import Split
+from zoo.data.store.store import SHARDS, StoreRecipe, open_cache, plan_shards
+from zoo.examples.form import forms
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def folder(home: Path) -> Path:
+    (made,) = (home / SHARDS).iterdir()
+    return made
+
+
+def test_the_second_time_nothing_is_read() -> None:
+    opened(text=["ab", "cd"])
+    unread = rows({"text": ["ab", "cd"]}, read=lambda part: pytest.fail("read again"))
+    tokenizer = Letters()
+    assert ids(open_cache(unread, forms["text"].stored, tokenizer)["validation"]) == ["ab", "cd"]  # type: ignore
+    assert tokenizer.seen == []
+
+
+def test_rows_form_and_tokenizer_each_have_a_shard_of_their_own(home: Path) -> None:
+    other = Letters()
+    other.digest = "others"
+    opened(text=["ab"])
+    opened("sentences", text=["ab"])
+    opened("text", other, text=["ab"])
+    opened(text=["ac"])
+    assert len(list((home / SHARDS).iterdir())) == 4
+
+
+TABLES = [{"text": ["ab", "", "c"]}, {"text": ["  "]}, {"text": ["def"]}, {"text": ["g", "hi", "j"]}]
+
+
+def sentences(*tables: dict[str, list[Any]], **given: Any) -> Split:
+    return open_cache(rows(*tables, **given), forms["sentences"].stored, Letters())["validation"]  # type: ignore
+
+
+def test_a_new_part_costs_its_own_shard() -> None:
+    read: list[int] = []
+    sentences(*TABLES[:3])
+    assert ids(sentences(*TABLES, read=read.append)) == ["ab", "c", "def", "g", "hi", "j"] and read == [3]
+
+
+def test_several_shards_read_as_one() -> None:
+    texts = [text for table in TABLES for text in table["text"]]
+    whole, parts = sentences({"text": texts}), sentences(*TABLES)
+    assert ids(parts) == ids(whole) and parts.skipped == whole.skipped == 2
+    assert parts.bytes.tolist() == whole.bytes.tolist() and parts.bytes.sum() == whole.bytes.sum()
+    assert parts.lengths.documents == whole.lengths.documents == 6
+    for document in range(6):
+        assert parts.rows[document] == whole.rows[document]
+        assert parts.lengths.span("text", document) == whole.lengths.span("text", document)
+        assert parts.lengths.borders("text", document).tolist() == whole.lengths.borders("text", document).tolist()
+
+
+def test_labels_that_shards_met_in_another_order_are_the_same_numbers() -> None:
+    tables = [{"text": ["a", "b"], "label": ["y", "x"]}, {"text": ["c", "d"], "label": ["x", "z"]}]
+    split = open_cache(rows(*tables, names=["x", "y", "z"]), forms["text"].stored, Letters())["validation"]  # type: ignore
+    assert [split.lengths.label(document) for document in range(4)] == [1, 0, 0, 2]
+
+
+DAMAGES = ["truncated", "flipped", "missing", "index", "no index", "not json"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_made_again_alone(home: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    sentences({"text": ["ab", "cd"]})
+    made, read = folder(home), list[int]()
+    tokens = made / "validation" / "text.ids"
+    if damage == "truncated":
+        tokens.write_bytes(b"\1")
+    elif damage == "flipped":
+        tokens.write_bytes(tokens.read_bytes()[::-1])
+    elif damage == "missing":
+        tokens.unlink()
+    elif damage == "index":
+        (made / INDEX).write_text(json.dumps({"sides": {}}))
+    elif damage == "no index":
+        (made / INDEX).unlink()
+    else:
+        (made / INDEX).write_text("{")
+    tables = [{"text": ["ab", "cd"]}, {"text": ["ef"]}]
+    sentences(tables[1])
+    assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
+    assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
+    assert damage in ("no index", "missing") or "the shard of 0.tsv is damaged" in caplog.text
+
+
+def test_a_copied_shard_is_looked_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences({"text": ["ab", "cd"]})
+    for path in (folder(home) / "validation").iterdir():
+        os.utime(path, (5, 5))
+    looked = list[str]()
+    faults = Shard.faults
+    monkeypatch.setattr(Shard, "faults", lambda self: looked.append("") or faults(self))
+    assert all(ids(sentences({"text": ["ab", "cd"]})) == ["ab", "cd"] for _ in range(2)) and len(looked) == 1
+
+
+def test_a_shard_that_another_process_makes_is_waited_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, waits = [{"text": ["ab"]}, {"text": ["cd"]}], list[int]()
+    (first, _) = plan_shards(rows(*tables)["validation"], StoreRecipe(forms["sentences"].stored, Letters()))  # type: ignore
+    with ExitStack() as theirs:
+        assert theirs.enter_context(claim(first.folder))
+
+        def wait(seconds: float) -> None:
+            waits.append(1)
+            theirs.close()  # the other one was killed before it was done
+
+        monkeypatch.setattr(cache.time, "sleep", wait)
+        assert ids(sentences(*tables)) == ["ab", "cd"] and waits == [1]
+
+
+def test_an_interrupted_making_leaves_nothing_and_a_killed_one_is_cleared_away(home: Path) -> None:
+    def interrupt(part: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sentences({"text": ["ab"]}, read=interrupt)
+    assert list((home / SHARDS).iterdir()) == []
+    left = home / SHARDS / f"{ASIDE}{socket.gethostname()}-0123-abc"
+    left.mkdir()
+    sentences({"text": ["ab"]})
+    assert not left.exists()
