@@ -15,6 +15,7 @@ Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the li
 
 import argparse
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 

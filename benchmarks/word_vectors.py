@@ -95,10 +95,10 @@ def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
 def write_some(task: str, count: int, file: Path) -> None:
     """Some of a task's training rows, the same at every call, as a table of their own."""
     settings = load_task(task)
-    rows = load_rows(settings, inputs(), None, ["train"])["train"].data
-    picked = rows.select(np.random.default_rng(0).permutation(len(rows))[:count])
+    rows = list(load_rows(settings, inputs(), None, ["train"])["train"])
+    picked = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))[:count]]
     names = [settings.columns.get(name, name) for name in ("text", "label")]
-    lines = [f"{text}\t{label}" for text, label in zip(picked["text"], picked["label"], strict=True)]
+    lines = [f"{row['text']}\t{row['label']}" for row in picked]
     file.write_text("\n".join(["\t".join(names), *lines]) + "\n", encoding="utf-8")
 
 
@@ -107,7 +107,7 @@ def prepare(options: argparse.Namespace) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     vectors, tokenizer = options.folder / VECTORS, options.folder / TOKENIZER
     if not vectors.exists():
-        texts = load_rows(load_task(options.text), inputs(), None, ["train"])["train"].data["text"]
+        texts = [row["text"] for row in load_rows(load_task(options.text), inputs(), None, ["train"])["train"]]
         width = load_settings(options.model).d_model
         write_vectors(learn_vectors(texts, width, options.words, options.window), vectors)
     if not tokenizer.exists():

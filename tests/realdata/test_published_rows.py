@@ -74,10 +74,10 @@ def test_a_picture_has_five_captions_or_a_label() -> None:
     assert {len(row["text"]) for row in captioned} == {5}
     assert captioned.pictures(captioned.parts[0]).read(999, 112).shape == (3, 112, 112)
     labelled = rows("cifar10", "test")["test"]
-    assert Counter(labelled.data["label"]) == dict.fromkeys(range(10), 1_000)
-    assert labelled.pictures.read(0, 32).shape == (3, 32, 32)
+    assert Counter(row["label"] for row in labelled) == dict.fromkeys(range(10), 1_000)
+    assert labelled.pictures(labelled.parts[0]).read(0, 32).shape == (3, 32, 32)
 
 
 def test_shakespeare_is_cut_as_is_customary() -> None:
     parts = rows("shakespeare-char")
-    assert [len(parts[split].data[0]["text"]) for split in ("train", "validation")] == [1_003_854, 111_540]
+    assert [len(next(iter(parts[split]))["text"]) for split in ("train", "validation")] == [1_003_854, 111_540]
