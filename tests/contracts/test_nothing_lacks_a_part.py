@@ -14,6 +14,7 @@ from test_discover import SLOT
 from test_imports import modules
 from zoo.examples.form import forms
 from zoo.inference.predictors.predictor import predictors
+from zoo.metrics.choose import ChosenMetric
 from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.objectives.document_label import DocumentLabel
@@ -64,7 +65,8 @@ def lacks(name: str, objective: type[Objective]) -> list[str]:
         return [f"objective '{name}' trains no head: set `head` in {place_of(objective)}"]
     found = missing(heads, [head], f"objective '{name}' trains")
     found += missing(forms, objective.forms, f"objective '{name}' takes")
-    found += missing(metrics, objective.metrics, f"objective '{name}' offers")
+    measured = [ChosenMetric(name, metric).registered for metric in objective.metrics]
+    found += missing(metrics, measured, f"objective '{name}' offers")
     found += missing(predictors, [name], f"`zoo predict` needs, for objective '{name}',")
     if not objective.metrics:
         found.append(f"objective '{name}' offers no metric, so it cannot be judged: set `metrics` in "
@@ -95,7 +97,8 @@ def test_every_head_form_and_metric_is_used_by_an_objective():
     known = [objectives[name] for name in objectives.names()]
     found = unused(heads, [objective.head for objective in known], "trains")
     found += unused(forms, [form for objective in known for form in objective.forms], "takes")
-    found += unused(metrics, [metric for objective in known for metric in objective.metrics], "offers")
+    offered = [(name, metric) for name in objectives.names() for metric in objectives[name].metrics]
+    found += unused(metrics, [ChosenMetric(*pair).registered for pair in offered], "offers")
     assert not found, "\n" + "\n".join(found)
 
 

@@ -10,6 +10,9 @@ import transformers
 from accelerate import init_empty_weights, load_checkpoint_and_dispatch
 
 from zoo.hub.exporting.export import ExportReport
+from zoo.inference.loaded import Loaded
+from zoo.inference.pipeline import Pipeline
+from zoo.objectives.mixture import Mixture
 
 TEXTS = ["A small boy kicks a ball.", "Yes."]
 Export = Callable[..., ExportReport]
@@ -32,6 +35,21 @@ def test_classifiers_work_in_their_pipeline(build: Any, export: Export, name: st
     found = pipeline("text-classification", export(given).folder)(TEXTS, top_k=None)
     assert all({answer["label"] for answer in answers} == {"bad", "good"} for answers in found)
     assert all(sum(answer["score"] for answer in answers) == pytest.approx(1) for answers in found)
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "bert-modern-nano", "gpt2-nano"])
+def test_a_tagger_gives_in_its_pipeline_the_spans_that_zoo_predicts(build: Any, export: Export, name: str):
+    labels = ["O", "B-thing", "I-thing"]
+    given = build(name, {"heads": {"tagging": {"labels": 3}}}, "wordpiece", labels=labels, moved=True)
+    text = "The quick brown fox, twice: kicks a small ball in 1923!"
+    theirs = pipeline("token-classification", export(given).folder)(text, aggregation_strategy="first")
+    known = Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.parse("tagging"))
+    (ours,) = Pipeline(known)(text)
+    assert theirs and [
+        (one["entity_group"], one["start"], one["end"]) for one in theirs if one["entity_group"] != "O"
+    ] == [(span["tag"], span["start"], span["end"]) for span in ours["output"]]
+    scores = [one["score"] for one in theirs if one["entity_group"] != "O"]
+    assert ours["scores"] == pytest.approx(scores, abs=1e-5)
 
 
 GROUPED = {"decoder.n_heads": 2, "decoder.attention.n_kv_heads": 1}

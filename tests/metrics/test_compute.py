@@ -19,6 +19,7 @@ from zoo.metrics.metric import compute, metrics
 SOURCE = Path(__file__).parents[2] / "src"
 MEASURED = {
     "classes": {"predictions": [0, 1, 1], "references": [0, 1, 0]},
+    "tags": {"predictions": [["B-a", "O"], ["O"]], "references": [["B-a", "I-a"], ["O"]]},
     "texts": {"predictions": ["a b c d e"], "references": [["a b c d f"]]},
     "loss": {"loss": [2.0, 3.0], "count": [2, 3], "bytes": [4, 6]},
 }
@@ -139,6 +140,12 @@ def test_every_metric_says_what_it_needs_and_can_be_evaluates(name: str):
             metric.add_batch(**{key: values[half] for key, values in given.items()})
     collected = metric.compute()
     assert collected == {name: compute(name, **given)}
+
+
+def test_tags_that_make_no_spans_are_told_to_be_measured_otherwise():
+    assert metrics["tagging/f1"]().obstacle(["O", "B-a", "I-a"]) is None
+    said = metrics["tagging/f1"]().obstacle(["O", "NOUN"])
+    assert said is not None and said.endswith("got NOUN; try accuracy")
 
 
 @pytest.mark.parametrize("name", metrics.names())

@@ -15,7 +15,7 @@ from torch import Tensor
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
-from zoo.data.ids import PICTURE, Lengths, Piece, Roles
+from zoo.data.ids import PICTURE, Lengths, Piece, Roles, StoredFields
 from zoo.examples.form import ModelTraits, forms
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
@@ -64,18 +64,23 @@ class Case:
         mixture, generator = Mixture.parse(self.objective), np.random.default_rng(5)
         stream = stream_of(create_model(self.model))
         columns = columns_of(self.objective, stream)
+        stored = mixture.form_class(columns).stored
         counts = np.ones(DOCUMENTS, dtype=np.int64)
-        if mixture.form_class(columns).stored.sentences:
+        if stored.sentences:
             counts = generator.integers(2, 5, size=DOCUMENTS)
         most = 17 // counts.max()
-        units = {field: generator.integers(2, most, size=counts.sum()) for field in columns}
+        units = {field: generator.integers(2, most, size=counts.sum()) for field in stored.names}
         units |= {PICTURE: np.ones(DOCUMENTS, dtype=np.int64)} if PICTURE in columns else {}
+        entries = entries_of(stored, DOCUMENTS, generator)
+        units |= units_of(stored, entries, generator)
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
             generator.integers(0 if stream.has_text else -1, LABELS, size=DOCUMENTS),  # rows of pictures differ by that
+            {field: np.cumsum([0, *sizes]) for field, sizes in entries.items()},
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
+        ids |= {column: ids[column] % LABELS for column in stored.numbers}
 
         def read(piece: Piece) -> NDArray[Any]:
             if piece.field == PICTURE:
@@ -86,10 +91,25 @@ class Case:
         return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
 
 
+Sizes = dict[str, NDArray[np.int64]]
+
+
+def entries_of(stored: StoredFields, documents: int, generator: np.random.Generator) -> Sizes:
+    """How many entries the lists of each document have: some words, and as many choices as labels."""
+    words = {field: generator.integers(2, 5, size=documents) for field in stored.words}
+    return words | {field: np.full(documents, LABELS) for field in stored.lists}
+
+
+def units_of(stored: StoredFields, entries: Sizes, generator: np.random.Generator) -> Sizes:
+    """How many tokens each entry has, and how many numbers each document: a tag for each word."""
+    units = {field: generator.integers(1, 5, size=sizes.sum()) for field, sizes in entries.items()}
+    return units | {column: entries[field] for column, field in zip(stored.numbers, stored.words, strict=True)}
+
+
 def columns_of(objective: Objectives, stream: ModelTraits) -> tuple[str, ...]:
     """The columns of data that has just what the objective reads."""
     mixture = Mixture.parse(objective)
-    named = [forms[form].stored.names for form in mixture.forms]
+    named = [forms[form].stored.columns for form in mixture.forms]
     return min((names for names in named if suits(mixture, names, stream)), key=len)
 
 

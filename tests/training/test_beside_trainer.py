@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from every_objective import ROLES
+from every_objective import ROLES, entries_of, units_of
 from tiny import alone, losses, settings
 from torch import Tensor
 
@@ -73,13 +73,18 @@ class Case:
     def examples(self, model: Model) -> Examples:
         """Documents of 2 to 7 tokens, each a row of its own."""
         generator = np.random.default_rng(3)
-        sizes = {column: generator.integers(2, 8, size=DOCUMENTS) for column in self.columns}
+        mixture, stream = self.mixture, stream_of(model)
+        stored = mixture.form_class(self.columns).stored
+        sizes = {column: generator.integers(2, 8, size=DOCUMENTS) for column in stored.names}
+        entries = entries_of(stored, DOCUMENTS, generator)
+        sizes |= units_of(stored, entries, generator)
         ids = {column: generator.integers(7, 39, size=size.sum()) for column, size in sizes.items()}
+        ids |= {column: ids[column] % LABELS for column in stored.numbers}
         lengths = Lengths(
             {column: np.cumsum([0, *size]) for column, size in sizes.items()},
             labels=generator.integers(0, LABELS, size=DOCUMENTS),
+            lists={column: np.cumsum([0, *counts]) for column, counts in entries.items()},
         )
-        mixture, stream = self.mixture, stream_of(model)
         shape = RowShape(20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False)
         form = mixture.form(self.columns, stream)
         return Examples(form, mixture, lengths, lambda p: ids[p.field][p.start : p.stop], ROLES, shape)
@@ -90,6 +95,8 @@ CASES = [
         "span_corruption", "t5-nano", options={"share": 0.3, "mean_span": 2.0}, labels=lambda targets: unscored(targets)
     ),
     Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
+    Case("tagging", "bert-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
+    Case("tagging", "gpt2-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
 ]
 
 

@@ -120,7 +120,7 @@ class Examples:
             yield from (PackedRow(0, plans) for plans in rows)
 
     def truncated(self) -> tuple[int, int]:
-        """How many examples of an epoch are truncated, and how many tokens they lose together."""
+        """How many examples of an epoch are truncated, and how much they lose together: tokens, or words."""
         lost = [plan.truncated for plan in self.plan(0, self.documents) if plan.truncated]
         return len(lost), sum(lost)
 

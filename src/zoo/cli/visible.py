@@ -2,8 +2,9 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 import typer
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.text import Text
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 results = Console(highlight=False, soft_wrap=True)
+COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags: one has the same colour in every text
 
 
 def visible(text: str) -> str:
@@ -33,6 +35,17 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
     results.print(table)
+
+
+def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
+    """A text with the tag behind each of its spans, which do not overlap; in colour on a terminal."""
+    shown, at = Text(), 0
+    for span in spans:
+        shown.append(visible(text[at : span["start"]]))
+        shown.append(visible(text[span["start"] : span["end"]]), "bold")
+        shown.append(visible(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
+        at = span["end"]
+    results.print(shown.append(visible(text[at:])))
 
 
 def say_json(value: Any) -> None:

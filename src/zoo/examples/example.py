@@ -20,7 +20,7 @@ class ExamplePlan:
         pieces: what to read, in the order that the form's template wants.
         label: its class; -1 where there is none.
         final: whether the document ends with this example (a cut text ends only once).
-        truncated: tokens of the document that this example had to leave out.
+        truncated: how much of the document this example had to leave out: tokens, or what the form counts.
     """
 
     document: int
@@ -45,6 +45,8 @@ class Example:
         segments: 0 or 1 by place; None where the form has no segments.
         source: the encoder's tokens; None where the model has one stream, or reads a picture.
         picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
+        marked: the places that the form singles out, and `truth`: what the data says of each of them; None where the
+            form marks none.
         places, targets: by head, the scored places and what stands there; filled in by the objectives.
     """
 
@@ -56,5 +58,7 @@ class Example:
     segments: Ids | None = None
     source: Ids | None = None
     picture: Picture | None = None
+    marked: Ids | None = None
+    truth: Ids | None = None
     places: dict[str, Ids] = field(default_factory=dict)
     targets: dict[str, Ids] = field(default_factory=dict)

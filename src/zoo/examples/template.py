@@ -12,6 +12,7 @@ ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
 # Radford et al. 2018 (GPT), figure 1: start, text, extract; the delimiter is the separator
 CLASSIFIED_TEXT: Template = ("start", None, "extract")
 CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
+BEGUN: Template = ("start", None)
 CONTINUED: Template = ("start", None, "end")  # one place longer than its example: see `predict_next`
 
 

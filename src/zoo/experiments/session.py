@@ -127,10 +127,10 @@ def read_data(
 
 def report_truncated(data: Data) -> None:
     for name, (examples, _) in data.items():
-        count, tokens = examples.truncated()
+        count, lost = examples.truncated()
         if count:
-            said = "%s: %d of %d rows are longer than the model reads: %d tokens are left out"
-            logger.warning(said, name, count, examples.lengths.documents, tokens)
+            said = "%s: %d of %d rows are longer than the model reads: %d %s are left out"
+            logger.warning(said, name, count, examples.lengths.documents, lost, examples.form.truncates)
 
 
 def begin(

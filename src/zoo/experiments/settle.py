@@ -7,6 +7,7 @@ from typing import Any
 
 from zoo.data.sources.rows import SplitRows
 from zoo.experiments.experiment import DATA, TOKENIZER, Experiment, origin
+from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels
 from zoo.registry import Choice
@@ -49,6 +50,9 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
         raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
+    for chosen in given.metrics:
+        if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
+            raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")
     keys = [f"model.heads.{name}.labels" for name in classifying]
     named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
     return given.decide(origin("task.labels", given.origins), keys, task=named, model=model)

@@ -1,18 +1,18 @@
 """How good a model is on a split: losses by term, and the metrics that a task asks for."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, collate, documents_in, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import in_batches
+from zoo.inference.gathered import GATHERED, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import write
@@ -33,18 +33,18 @@ class Sums:
 
     Args:
         numbers: by what they are (loss, likelihood, count, right, asked) and by objective or measure.
-        classes: by objective, (predicted, true) of each scored document.
+        compared: by what metrics need and by objective, what was predicted and what is true.
     """
 
     numbers: dict[tuple[str, str], float] = field(default_factory=dict)
-    classes: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    compared: dict[tuple[str, str], list[Compared]] = field(default_factory=dict)
     examples: int = 0
 
     def add(self, other: "Sums") -> None:
         for key, value in other.numbers.items():
             self.numbers[key] = self.numbers.get(key, 0) + value
-        for name, pairs in other.classes.items():
-            self.classes.setdefault(name, []).extend(pairs)
+        for wanted, pairs in other.compared.items():
+            self.compared.setdefault(wanted, []).extend(pairs)
         self.examples += other.examples
 
     def shares(self, what: str, of: str) -> dict[str, float]:
@@ -84,9 +84,10 @@ class Evaluation:
             ValueError: a metric that no objective offers.
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
-        by_class = {m.objective for m in chosen if metrics[m.metric].needs == "classes"}
+        asked = {(metrics[m.registered].needs, m.objective) for m in chosen}
+        compared = [(needs, objective) for needs, objective in sorted(asked) if needs in GATHERED]
         total = Sums()
-        for sums in self.gather(self.losses(loaded, by_class)):
+        for sums in self.gather(self.losses(loaded, compared)):
             total.add(sums)
         found: dict[str, float] = {"examples": total.examples}
         terms = total.shares("loss", "count")
@@ -94,12 +95,12 @@ class Evaluation:
         found["loss"] = sum(weights[name] * value for name, value in terms.items())
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= total.shares("right", "asked")
-        texts = self.texts(loaded) if any(metrics[m.metric].needs == "texts" for m in chosen) else None
+        texts = self.texts(loaded) if any(metrics[m.registered].needs == "texts" for m in chosen) else None
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
-    def losses(self, loaded: Loaded, by_class: Collection[str]) -> Sums:
-        """One pass over this process's share of the rows; `by_class`: objectives whose single answers are wanted."""
+    def losses(self, loaded: Loaded, compared: Sequence[tuple[str, str]]) -> Sums:
+        """One pass over this process's share of the rows; `compared`: what single answers metrics need, and of what."""
         loaded.model.eval()
         sums, done = Sums(), 0
         self.progress("examples", done, self.examples.count)
@@ -107,7 +108,7 @@ class Evaluation:
         def scored(rows: Sequence[PackedRow]) -> Sums:
             places = self.examples.shape.around([row.plans for row in rows])
             part = collate(rows, self.examples, len(rows), places).to(loaded.model.device)
-            return self.score(loaded, part, by_class)
+            return self.score(loaded, part, compared)
 
         for number, rows in enumerate(by_length(self.examples.once(), self.batch)):
             if number % self.processes == 0:
@@ -119,18 +120,19 @@ class Evaluation:
             self.progress("examples", done, self.examples.count)
         return sums
 
-    def score(self, loaded: Loaded, part: MicroBatch, by_class: Collection[str]) -> Sums:
+    def score(self, loaded: Loaded, part: MicroBatch, compared: Sequence[tuple[str, str]]) -> Sums:
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         sums = Sums(examples=len(part.examples))
-        for name, term in mixture.terms(said.scores, part.targets, said.weights).items():
+        terms = mixture.terms(said.scores, part.targets, said.weights)
+        for name, term in terms.items():
             sums.numbers |= {("loss", name): term.sum.item(), ("count", name): int(term.count)}
             if term.likelihood is not None:
                 sums.numbers["likelihood", name] = term.likelihood.item()
             for what, (right, asked) in term.measured.items():
                 sums.numbers |= {("right", f"{name}/{what}"): float(right), ("asked", f"{name}/{what}"): int(asked)}
-            if name in by_class:
-                assert term.guesses is not None, "an objective with metrics of classes has an accuracy"
-                sums.classes[name] = answers(term.guesses, part.targets[name])
+        for needs, name in compared:
+            passed = Passed(part, part.targets[name], terms[name], said.scores[mixture.members[name].head])
+            sums.compared[needs, name] = GATHERED[needs](passed)
         return sums
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
@@ -182,24 +184,17 @@ class Evaluation:
         self, loaded: Loaded, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None
     ) -> float:
         """One metric from what was gathered."""
-        needs = metrics[chosen.metric].needs
+        needs = metrics[chosen.registered].needs
         if needs == "texts" and texts is not None:
-            return compute(chosen.metric, predictions=texts[0], references=texts[1])
-        if needs == "classes":
-            pairs = total.classes[chosen.objective]
-            if not pairs:
+            return compute(chosen.registered, predictions=texts[0], references=texts[1])
+        if needs in GATHERED:
+            compared = total.compared[needs, chosen.objective]
+            if not compared:
                 raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
-            answered = {"predictions": [p for p, _ in pairs], "references": [t for _, t in pairs]}
-            return compute(chosen.metric, **answered, classes=len(self.split.labels))
+            return compute(chosen.registered, **as_given(needs, compared, self.split.labels))
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
-        return compute(chosen.metric, **{name: inputs[name] for name in metrics[chosen.metric].inputs})
-
-
-def answers(guesses: Tensor, targets: Tensor) -> list[tuple[int, int]]:
-    """(predicted, true) of each scored place."""
-    scored = targets >= 0
-    return list(zip(guesses[scored].tolist(), targets[scored].tolist(), strict=True))
+        return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})
 
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:

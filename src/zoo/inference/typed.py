@@ -1,6 +1,6 @@
 """Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +9,11 @@ from torch import Tensor
 
 from zoo.batches.collate import changed, documents_in, lay_rows
 from zoo.blocks.documents import Documents
-from zoo.data.ids import Ids, Lengths, Piece
+from zoo.data.ids import Ids, Piece, Read
 from zoo.data.sources.pictures import decode, read_file
-from zoo.examples.example import Example
-from zoo.examples.form import Form, Limits, forms
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import forms
+from zoo.examples.template import Template, lay_out, overhead
 from zoo.inference.loaded import Loaded
 
 BATCH = 32  # texts, or rows, in one pass of the model
@@ -35,23 +36,33 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     Raises:
         ValueError: a text is too long for the model.
     """
-    fields = {"text": texts} if pairs is None else {"text": texts, "pair": pairs}
-    form: Form = forms.build("text" if pairs is None else "pair", loaded.stream, True)
-    flat = {name: np.concatenate([*ids, np.empty(0, dtype=np.int64)]) for name, ids in fields.items()}
-    lengths = Lengths({name: np.cumsum([0, *map(len, ids)]) for name, ids in fields.items()})
-    limits = Limits(loaded.model.stream.max_length)
-
-    def read(piece: Piece) -> Ids:
-        return flat[piece.field][piece.start : piece.stop]
-
+    template, most, stream = (
+        template_of(loaded, 1 if pairs is None else 2),
+        loaded.model.stream.max_length,
+        loaded.stream,
+    )
     built = []
-    for number in range(len(texts)):
-        (plan,) = form.plan(lengths, number, 0, 0, limits)
-        if plan.truncated:
-            limit = f"the model reads at most {limits.longest}, special tokens included"
-            raise ValueError(f"the text is {plan.truncated} tokens too long: {limit}")
-        built.append(form.build(plan, read, loaded.tokenizer.roles))
+    for given in zip(*([texts] if pairs is None else [texts, pairs]), strict=True):
+        by_field = {str(number): ids for number, ids in enumerate(given)}
+        plan = ExamplePlan(0, 0, 0, pieces=tuple(Piece(field, 0, len(ids)) for field, ids in by_field.items()))
+        beyond = sum(map(len, given)) + overhead(template) - most
+        if beyond > 0:
+            limit = f"the model reads at most {most}, special tokens included"
+            raise ValueError(f"the text is {beyond} tokens too long: {limit}")
+        built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, stream.causal))
     return built
+
+
+def reader(by_field: Mapping[str, Ids]) -> Read:
+    """What reads whole fields."""
+    return lambda piece: by_field[piece.field]
+
+
+def template_of(loaded: Loaded, texts: int) -> Template:
+    """The template in which the model reads so many texts: of its own form, where that takes as many."""
+    known = (*loaded.mixture.forms, *("text", "pair")[texts - 1 : texts])
+    templates = (forms.build(name, loaded.stream, True).template for name in known)
+    return next(template for template in templates if template.count(None) == texts)
 
 
 def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:

@@ -18,7 +18,12 @@ class ChosenMetric(NamedTuple):
     @property
     def higher_is_better(self) -> bool:
         """Which way is better."""
-        return metrics[self.metric].higher_is_better
+        return metrics[self.registered].higher_is_better
+
+    @property
+    def registered(self) -> str:
+        """The name that the metric is registered by: an objective may have one of its own that is called so."""
+        return self.name if self.name in metrics.variants else self.metric
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """The contract of metrics: one number from predictions, without a network and without files."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from zoo.registry import Slot
@@ -15,18 +16,23 @@ class Metric(ABC):
 
     Class attributes:
         higher_is_better: which way is better.
-        needs: what is measured: `classes` (numbers), `texts`, or the `loss` (its sums, in nats).
+        needs: what is measured: `classes` (numbers), `tags` (names, sentence by sentence), `texts`, or the `loss` (its
+            sums, in nats).
         inputs: by name, the type of what one example gives (of a loss: one example, or one batch).
     """
 
     higher_is_better: ClassVar[bool]
-    needs: ClassVar[Literal["classes", "texts", "loss"]]
+    needs: ClassVar[Literal["classes", "tags", "texts", "loss"]]
     inputs: ClassVar[dict[str, InputType]]
 
     @property
     def name(self) -> str:
         """The registered name."""
         return next(name for name in metrics.names() if metrics[name] is type(self))
+
+    def obstacle(self, labels: Sequence[str]) -> str | None:
+        """Why it cannot measure answers that are named so; None where it can."""
+        return None
 
     def compute(self, **given: Any) -> float:
         """The number, from what `inputs` names and the metric's own options.

@@ -69,7 +69,7 @@ class Model(nn.Module):
             share_tokens(self.encoder, self.decoder)
         part = self.stream
         self.heads = nn.ModuleDict({choice.name: self.build_head(choice) for choice in settings.heads})
-        pools = part.pooled and any(head.scores_documents for head in self.heads.values())
+        pools = part.pooled and any(self.pools(head) for head in self.heads.values())
         self.pooler = Pooler(part.d_model, settings.pooler) if pools else None
 
     @property
@@ -78,6 +78,11 @@ class Model(nn.Module):
         part = self.encoder if self.decoder is None else self.decoder
         assert part is not None
         return part
+
+    def pools(self, head: nn.Module) -> bool:
+        """Whether a head reads states through the pooler, where the part has one."""
+        assert isinstance(head, Head)
+        return head.scores_documents or (head.pools_places and self.settings.pooler.places)
 
     def build_head(self, choice: Choice[Head]) -> Head:
         part = self.stream
@@ -166,9 +171,10 @@ class Model(nn.Module):
             averages = self.pooler is not None and self.settings.pooler.mean and part.image_size is None
             summarize = average if averages else part.summarize
             states = summarize(states, documents, chosen)
-            states = states if self.pooler is None else self.pooler(states)
         elif places is not None:
             states = states.flatten(0, 1)[places.clamp_min(0)]
+        if self.pooler is not None and self.pools(head):
+            states = self.pooler(states)
         return head.score(states, table)
 
 

@@ -154,9 +154,9 @@ def test_json_lines_hold_texts_numbers_and_lists(tmp_path: Path) -> None:
         ("[1]", "line 2: expected a JSON object, got [1]"),
         ('{"text": "a", "text": "b"}', "line 2: not JSON: the key 'text' is written twice"),
         ('{"text": NaN}', "line 2: not JSON: NaN is not a number"),
-        ('{"other": "a"}', "row 2: column 'text' is missing"),
-        ('{"text": 3}', "row 2: 'text' must be a text, got 3"),
-        ('{"text": "\\ud800"}', "row 2: 'text': character 1 is half of one"),
+        ('{"other": "a"}', "line 2: column 'text' is missing"),
+        ('{"text": 3}', "line 2: 'text' must be a text, got 3"),
+        ('{"text": "\\ud800"}', "line 2: 'text': character 1 is half of one"),
         ("[" * 100_000, "line 2: not JSON"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_broken_json_line_is_named(tmp_path: Path, line: str, message: str) ->
 
 def test_kinds_that_change_within_a_column_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": ["b"]}\n')
-    assert "row 2: 'text': values of different kinds in a column" in refusal(path)
+    assert "line 2: 'text': values of different kinds in a column" in refusal(path)
 
 
 def test_stretches_of_lines_make_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
-from zoo.cli.visible import complain, say, say_json
+from zoo.cli.visible import complain, say, say_json, say_spans
 from zoo.config import merge
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
@@ -82,6 +82,9 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     if isinstance(answer, Unanswered):
         say("")  # the answers stay in step with the lines
         complain(f"error: line {answer.line}: {answer.error}")
+        return answer
+    if isinstance(answer.output, list):  # the spans of the text, whose scores --json gives
+        say_spans(answer.input, answer.output)
         return answer
     say(answer.output)
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]

@@ -1,5 +1,6 @@
 """One JSON object a line."""
 
+import itertools
 from collections.abc import Collection, Iterator
 from typing import ClassVar
 
@@ -16,6 +17,11 @@ class JsonLines(FileFormat):
 
     def cuts(self, options: ReadOptions) -> bool:
         return True
+
+    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        filled = (number for number, line in enumerate(read_lines(stretch), stretch.line) if not line.isspace())
+        place = f"{stretch.path}: line {next(itertools.islice(filled, row - 1, None))}"
+        return place if entry is None else f"{place}, entry {entry}"
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """One JSON object a line.

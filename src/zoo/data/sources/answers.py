@@ -11,7 +11,7 @@ ALLOWED = (
 )
 
 
-def settle_answers(row: dict[str, Any], place: str) -> None:
+def settle_answers(row: dict[str, Any]) -> None:
     """Have a row hold its answers as a map of two lists: the texts, and the characters that they begin with.
 
     Raises:
@@ -21,12 +21,12 @@ def settle_answers(row: dict[str, Any], place: str) -> None:
         return
     for name in (QUESTION, CONTEXT):
         if not isinstance(row[name], str) or not row[name].strip():
-            raise ValueError(f"{place}: the {name} is empty")
-    pairs = [settle_answer(text, start, row[CONTEXT], place) for text, start in read_answers(row[ANSWERS], place)]
+            raise ValueError(f"the {name} is empty")
+    pairs = [settle_answer(text, start, row[CONTEXT]) for text, start in read_answers(row[ANSWERS])]
     row[ANSWERS] = {"text": [text for text, _ in pairs], "start": [start for _, start in pairs]}
 
 
-def read_answers(given: Any, place: str) -> list[tuple[Any, Any]]:
+def read_answers(given: Any) -> list[tuple[Any, Any]]:
     """Texts and where each begins, None where that is not said; none at all for a question without an answer."""
     if given is None:
         return []
@@ -40,27 +40,27 @@ def read_answers(given: Any, place: str) -> list[tuple[Any, Any]]:
         if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
             return list(zip(texts, starts, strict=True))
     elif isinstance(given, list):
-        return [pair for one in given for pair in read_answers(one, place)]
-    raise ValueError(f"{place}: '{ANSWERS}' must be {ALLOWED}; got {given!r:.80}")
+        return [pair for one in given for pair in read_answers(one)]
+    raise ValueError(f"'{ANSWERS}' must be {ALLOWED}; got {given!r:.80}")
 
 
-def settle_answer(text: Any, start: Any, context: str, place: str) -> tuple[str, int]:
+def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
     """An answer and the character that it begins with; where that is not said, its first place in the context.
 
     Raises:
         ValueError: it does not stand there.
     """
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{place}: the answer {text!r:.80} is no text; a question without an answer has an empty list")
+        raise ValueError(f"the answer {text!r:.80} is no text; a question without an answer has an empty list")
     found = context.find(text)
     if start is None and found >= 0:
         return text, found
     if found < 0:
-        raise ValueError(f"{place}: the answer {text!r:.80} is not in the context")
+        raise ValueError(f"the answer {text!r:.80} is not in the context")
     if type(start) is not int or start < 0 or context[start : start + len(text)] != text:
         there = repr(context[start : start + len(text)]) if type(start) is int and start >= 0 else "nothing"
         raise ValueError(
-            f"{place}: the answer {text!r:.80} does not begin with character {start!r} of the context, where {there} "
+            f"the answer {text!r:.80} does not begin with character {start!r} of the context, where {there} "
             f"stands; it begins with {found}"
         )
     return text, start

@@ -48,28 +48,30 @@ def checked_rows(part: SourcePart, chosen: Mapping[str, str], hides: bool) -> It
     for number, given in enumerate(part.rows(set(chosen.values())), 1):
         try:
             row = {name: given[column] for name, column in chosen.items()}
+            for name in texts:
+                check_text(row[name], name)
+                if kinds.setdefault(name, type(row[name])) is not type(row[name]):
+                    raise ValueError(f"'{name}': values of different kinds in a column")
+            check_lists(row, hides)
+            settle_answers(row)
         except KeyError as missing:
-            raise ValueError(f"{part.where(number)}: column {missing} is missing") from None
-        for name in texts:
-            check_text(row[name], name, part.where(number))
-            if kinds.setdefault(name, type(row[name])) is not type(row[name]):
-                raise ValueError(f"{part.where(number)}: '{name}': values of different kinds in a column")
-        check_lists(row, part.where(number), hides)
-        settle_answers(row, part.where(number))
+            raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
+        except ValueError as problem:
+            raise ValueError(f"{part.line(number)}: {problem}") from None
         yield row
 
 
-def check_text(value: Any, name: str, place: str) -> None:
+def check_text(value: Any, name: str) -> None:
     """Raise a ValueError where a value is not a text or a list of texts, or not made of whole characters."""
     for text in value if isinstance(value, list) and (value or name in LISTS) else [value]:
         if not isinstance(text, str):
-            raise ValueError(f"{place}: '{name}' must be a text, got {value!r:.200}")
+            raise ValueError(f"'{name}' must be a text, got {value!r:.200}")
         if not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError as error:
                 half = f"character {error.start + 1} is half of one"
-                raise ValueError(f"{place}: '{name}': {half}; expected text in UTF-8") from None
+                raise ValueError(f"'{name}': {half}; expected text in UTF-8") from None
 
 
 def hold_out(

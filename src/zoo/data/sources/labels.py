@@ -1,7 +1,7 @@
 """Classes: names <-> what the data holds."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from zoo.registry import first_few, nearest
@@ -28,7 +28,7 @@ class Labels:
         spelled = range(len(self.names)) if self.by_position else self.names
         self.index = {str(word): index for index, word in enumerate(spelled)}
 
-    def read(self, value: Any, place: str) -> int:
+    def read(self, value: Any, where: Callable[[], str]) -> int:
         """The class that a value of the data stands for.
 
         Raises:
@@ -38,7 +38,7 @@ class Labels:
         if isinstance(value, bool | float) or value is None or written not in self.index:
             positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
             allowed = f"{first_few(self.names, most=SHOWN)}{positions}"
-            raise ValueError(f"{place}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
+            raise ValueError(f"{where()}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
         return self.index[written]
 
     def report(self, numbers: Collection[int], place: str, train: bool) -> None:
@@ -64,10 +64,10 @@ def absent(value: Any) -> bool:
 
 
 class Occurrence(NamedTuple):
-    """A value that a column of labels holds, and where it was met first."""
+    """A value that a column of labels holds, and what tells where it was met first: the file may be read for that."""
 
     value: Any
-    where: str
+    where: Callable[[], str]
 
 
 def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:
     names: set[str] = set()
     for value, where in found:
         if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-            raise ValueError(f"{where}: a label must be a text or a whole number, got {value!r}")
+            raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
         names.add(str(value))
     if len(names) < 2:
         raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")

@@ -7,7 +7,7 @@ from zoo.data.ids import CHOICES, TAGS, WORDS
 from zoo.data.sources.labels import absent
 
 
-def check_lists(row: dict[str, Any], place: str, hides: bool = False) -> None:
+def check_lists(row: dict[str, Any], hides: bool = False) -> None:
     """Check words, tags and choices.
 
     Args:
@@ -18,17 +18,17 @@ def check_lists(row: dict[str, Any], place: str, hides: bool = False) -> None:
             empty.
     """
     if WORDS in row and not is_list(row[WORDS], str):
-        raise ValueError(f"{place}: '{WORDS}' must be a list of texts, got {row[WORDS]!r:.80}")
+        raise ValueError(f"'{WORDS}' must be a list of texts, got {row[WORDS]!r:.80}")
     if WORDS in row and TAGS in row:
-        check_tags(row[WORDS], row[TAGS], place, hides)
+        check_tags(row[WORDS], row[TAGS], hides)
     if WORDS in row and hides and absent(row.get(TAGS)):
         row[TAGS] = [None] * len(row[WORDS])
     if CHOICES in row:
         choices = row[CHOICES]
         if not is_list(choices, str) or len(choices) < 2:
-            raise ValueError(f"{place}: '{CHOICES}' must be a list of at least two texts, got {choices!r:.80}")
+            raise ValueError(f"'{CHOICES}' must be a list of at least two texts, got {choices!r:.80}")
         if empty := [number for number, text in enumerate(choices, 1) if not text.strip()]:
-            raise ValueError(f"{place}: choice {empty[0]} of {len(choices)} is empty")
+            raise ValueError(f"choice {empty[0]} of {len(choices)} is empty")
 
 
 def is_list(value: Any, *kinds: type) -> bool:
@@ -36,13 +36,13 @@ def is_list(value: Any, *kinds: type) -> bool:
     return isinstance(value, list) and all(isinstance(one, kinds) and not isinstance(one, bool) for one in value)
 
 
-def check_tags(words: Sequence[str], tags: Any, place: str, hides: bool) -> None:
+def check_tags(words: Sequence[str], tags: Any, hides: bool) -> None:
     """Raise a ValueError where the tags are not one for each word."""
     if absent(tags) and hides:
         return
     if absent(tags):
-        raise ValueError(f"{place}: the words have no tags")
+        raise ValueError("the words have no tags")
     if not is_list(tags, str, int):
-        raise ValueError(f"{place}: '{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")
+        raise ValueError(f"'{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")
     if len(tags) != len(words):
-        raise ValueError(f"{place}: {len(words)} words, but {len(tags)} tags; every word needs one")
+        raise ValueError(f"{len(words)} words, but {len(tags)} tags; every word needs one")

@@ -60,6 +60,10 @@ class SourcePart(ABC):
         """Where a row stands, counted from 1, and perhaps an entry of a list in it, for messages."""
         return f"{self.place}: row {row}" + ("" if entry is None else f", entry {entry}")
 
+    def line(self, row: int, entry: int | None = None) -> str:
+        """Where a row stands, by its line in files that have such; reads the file, so only for a refusal."""
+        return self.where(row, entry)
+
     def pictures(self, column: str) -> Pictures:
         """The pictures of a column, by the number of their row."""
         values = [row[column] for row in self.rows([column])]
@@ -101,6 +105,9 @@ class FilePart(SourcePart):
             return read()
         key = ["columns", str(self.path.absolute()), *self.stat, repr(self.options)]
         return [str(name) for name in remember(key, read)]
+
+    def line(self, row: int, entry: int | None = None) -> str:
+        return self.format.where(self.stretch, self.options, row, entry) or self.where(row, entry)
 
     def rows(self, wanted: Collection[str]) -> Rows:
         yield from self.format.rows(self.stretch, self.options, wanted)

@@ -146,7 +146,7 @@ class SplitReader:
                 key = ["labels", VERSION, name, part.digest, column]
                 found = remember(key, partial(labels_of, part, column, name == TAGS))
                 for value, row, entry in found:
-                    first.setdefault(label_key(value), Occurrence(value, part.where(row, entry)))
+                    first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
         return list(first.values())
 
     def numbers(self, source: str) -> dict[tuple[str, str], int]:
@@ -201,7 +201,7 @@ def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, i
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
     for number, row in enumerate(part.rows([column]), 1):
         if column not in row:
-            raise ValueError(f"{part.where(number)}: column '{column}' is missing")
+            raise ValueError(f"{part.line(number)}: column '{column}' is missing")
         value = row[column]
         if not tags:
             first.setdefault(label_key(value), (value, number, None))

@@ -96,6 +96,11 @@ class Tokenizer:
         known = {"continues": self.continues(), "sentinels": tuple(sentinels)}
         return Roles(vocab_size=self.vocab_size, **ids, **known)  # type: ignore[arg-type]  # pad is there
 
+    @property
+    def marks_continuing(self) -> bool:
+        """Whether the tokens that continue a word are spelled with a prefix, as WordPiece's ##."""
+        return bool(getattr(self.backend.model, "continuing_subword_prefix", None))
+
     def continues(self) -> NDArray[np.bool_] | None:
         """By id, whether a token continues the word before it; None where the spelling does not tell."""
         prefix, starts = word_marks(json.loads(self.backend.to_str()))

@@ -132,7 +132,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
                 continue
             if allowed and allowed[0] is not None:
                 found[demand.path] = (allowed[0],)
-    return found
+    return {path: (value(found),) for path, value in target.begins.items()} | found
 
 
 def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], place: str) -> ModelSettings:

@@ -177,7 +177,7 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
     return [
         name
         for name, head in model.heads.items()
-        if f"heads.{name}" in parts or ("pooler" in parts and head.scores_documents)
+        if f"heads.{name}" in parts or ("pooler" in parts and model.pools(head))
     ]
 
 

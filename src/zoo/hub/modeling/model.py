@@ -111,10 +111,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             raise ValueError(f"{name} has {can}; this model has {articles(settings.parts)}")
         if self.carries is None:
             return settings
-        chosen = heads_of(settings, name) or self.carries
-        if not chosen:
-            raise ValueError(f"{name} has no head of its own, and this folder's first head is {settings.heads[0].name}")
-        return with_heads(settings, chosen, config.num_labels)
+        return with_heads(settings, heads_of(settings, name) or self.carries, config.num_labels)
 
     @answering
     def forward(

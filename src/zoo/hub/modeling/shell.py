@@ -83,9 +83,9 @@ class ZooForSequenceClassification(Shell):
 
 
 class ZooForTokenClassification(Shell):
-    """Scores of the classes of each token, by a head that another package registers."""
+    """Scores of the classes of each token."""
 
-    sides, answers = (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
+    carries, sides, answers = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
 
 
 class ZooForImageClassification(Shell):

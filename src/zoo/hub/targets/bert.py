@@ -3,7 +3,7 @@
 Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
 """
 
-from zoo.hub.targets.declare.classes import masked_lm, next_sentence, pretraining, text_classifier
+from zoo.hub.targets.declare.classes import masked_lm, next_sentence, pretraining, text_classifier, token_classifier
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
@@ -15,7 +15,7 @@ from zoo.hub.targets.declare.requirements import (
     plain_embeddings,
     plain_layernorm,
 )
-from zoo.hub.targets.declare.target import Copy, Target, first, key, like
+from zoo.hub.targets.declare.target import Copy, Key, Target, first, key, like
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "bert.encoder.layer.{i}"
@@ -40,7 +40,13 @@ COPIES = (
     Copy("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
     Copy("cls.predictions.decoder.bias", "cls.predictions.bias", rules=True),
 )
-DROPOUT = "heads.classification.dropout"
+
+
+def dropout(head: str) -> Key:
+    """What their head drops in training."""
+    return key("classifier_dropout", f"heads.{head}.dropout", default=None, null=like("hidden_dropout_prob"))
+
+
 UNTIED = ("tie_word_embeddings",)  # of classes without a masked_lm head
 
 target = Target(
@@ -104,8 +110,15 @@ target = Target(
             "BertForSequenceClassification",
             unread=UNTIED,
             requirements=POOLER_REQUIREMENTS,
-            keys=(key("classifier_dropout", DROPOUT, default=None, null=like("hidden_dropout_prob")),),
+            keys=(dropout("classification"),),
             renames=(*POOLER, *affine("heads.classification.output", "classifier")),
+        ),
+        token_classifier(
+            "BertForTokenClassification",
+            unread=UNTIED,
+            requirements=exactly("pooler", places=False),
+            keys=(dropout("tagging"),),
+            renames=affine("heads.tagging.output", "classifier"),
         ),
     ),
     longest="encoder.max_length",

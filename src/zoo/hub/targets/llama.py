@@ -5,7 +5,7 @@ Its tensors, and most of its keys, are those of `mistral` and `qwen3` too.
 Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers' `models/llama`.
 """
 
-from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_lm
+from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
@@ -71,10 +71,11 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
 
 
 def classes(family: str) -> tuple[NativeClass, ...]:
-    """A language model and a classifier of its last token."""
+    """A language model, a classifier of its last token, and one of every token."""
     return (
         tied_causal_lm(f"{family}ForCausalLM", TOKENS, tied=False),
         last_token_classifier(f"{family}ForSequenceClassification"),
+        decoder_tagger(f"{family}ForTokenClassification", "score"),
     )
 
 

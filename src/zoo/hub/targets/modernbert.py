@@ -6,7 +6,7 @@ rotary positions. The first layer reads the embeddings without another norm.
 Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
 
-from zoo.hub.targets.declare.classes import masked_lm, text_classifier
+from zoo.hub.targets.declare.classes import masked_lm, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
@@ -68,6 +68,11 @@ def head_keys(ours: str) -> tuple[Key, ...]:
     )
 
 
+POOLING = key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls")
+PREDICTION_HEAD = (
+    *affine("pooler.dense", "head.dense", biased="pooler.bias"),
+    *affine("pooler.norm", "head.norm", biased=NORM_BIAS),
+)
 target = Target(
     name="modernbert",
     model_type="modernbert",
@@ -145,17 +150,31 @@ target = Target(
             requirements=head("pooler"),
             keys=(
                 *head_keys("pooler"),
-                key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls"),
+                POOLING,
                 key("classifier_dropout", "heads.classification.dropout", default=0.0),
             ),
             renames=(
-                *affine("pooler.dense", "head.dense", biased="pooler.bias"),
-                *affine("pooler.norm", "head.norm", biased=NORM_BIAS),
+                *PREDICTION_HEAD,
                 *affine("heads.classification.output", "classifier"),
             ),
+        ),
+        token_classifier(
+            "ModernBertForTokenClassification",
+            unread=("tie_word_embeddings",),
+            requirements=(*exactly("pooler", places=True), *head("pooler")),
+            keys=(*head_keys("pooler"), POOLING, key("classifier_dropout", "heads.tagging.dropout", default=0.0)),
+            renames=(*PREDICTION_HEAD, *affine("heads.tagging.output", "classifier")),
         ),
     ),
     longest="encoder.max_length",
     prefix="model.",
+    begins={  # the pooler that fine-tuning gives a model of masked words
+        "pooler.activation": lambda flat: flat.get("heads.masked_lm.activation", ("gelu",))[0],
+        "pooler.norm": lambda flat: "layernorm",
+        "pooler.norm.eps": lambda flat: flat["encoder.norm.eps"][0],
+        "pooler.norm.bias": lambda flat: flat["encoder.norm.bias"][0],
+        "pooler.bias": lambda flat: flat.get("heads.masked_lm.bias", (False,))[0],
+        "pooler.places": lambda flat: True,
+    },
 )
 register(target)

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare import classes
@@ -41,6 +41,7 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
     (("decoder",), ()): (
         classes.causal_lm("ZooForCausalLM"),
         classes.text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
+        classes.token_classifier(TAGGER, text=BEGUN),
     ),
     (("encoder", "decoder"), ()): (TRANSLATION,),
     (("encoder",), ()): (
@@ -48,6 +49,7 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
         classes.masked_lm("ZooForMaskedLM"),
         classes.next_sentence("ZooForNextSentencePrediction"),
         classes.text_classifier(CLASSIFIER),
+        classes.token_classifier(TAGGER),
     ),
     (("decoder",), ("encoder",)): (CAPTIONING,),
     ((), ("encoder",)): (PICTURES,),

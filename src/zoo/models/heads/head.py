@@ -19,9 +19,11 @@ class Head(nn.Module, ABC):
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
+        pools_places: whether it scores what the pooler makes of each place, in models whose pooler reads places.
     """
 
     scores_documents: ClassVar[bool]
+    pools_places: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, states: Scored, table: Table) -> Scores:

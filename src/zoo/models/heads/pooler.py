@@ -21,12 +21,14 @@ class PoolerSettings:
         norm: applied at the end (ModernBERT); None: none.
         bias: whether the linear map has a bias.
         mean: summarize a document by the mean of its states instead of what its encoder gives.
+        places: whether heads that score words or answers read what it makes of each place (ModernBERT), too.
     """
 
     activation: Annotated[Choice[nn.Module], activations] = activations.parse("tanh")
     norm: Annotated[Choice[nn.Module], norms] | None = None
     bias: bool = True
     mean: bool = False
+    places: bool = False
 
 
 def average(
@@ -58,6 +60,6 @@ class Pooler(nn.Module):
         self.activation = settings.activation.build()
         self.norm = None if settings.norm is None else settings.norm.build(d_model)
 
-    def forward(self, summary: Float[Tensor, "documents d_model"]) -> Float[Tensor, "documents d_model"]:
+    def forward(self, summary: Float[Tensor, "*places d_model"]) -> Float[Tensor, "*places d_model"]:
         pooled: Tensor = self.activation(self.dense(summary))
         return pooled if self.norm is None else self.norm(pooled)

@@ -6,12 +6,13 @@
 from functools import partial
 from typing import Any
 
-from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
-from zoo.hub.targets.declare.renaming import same
+from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
 
 SCORES = "logits"  # the field of their output
+TAGS = "token-classification"  # the pipeline
 encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
 decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
 
@@ -47,6 +48,22 @@ def text_classifier(name: str, **own: Any) -> NativeClass:
     """A class that chooses one of several labels; an encoder by its first token, unless `own` has other templates."""
     heads = {"classification": SCORES}
     return encoder(name, "AutoModelForSequenceClassification", heads, pipeline="text-classification", **own)
+
+
+def token_classifier(name: str, **own: Any) -> NativeClass:
+    """A class that chooses a label for every token, of which those count that words begin with."""
+    heads = {"tagging": SCORES}
+    return encoder(name, "AutoModelForTokenClassification", heads, **{"pair": (), "pipeline": TAGS, **own})
+
+
+def decoder_tagger(name: str, output: str) -> NativeClass:
+    """A decoder that chooses a label for every token.
+
+    Args:
+        output: their name of the last linear map.
+    """
+    dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null=lambda config: 0.1)
+    return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
 
 
 def masked_lm(name: str, **own: Any) -> NativeClass:

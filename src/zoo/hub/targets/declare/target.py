@@ -226,6 +226,7 @@ class Target:
         copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
         demands: key -> the values with which a config.json is this family, where export does not write the key.
         lenient: the constants that say nothing about the model; importing takes any value of theirs.
+        begins: settings that a class without a head does not speak of, as the family's other classes have them.
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
         imports: the module that a program imports before transformers knows the classes; empty: they are its own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
@@ -253,6 +254,7 @@ class Target:
     strays: tuple[str, ...] = ()
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
+    begins: Mapping[str, Callable[[FlatSettings], Any]] = field(default_factory=dict)
     recipe: Recipe | None = None
     imports: str = ""
     counts_positions: bool = False

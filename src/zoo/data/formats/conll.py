@@ -1,0 +1,85 @@
+"""CoNLL columns: one word a line with what is said of it, a blank line between sentences."""
+
+import itertools
+from collections.abc import Collection, Iterator
+from typing import ClassVar, NamedTuple
+
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.ids import TAGS, WORDS
+
+DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
+NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out
+
+
+class Sentence(NamedTuple):
+    """The fields of each word, and the lines that they stand on."""
+
+    words: list[list[str]]
+    lines: list[int]
+
+
+@formats.register("conll")
+class Conll(FileFormat):
+    """One word a line, its columns apart by a tab, or by spaces in a file without tabs; sentences by blank lines.
+
+    `header` names the columns; without it the first one is `words` and the last one `tags`. Lines that begin with `#`
+    and have no tab are comments in a file with tabs. Source: Tjong Kim Sang & De Meulder 2003 (CoNLL 2003), section
+    2; https://universaldependencies.org/format.html (CoNLL-U).
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".conll", ".conllu", ".iob", ".bio")
+
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        """A sentence as a list for each column.
+
+        Raises:
+            ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
+        """
+        for sentence in sentences(stretch, options):
+            width = len(sentence.words[0])
+            header = options.header or ((WORDS, TAGS) if width > 1 else (WORDS,))
+            numbers = range(width) if options.header else (0, width - 1)[: len(header)]
+            yield {name: [word[i] for word in sentence.words] for name, i in zip(header, numbers, strict=True)}
+
+    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        sentence = next(itertools.islice(sentences(stretch, options), row - 1, None))
+        return f"{stretch.path}: line {sentence.lines[(entry or 1) - 1]}"
+
+
+def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
+    """Every sentence.
+
+    Raises:
+        ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
+    """
+    numbered = None if options.header is None or NUMBER not in options.header else options.header.index(NUMBER)
+    wanted, tabs, sentence = len(options.header or ()), has_tabs(stretch), Sentence([], [])
+    for number, line in enumerate(read_lines(stretch), stretch.line):
+        if not line.strip() or line.startswith(DOCUMENT):
+            if sentence.words:
+                yield sentence
+            sentence = Sentence([], [])
+            continue
+        if tabs and line.startswith("#") and "\t" not in line:
+            continue
+        fields = line.removesuffix("\n").split("\t") if tabs else line.split()
+        wanted = wanted or len(fields)
+        if len(fields) != wanted or not fields[0].strip():
+            found = f"{len(fields)} columns, expected {wanted}" if len(fields) != wanted else "an empty word"
+            why = "a sentence ends with a blank line, and 'header' names the columns"
+            raise ValueError(f"{stretch.path}: line {number}: {found}; {why}")
+        if numbered is None or fields[numbered].isdecimal():
+            sentence.words.append(fields)
+            sentence.lines.append(number)
+    if sentence.words:
+        yield sentence
+
+
+def has_tabs(stretch: LineRange) -> bool:
+    """Whether the first line that is neither blank nor perhaps a comment has a tab."""
+    return any("\t" in line for line in itertools.islice(filter(says, read_lines(stretch)), 1))
+
+
+def says(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith(("#", DOCUMENT))

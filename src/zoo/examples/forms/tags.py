@@ -1,0 +1,44 @@
+"""Form `tags`: words with a tag for each."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import TAGS, WORDS, Lengths, Piece, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import BEGUN, ENCODED_TEXT, Template, lay_out, overhead
+
+
+@forms.register(TAGS)
+class Tags(Form):
+    """Words, each marked at its first token: [CLS] w1 … wn [SEP] for an encoder, start w1 … wn for a decoder.
+
+    Where they are too many, the last ones are left out, and counted; of a first word that is too long alone, its
+    tokens at the end are. Its pieces are the words, then their tags. A word without a token has no mark.
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields((WORDS,), words=(WORDS,), numbers=(TAGS,))
+    truncates: ClassVar[str] = "words"
+
+    @property
+    def template(self) -> Template:
+        return BEGUN if self.stream.causal else ENCODED_TEXT
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        words, tags = lengths.entries(WORDS, document), lengths.span(TAGS, document)
+        room, start = limits.longest - overhead(self.template), words[0].start
+        kept = [word for word in words if word.stop - start <= room] or [words[0]._replace(stop=start + room)]
+        length = kept[-1].stop - start + overhead(self.template)
+        pieces = (*kept, Piece(TAGS, tags.start, tags.start + len(kept)))
+        return [ExamplePlan(document, 0, length, pieces=pieces, truncated=len(words) - len(kept))]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        *words, tags = plan.pieces
+        text = Piece(WORDS, words[0].start, words[-1].stop)
+        example = lay_out(self.template, plan, lambda _: read(text), roles, self.stream.causal)
+        has_token = np.array([word.length > 0 for word in words])
+        begins = np.array([word.start - text.start for word in words], dtype=np.int64)
+        example.marked = np.flatnonzero(example.ordinary)[begins[has_token]]
+        example.truth = read(tags)[has_token]
+        return example

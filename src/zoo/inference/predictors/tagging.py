@@ -1,0 +1,90 @@
+"""Tags the words of a text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.tokenizers.placed import PlacedTokens, place_tokens
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import as_inputs, typed_examples
+
+OUTSIDE = "O"
+INSIDE = ("B-", "I-")  # how tags begin that make spans of several words
+
+
+@predictors.register("tagging")
+class WordTags(Predictor):
+    """Tags the words of a text, each read at its first token; where tags are O, B-… and I-…, it gives their spans.
+
+    The output is a list of {tag, text, start, end}, the characters from start to end; scores are their probabilities,
+    of a span the mean over its words. It is what transformers' pipeline gives with `aggregation_strategy="first"`.
+    """
+
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        placed = place_tokens(loaded.tokenizer, asked.texts)
+        examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
+        logits = loaded.run(**as_inputs(loaded, examples)).heads["tagging"]
+        shares = logits.float().softmax(-1).cpu().numpy()
+        names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
+        found = []
+        for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):
+            words = tag_words(loaded.tokenizer, text, tokens, share[: len(example.tokens)][example.ordinary], names)
+            whole = join_spans(words, text) if makes_spans(names) else words
+            scores = [one.pop("score") for one in whole]
+            found.append(Prediction(text, whole, scores))
+        return found
+
+
+def makes_spans(names: Sequence[str]) -> bool:
+    """Whether tags tell where spans of several words begin."""
+    return all(name == OUTSIDE or name.startswith(INSIDE) for name in names)
+
+
+def tag_words(
+    tokenizer: Tokenizer, text: str, tokens: PlacedTokens, shares: NDArray[np.float32], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The tag of each word of a text, by the shares of the tags at its first token."""
+    written = tokens.begins < tokens.ends  # white space alone is no part of a word
+    shares, tokens = shares[written], PlacedTokens(*(each[written] for each in tokens))
+    begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
+    found: list[dict[str, Any]] = []
+    for first, behind in zip(begins, [*begins[1:], len(tokens.ids)], strict=True):
+        best, start, end = int(shares[first].argmax()), int(tokens.begins[first]), int(tokens.ends[behind - 1])
+        found.append({"tag": names[best], "text": text[start:end], "start": start, "end": end,
+                      "score": float(shares[first, best])})  # fmt: skip
+    return found
+
+
+def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArray[np.bool_]:
+    """By token, whether a word begins with it: by a prefix of those that continue one, else behind white space."""
+    if tokenizer.marks_continuing and tokenizer.roles.continues is not None:
+        begins = ~tokenizer.roles.continues[tokens.ids]
+    else:
+        spaces = [start > 0 and text[start - 1].isspace() for start in tokens.begins.tolist()]
+        # several tokens may spell the bytes of one character
+        begins = np.array(spaces, dtype=np.bool_) & np.append(True, np.diff(tokens.begins) > 0)[: len(spaces)]
+    begins[:1] = True
+    return begins
+
+
+def join_spans(words: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Words side by side that are of one kind, as spans; B- begins another one."""
+    spans: list[list[dict[str, Any]]] = []
+    before = OUTSIDE
+    for word in words:
+        tag = word["tag"]
+        if tag != OUTSIDE and not tag.startswith("B-") and before[2:] == tag[2:]:
+            spans[-1].append(word)
+        elif tag != OUTSIDE:
+            spans.append([word])
+        before = tag
+    found = []
+    for span in spans:
+        start, end = span[0]["start"], span[-1]["end"]
+        score = float(np.mean([word["score"] for word in span]))
+        found.append({"tag": span[0]["tag"][2:], "text": text[start:end], "start": start, "end": end, "score": score})
+    return found

@@ -1,0 +1,35 @@
+"""How well the spans that tags make are found."""
+
+import warnings
+from collections.abc import Sequence
+
+from seqeval.metrics import f1_score
+
+from zoo.metrics.metric import Metric, metrics
+from zoo.registry import first_few
+
+
+@metrics.register("tagging/f1")
+class SpanF1(Metric):
+    """F1 of spans, each right if its border and kind are, over all sentences: what seqeval's `f1_score` says.
+
+    Source: Tjong Kim Sang & De Meulder 2003, section 3 (conlleval); Nakayama 2018, github chakki-works/seqeval.
+    """
+
+    higher_is_better = True
+    needs = "tags"
+    inputs = {"predictions": ["string"], "references": ["string"]}
+
+    def obstacle(self, labels: Sequence[str]) -> str | None:
+        odd = [label for label in labels if label != "O" and label[:2] not in PREFIXES]
+        if not odd:
+            return None
+        return f"it counts spans, which tags such as B-place, I-place and O make; got {first_few(odd)}; try accuracy"
+
+    def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of splits without any span, whose F1 is 0
+            return float(f1_score(references, predictions))
+
+
+PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")

@@ -1,0 +1,33 @@
+"""Head `tagging`: the tag of a word, at its first token."""
+
+from torch import nn
+
+from zoo.blocks.dropout import Dropout
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
+from zoo.registry import refuse_below
+
+
+@heads.register("tagging")
+class TaggingHead(Head):
+    """One score for each tag, x W + b, from the state of a place; from what the pooler makes of it where that is set.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d; the pooler: Warner et al. 2024
+    (ModernBERT), arXiv:2412.13663; the authors' code.
+
+    Args:
+        labels: number of tags.
+        dropout: share of the vector dropped in training; the model's, where it is not set.
+    """
+
+    scores_documents = False
+    pools_places = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
+        super().__init__()
+        refuse_below(2, labels=labels)
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(d_model, labels)
+
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(self.dropout(states), self.output.weight, self.output.bias)

@@ -1,0 +1,34 @@
+"""Name the tag of each word."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import TAGS, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.objectives.objective import Objective, objectives
+
+
+@objectives.register("tagging")
+class Tagging(Objective):
+    """sum_i log p(tag_i | x_1 … x_m) over the words i, each read at its first token; an unknown tag (-1) costs nothing.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d.
+    """
+
+    head: ClassVar[str] = "tagging"
+    forms: ClassVar[tuple[str, ...]] = (TAGS,)
+    whole: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+
+    def scored(self, plan: ExamplePlan) -> int:
+        return len(plan.pieces) - 1
+
+    def capacity(self, length: int) -> int | None:
+        return None
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        assert example.marked is not None and example.truth is not None, "a form of words marks them"
+        targets = np.full(len(example.tokens), -1, dtype=np.int64)
+        targets[example.marked] = example.truth
+        example.targets[self.head] = targets

@@ -1,0 +1,65 @@
+"""CoNLL columns: as they are read, and what is refused by its line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_readers import read, refusal, write
+
+from zoo.data.sources.find import load_rows
+from zoo.data.task import read_task
+from zoo.examples.form import inputs
+
+TWO = "EU\tB-org\nrejects\tO\n\nPeter\tB-per\n"
+
+
+def test_a_sentence_is_a_row_of_words_and_tags(tmp_path: Path):
+    found = read(write(tmp_path, "a.conll", "\n\n" + TWO + "\n"))
+    assert found == [{"words": ["EU", "rejects"], "tags": ["B-org", "O"]}, {"words": ["Peter"], "tags": ["B-per"]}]
+
+
+def test_a_tsv_is_read_so_where_the_task_says_it(tmp_path: Path):
+    assert len(read(write(tmp_path, "a.tsv", TWO), format="conll")) == 2
+
+
+def test_the_first_of_several_columns_has_the_words_and_the_last_one_the_tags(tmp_path: Path):
+    lines = "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n"
+    assert read(write(tmp_path, "a.conll", lines)) == [{"words": ["EU", "rejects"], "tags": ["I-ORG", "O"]}]
+
+
+def test_conll_u_is_read_by_the_names_of_its_columns(tmp_path: Path):
+    lines = "# text = don't\n1-2\tdon't\t_\n1\tdo\tAUX\n2\tn't\tPART\n2.1\tnothing\tX\n3\t#\tSYM\n"
+    found = read(write(tmp_path, "a.conllu", lines), header=("id", "words", "tags"))
+    assert found == [{"words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}]
+
+
+def test_a_hash_is_a_word_where_columns_are_apart_by_spaces(tmp_path: Path):
+    assert read(write(tmp_path, "a.conll", "# O\n1 O\n")) == [{"words": ["#", "1"], "tags": ["O", "O"]}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("EU\tO\nrejects\n", "line 2: 1 columns, expected 2; a sentence ends with a blank line"),
+        ("EU\tO\n \tO\n", "line 2: an empty word"),
+    ],
+)
+def test_what_is_no_table_of_words_is_refused_by_its_line(tmp_path: Path, lines: str, said: str):
+    assert said in refusal(write(tmp_path, "a.conll", lines))
+
+
+def rows(folder: Path, name: str, train: str, validation: str, **source: Any) -> Any:
+    files = {"train": str(write(folder, f"t{name}", train)), "validation": str(write(folder, f"v{name}", validation))}
+    task = read_task({"objective": "tagging", "source": {"files": files, **source}}, "task")
+    return list(load_rows(task, inputs(), folder)["validation"])
+
+
+def test_an_unknown_tag_is_refused_by_its_line(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"v.tsv: line 5: unknown label 'B-peer' \(did you mean 'B-per'\?\)"):
+        rows(tmp_path, ".tsv", TWO, "EU\tB-org\n\n\nA\tO\nB\tB-peer\n", format="conll")
+
+
+def test_words_without_a_tag_each_are_refused_by_their_line(tmp_path: Path):
+    row = '{"words": ["a", "b"], "tags": ["N", "V"]}\n'
+    with pytest.raises(ValueError, match=r"v.jsonl: line 3: 1 words, but 2 tags; every word needs one"):
+        rows(tmp_path, ".jsonl", row, row + '\n{"words": ["a"], "tags": ["N", "V"]}\n')

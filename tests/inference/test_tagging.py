@@ -1,0 +1,66 @@
+"""Tags of words: spans with their places, by sentence where they are measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from looking import loaded
+from seqeval.metrics import f1_score
+
+from zoo.batches.collate import MicroBatch, documents_in
+from zoo.inference.gathered import Passed, as_given, tags
+from zoo.inference.pipeline import Pipeline
+from zoo.inference.predictors.tagging import join_spans, makes_spans
+from zoo.metrics.metric import compute
+from zoo.models.heads.scores import Scores
+from zoo.objectives.objective import Term
+
+SPANS = ["O", "B-animal", "I-animal"]
+
+
+def word(tag: str, start: int, end: int, score: float = 0.5) -> dict[str, object]:
+    return {"tag": tag, "text": "", "start": start, "end": end, "score": score}
+
+
+def test_words_of_one_kind_side_by_side_are_a_span_and_b_begins_another():
+    tagged = ["I-a", "I-a", "B-a", "I-a", "O", "I-a", "I-b"]
+    words = [word(tag, 2 * at, 2 * at + 1) for at, tag in enumerate(tagged)]
+    found = [(span["tag"], span["start"], span["end"]) for span in join_spans(words, "")]
+    assert found == [("a", 0, 3), ("a", 4, 7), ("a", 10, 11), ("b", 12, 13)]
+
+
+def test_the_score_of_a_span_is_the_mean_over_its_words():
+    assert join_spans([word("B-a", 0, 1, 0.25), word("I-a", 2, 3, 0.75)], "x y")[0]["score"] == 0.5
+
+
+def test_only_tags_of_spans_make_some():
+    assert makes_spans(SPANS) and not makes_spans(["NOUN", "O"])
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe", "characters"])
+@pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "bert-modern-nano"])
+def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
+    model = loaded(name, "tagging", kind)
+    model = replace(model, task=replace(model.task, labels=["NOUN", "VERB"]))
+    text = "the  red cat sleeps"
+    (found,) = Pipeline(model)(text)
+    assert [one["text"] for one in found["output"]] == ["the", "red", "cat", "sleeps"]
+    assert all(text[one["start"] : one["end"]] == one["text"] for one in found["output"])
+    assert len(found["scores"]) == 4 and all(0.5 <= score <= 1 for score in found["scores"])
+
+
+def test_tags_are_gathered_by_sentence():
+    documents = documents_in(np.array([[1, 1, 1, 2, 2, 0], [1, 1, 0, 0, 0, 0]]))
+    targets = torch.tensor([[-1, 1, 2, 0, 2, -1], [1, -1, -1, -1, -1, -1]])
+    guesses = torch.tensor([[-1, 1, 2, 2, 2, -1], [2, -1, -1, -1, -1, -1]])
+    zero = torch.zeros(())
+    passed = Passed(MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
+                    Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
+    found = tags(passed)
+    assert found == [([1, 2], [1, 2]), ([2, 2], [0, 2]), ([2], [1])]
+    given = as_given("tags", found, SPANS)
+    assert given["references"][1] == ["O", "I-animal"]
+    assert (
+        compute("tagging/f1", **given) == f1_score(given["references"], given["predictions"]) == pytest.approx(2 / 3)
+    )  # of three spans each, two are right
