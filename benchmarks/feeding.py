@@ -1,18 +1,20 @@
-"""How many rows a second does one process build for training, and how many could a GPU take?
+"""How many rows a second are built for training, and how many could a GPU take?
 
-    python benchmarks/feeding.py --data DATA
+    python benchmarks/feeding.py --data DATA [--workers N]
 
-A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in one thread. The second figure is an
+A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in a thread or in N processes. The second figure is an
 upper bound: a GPU that spends all of its time in matrix products, at `--peak` FLOP/s; by default those of bare products
 in bfloat16 on an H200. Contents are those of the tasks' validation splits, so that nothing is tokenised for long.
 """
 
 import argparse
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zoo.batches.ahead import AHEAD, build_ahead
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
@@ -44,14 +46,16 @@ def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Pat
     return replace(found, augment=task.augment)
 
 
-def measure(examples: Examples, seconds: float, batch: int = 32) -> tuple[float, float]:
-    """Rows and tokens a second, after one batch that is not counted."""
-    feed, rows, tokens = Feed(examples), 0, 0
-    feed.collate(feed.take(batch), batch)
-    began = time.perf_counter()
-    while (passed := time.perf_counter() - began) < seconds:
-        tokens += feed.collate(feed.take(batch), batch).tokens
-        rows += batch
+def measure(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
+    """Rows and tokens a second, after the first steps, which are not counted."""
+    rows = tokens = 0
+    with closing(build_ahead(Feed(examples), 10**9, batch, None, 0, 1, workers=workers)) as steps:
+        for _ in range(1 + AHEAD * workers):
+            next(steps)
+        began = time.perf_counter()
+        while (passed := time.perf_counter() - began) < seconds:
+            tokens += sum(part.tokens for part in next(steps).parts)
+            rows += batch
     return rows / passed, tokens / passed
 
 
@@ -61,16 +65,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--peak", type=float, default=H200, help="FLOP/s")
+    parser.add_argument("--workers", type=int, default=0, help="processes that build; 0: a thread")
     options = parser.parse_args()
     for name in options.models:
         model = on_meta(load_settings(name, []))
         examples = examples_of(model, *ROWS[name], options.data)
-        rows, tokens = measure(examples, options.seconds)
+        rows, tokens = measure(examples, options.seconds, options.workers)
         length = examples.shape.length
         cost = flops_per_token(model, length, examples.mixture.capacities(length)) * length
         wanted = options.peak / cost
+        workers = f"{options.workers} processes build" if options.workers else "a thread builds"
         print(
-            f"{name}, {ROWS[name][0]}, rows of {length}: one process builds {rows:,.0f} rows ({tokens:,.0f} tokens) a "
+            f"{name}, {ROWS[name][0]}, rows of {length}: {workers} {rows:,.0f} rows ({tokens:,.0f} tokens) a "
             f"second; the GPU could take {wanted:,.0f} rows: {rows / wanted:.3f} of them",
             flush=True,
         )

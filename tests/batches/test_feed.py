@@ -1,5 +1,7 @@
-"""Claims about the thread that builds the next step."""
+"""Claims about the thread, or the processes, that build the next steps."""
 
+import multiprocessing
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -10,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from zoo.batches.ahead import build_ahead
 from zoo.batches.collate import MicroBatch
-from zoo.batches.feed import Feed, build_ahead
+from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
 from zoo.blocks.documents import Documents
 
@@ -70,3 +73,39 @@ def test_all_that_a_gpu_reads_is_pinned_by_the_thread_that_builds_it(monkeypatch
     assert {id(tensor) for tensor in found} == {id(tensor) for tensor in pinned} and len(found) == len(pinned)
     fresh = Whole(Empty()).collate([], 2)  # type: ignore[arg-type]
     assert torch.equal(part.inputs["tokens"], fresh.inputs["tokens"])
+
+
+class Named(Feed):
+    """A feed whose micro-batches say which rows they are of, and which process built them; one step cannot be built."""
+
+    def __init__(self, examples: Any, broken: int = -1) -> None:
+        self.broken = broken
+        super().__init__(examples)
+
+    def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> Any:
+        if self.cursor.row == 1 and self.cursor.window == self.broken:
+            raise ValueError("data: this step is broken")
+        return MicroBatch({"tokens": torch.arange(3)}, {}, [(self.cursor.window, self.cursor.row, os.getpid())], 3, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more processes than the machine has cores
+@pytest.mark.parametrize("workers", [1, 3])
+def test_processes_build_the_steps_of_one_in_their_order(workers: int):
+    alone = [step for step in build_ahead(Named(Empty()), 7, 3, None, 0, 1)]  # type: ignore[arg-type]
+    found = [step for step in build_ahead(Named(Empty()), 7, 3, None, 0, 1, workers=workers)]  # type: ignore[arg-type]
+    assert [step.position for step in found] == [step.position for step in alone]
+    names = [[part.examples[0] for part in step.parts] for step in found]
+    assert [[name[:2] for name in step] for step in names] == [
+        [part.examples[0][:2] for part in step.parts] for step in alone
+    ]
+    builders = {name[2] for step in names for name in step}
+    assert len(builders) == workers and os.getpid() not in builders
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_an_error_of_a_process_that_builds_is_raised_as_it_is():
+    steps = build_ahead(Named(Empty(), 4), 7, 3, None, 0, 1, workers=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^data: this step is broken$"):
+        list(steps)
+    assert not multiprocessing.active_children()

@@ -1,12 +1,11 @@
-"""What the loop is fed: each step's rows as micro-batches, built while the step before is computed."""
+"""What the loop is fed: the rows of a run, and where the data stands."""
 
-from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
 from zoo.batches.collate import MicroBatch, collate
-from zoo.batches.order import Examples, PackedRow, share
+from zoo.batches.order import Examples, PackedRow
 from zoo.config import Tree
 
 
@@ -76,29 +75,3 @@ class Feed:
     def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
         """Some of the rows as a micro-batch of a fixed number of rows."""
         return collate(rows, self.examples, micro_batch)
-
-
-def build_ahead(
-    feed: Feed, steps: int, batch: int, micro_batch: int | None, process: int, processes: int, pin: bool = False
-) -> Generator[tuple[list[MicroBatch], Tree], None, None]:
-    """For each step, this process's micro-batches, and where the data stands after them; built one step ahead.
-
-    Args:
-        batch: rows of a step over all processes.
-        micro_batch: rows of a micro-batch; None: this process's whole share.
-        pin: lay them into memory from which a GPU copies by itself, beside what it computes.
-    """
-    size = -(-batch // processes) if micro_batch is None else micro_batch
-
-    def build() -> tuple[list[MicroBatch], Tree]:
-        mine = share(feed.take(batch), process, processes, size)
-        parts = [feed.collate(part, size) for part in mine]
-        return [part.pinned() for part in parts] if pin else parts, feed.position
-
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as worker:
-        ahead = worker.submit(build)
-        for left in range(steps - 1, -1, -1):
-            step = ahead.result()
-            if left:  # nothing is built behind the last step
-                ahead = worker.submit(build)
-            yield step

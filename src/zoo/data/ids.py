@@ -42,11 +42,11 @@ class Roles:
         Raises:
             ValueError: the tokenizer has no such token.
         """
-        known = {name: getattr(self, name) for name in ROLES}
-        if known[role] is None:
-            has = ", ".join(name for name, token in known.items() if token is not None)
+        token: int | None = getattr(self, role)
+        if token is None:
+            has = ", ".join(name for name in ROLES if getattr(self, name) is not None)
             raise ValueError(f"tokenizer: it has no token for '{role}', which the objective needs; it has: {has}")
-        return int(known[role])
+        return int(token)
 
     @cached_property
     def text(self) -> Ids:

@@ -7,8 +7,10 @@ from typing import NoReturn
 
 from torch import Tensor, nn
 
-from zoo.batches.feed import Feed, build_ahead
+from zoo.batches.ahead import build_ahead
+from zoo.batches.feed import Feed
 from zoo.devices.memory import explain_memory
+from zoo.devices.workers import building_workers
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 from zoo.runs.run import Run
@@ -49,7 +51,9 @@ def train(
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
     assert settings.steps is not None
-    share = settings.batch, micro_batch, processes.rank, processes.count, processes.device.type == "cuda"
+    if workers := building_workers(settings.workers, processes.device, processes.here):
+        logger.info("batches are built by %d processes beside this one (training.workers)", workers)
+    share = settings.batch, micro_batch, processes.rank, processes.count, processes.device.type == "cuda", workers
     steps = build_ahead(feed, settings.steps - state.step, *share)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first

@@ -25,13 +25,13 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
     "evaluation_examples": "validations before and after are of different examples",
-    **dict.fromkeys(("log_every", "trackers", "processes", "skip_limit", "peak_flops"), ""),
+    **dict.fromkeys(("log_every", "trackers", "processes", "workers", "skip_limit", "peak_flops"), ""),
     **dict.fromkeys(("hang_timeout", "peer_timeout"), ""),
 }
 AT_LEAST = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
     "evaluation_examples": 1,
-    **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every"), 0),
+    **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every", "workers"), 0),
     "average": 2,
 }
 
@@ -64,6 +64,8 @@ class Training:
         ema: decay of a moving average of the weights, which is then what is validated and published; None: none.
         average: publish the mean of this many last checkpoints; None: the last weights.
         patience: stop after this many validations without a better one; None: never.
+        workers: processes that build batches beside each one that trains; 0: a thread does; None: on a GPU machine one
+            for each core to spare, at most 8, and else 0.
         log_every: steps between lines of the text log and points of the trackers; metrics.jsonl has every step.
         trackers: of Accelerate, such as tensorboard.
         processes: how many are expected; None: any number.
@@ -98,6 +100,7 @@ class Training:
     ema: float | None = None
     average: int | None = None
     patience: int | None = None
+    workers: int | None = None
     log_every: int = 50
     trackers: tuple[str, ...] = ()
     processes: int | None = None

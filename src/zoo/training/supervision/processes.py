@@ -1,5 +1,6 @@
 """The processes that train together, as one of them sees them."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ class Processes:
         # accelerate has no types
         self.rank: int = accelerator.process_index
         self.count: int = accelerator.num_processes
+        self.here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))  # on this machine, if the launcher says so
         self.is_main: bool = accelerator.is_main_process
         self.device: torch.device = accelerator.device
 

@@ -1,0 +1,147 @@
+"""Micro-batches built ahead: while a step is computed, a thread or other processes build the next ones."""
+
+import multiprocessing
+import signal
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from zoo.batches.collate import MicroBatch
+from zoo.batches.feed import Feed
+from zoo.batches.order import share
+from zoo.config import Tree
+
+AHEAD = 2  # steps that each process builds ahead
+
+
+class Step(NamedTuple):
+    """What one process reads in a step.
+
+    Args:
+        parts: its micro-batches.
+        position: where the data stands after the step.
+    """
+
+    parts: list[MicroBatch]
+    position: Tree
+
+
+@dataclass
+class Failed:
+    """An error of a process that builds; the loop raises it as it is, not wrapped in a text of the other process."""
+
+    error: Exception
+
+
+@dataclass
+class Steps(IterableDataset[Any]):
+    """The next steps of a feed, as one process of the training reads them.
+
+    Where several processes build, each of them plans all rows, so that it knows where every step begins, and builds the
+    micro-batches of its own steps: no plan and no row goes from one to the other.
+
+    Args:
+        steps: how many.
+        batch: rows of a step over all processes of the training.
+        size: rows of a micro-batch.
+        process, processes: of the training.
+    """
+
+    feed: Feed
+    steps: int
+    batch: int
+    size: int
+    process: int
+    processes: int
+
+    def __iter__(self) -> Iterator[Step | Failed]:
+        worker = get_worker_info()
+        first, every = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        try:
+            for step in range(self.steps):
+                rows = self.feed.take(self.batch)
+                if step % every == first:
+                    mine = share(rows, self.process, self.processes, self.size)
+                    yield Step([self.feed.collate(part, self.size) for part in mine], self.feed.position)
+        except Exception as error:
+            yield Failed(error)
+
+
+def build_ahead(
+    feed: Feed,
+    steps: int,
+    batch: int,
+    micro_batch: int | None,
+    process: int,
+    processes: int,
+    pin: bool = False,
+    workers: int = 0,
+) -> Generator[Step, None, None]:
+    """For each step, this process's micro-batches, and where the data stands after them.
+
+    Args:
+        batch: rows of a step over all processes.
+        micro_batch: rows of a micro-batch; None: this process's whole share.
+        pin: lay them into memory from which a GPU copies by itself, beside what it computes.
+        workers: processes that build them, in turn; 0: a thread builds one step ahead.
+    """
+    size = -(-batch // processes) if micro_batch is None else micro_batch
+    loader = DataLoader(
+        Steps(feed, steps, batch, size, process, processes),
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=AHEAD if workers else None,
+        # a forked process has the feed as it stands, its memory maps with it, and nothing of it must be pickled
+        multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
+        worker_init_fn=leave_signals_alone if workers else None,
+        generator=torch.Generator(),  # it draws seeds for its processes: not from what initialises models
+        collate_fn=as_it_is,
+    )
+
+    def build(found: Iterator[Step | Failed]) -> Step:
+        step = next(found)
+        if isinstance(step, Failed):
+            raise step.error
+        return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread, closing(Found(loader)) as found:
+        ahead = thread.submit(build, found)
+        for left in range(steps - 1, -1, -1):
+            step = ahead.result()
+            if left:  # nothing is built behind the last step
+                ahead = thread.submit(build, found)
+            yield step
+
+
+class Found:
+    """What a loader gives, one after the other; closed, its processes have ended."""
+
+    def __init__(self, loader: "DataLoader[Any]") -> None:
+        self.steps: Iterator[Any] | None = iter(loader)
+
+    def __iter__(self) -> "Found":
+        return self
+
+    def __next__(self) -> Any:
+        assert self.steps is not None
+        return next(self.steps)
+
+    def close(self) -> None:
+        self.steps = None  # the loader's iterator ends its processes when nothing refers to it
+
+
+def as_it_is(step: Any) -> Any:
+    """A step is a batch already."""
+    return step
+
+
+def leave_signals_alone(worker: int) -> None:
+    """A signal to the whole group is for the training process, which ends the others when its state is saved."""
+    signal.set_wakeup_fd(-1)  # inherited: a signal here would be taken for one there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
