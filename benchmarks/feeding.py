@@ -2,9 +2,10 @@
 
     python benchmarks/feeding.py --data DATA [--workers N]
 
-A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in a thread or in N processes. The second figure is an
-upper bound: a GPU that spends all of its time in matrix products, at `--peak` FLOP/s; by default those of bare products
-in bfloat16 on an H200. Contents are those of the tasks' validation splits, so that nothing is tokenised for long.
+A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in a thread or in N processes. The
+second figure is an upper bound: a GPU that spends all of its time in matrix products, at `--peak` FLOP/s; by default
+those of bare products in bfloat16 on an H200. Contents are those of the tasks' validation splits, so that nothing is
+tokenised for long.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.batches.ahead import AHEAD, build_ahead
+from zoo.batches.ahead import AHEAD, Steps, build_ahead
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
@@ -49,7 +50,7 @@ def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Pat
 def measure(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
     """Rows and tokens a second, after the first steps, which are not counted."""
     rows = tokens = 0
-    with closing(build_ahead(Feed(examples), 10**9, batch, None, 0, 1, workers=workers)) as steps:
+    with closing(build_ahead(Steps(Feed(examples), 10**9, batch, None, 0, 1), workers=workers)) as steps:
         for _ in range(1 + AHEAD * workers):
             next(steps)
         began = time.perf_counter()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.batches.ahead import build_ahead
+from zoo.batches.ahead import Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
@@ -36,14 +36,14 @@ class Slow(Feed):
 
 
 def test_no_thread_builds_a_step_after_the_end():
-    with closing(build_ahead(Slow(Empty()), 5, 2, None, 0, 1)) as steps:  # type: ignore[arg-type]
+    with closing(build_ahead(Steps(Slow(Empty()), 5, 2, None, 0, 1))) as steps:  # type: ignore[arg-type]
         next(steps)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("zoo-feed")]
 
 
 def test_nothing_is_built_behind_the_last_step():
     feed = Slow(Empty())  # type: ignore[arg-type]
-    found = [position["window"] for _, position in build_ahead(feed, 3, 2, None, 0, 1)]
+    found = [position["window"] for _, position in build_ahead(Steps(feed, 3, 2, None, 0, 1))]
     assert len(found) == 3 and feed.position["window"] == found[-1]
 
 
@@ -66,7 +66,7 @@ def test_all_that_a_gpu_reads_is_pinned_by_the_thread_that_builds_it(monkeypatch
         return pinned[-1]
 
     monkeypatch.setattr(Tensor, "pin_memory", pin)
-    (((part,), _),) = build_ahead(Whole(Empty()), 1, 2, None, 0, 1, True)  # type: ignore[arg-type]
+    (((part,), _),) = build_ahead(Steps(Whole(Empty()), 1, 2, None, 0, 1), pin=True)  # type: ignore[arg-type]
     borders = part.inputs["documents"].borders
     found = [part.inputs["tokens"], part.inputs["documents"].numbers, borders.queries, borders.keys]
     found += [part.inputs["places"]["head"], part.targets["causal_lm"]]
@@ -91,8 +91,8 @@ class Named(Feed):
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more processes than the machine has cores
 @pytest.mark.parametrize("workers", [1, 3])
 def test_processes_build_the_steps_of_one_in_their_order(workers: int):
-    alone = [step for step in build_ahead(Named(Empty()), 7, 3, None, 0, 1)]  # type: ignore[arg-type]
-    found = [step for step in build_ahead(Named(Empty()), 7, 3, None, 0, 1, workers=workers)]  # type: ignore[arg-type]
+    alone = [step for step in build_ahead(Steps(Named(Empty()), 7, 3, None, 0, 1))]  # type: ignore[arg-type]
+    found = [step for step in build_ahead(Steps(Named(Empty()), 7, 3, None, 0, 1), workers=workers)]  # type: ignore[arg-type]
     assert [step.position for step in found] == [step.position for step in alone]
     names = [[part.examples[0] for part in step.parts] for step in found]
     assert [[name[:2] for name in step] for step in names] == [
@@ -105,7 +105,7 @@ def test_processes_build_the_steps_of_one_in_their_order(workers: int):
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_an_error_of_a_process_that_builds_is_raised_as_it_is():
-    steps = build_ahead(Named(Empty(), 4), 7, 3, None, 0, 1, workers=2)  # type: ignore[arg-type]
+    steps = build_ahead(Steps(Named(Empty(), 4), 7, 3, None, 0, 1), workers=2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="^data: this step is broken$"):
         list(steps)
     assert not multiprocessing.active_children()

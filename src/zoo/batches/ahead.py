@@ -48,51 +48,40 @@ class Steps(IterableDataset[Any]):
     Args:
         steps: how many.
         batch: rows of a step over all processes of the training.
-        size: rows of a micro-batch.
+        micro_batch: rows of a micro-batch; None: this process's whole share.
         process, processes: of the training.
     """
 
     feed: Feed
     steps: int
     batch: int
-    size: int
+    micro_batch: int | None
     process: int
     processes: int
 
     def __iter__(self) -> Iterator[Step | Failed]:
         worker = get_worker_info()
         first, every = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        size = -(-self.batch // self.processes) if self.micro_batch is None else self.micro_batch
         try:
             for step in range(self.steps):
                 rows = self.feed.take(self.batch)
                 if step % every == first:
-                    mine = share(rows, self.process, self.processes, self.size)
-                    yield Step([self.feed.collate(part, self.size) for part in mine], self.feed.position)
+                    mine = share(rows, self.process, self.processes, size)
+                    yield Step([self.feed.collate(part, size) for part in mine], self.feed.position)
         except Exception as error:
             yield Failed(error)
 
 
-def build_ahead(
-    feed: Feed,
-    steps: int,
-    batch: int,
-    micro_batch: int | None,
-    process: int,
-    processes: int,
-    pin: bool = False,
-    workers: int = 0,
-) -> Generator[Step, None, None]:
-    """For each step, this process's micro-batches, and where the data stands after them.
+def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[Step, None, None]:
+    """The steps, each built while those before it are computed.
 
     Args:
-        batch: rows of a step over all processes.
-        micro_batch: rows of a micro-batch; None: this process's whole share.
         pin: lay them into memory from which a GPU copies by itself, beside what it computes.
         workers: processes that build them, in turn; 0: a thread builds one step ahead.
     """
-    size = -(-batch // processes) if micro_batch is None else micro_batch
     loader = DataLoader(
-        Steps(feed, steps, batch, size, process, processes),
+        steps,
         batch_size=None,
         num_workers=workers,
         prefetch_factor=AHEAD if workers else None,
@@ -111,7 +100,7 @@ def build_ahead(
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread, closing(Found(loader)) as found:
         ahead = thread.submit(build, found)
-        for left in range(steps - 1, -1, -1):
+        for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()
             if left:  # nothing is built behind the last step
                 ahead = thread.submit(build, found)
