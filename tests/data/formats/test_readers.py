@@ -3,10 +3,12 @@
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from datasets import Dataset
 
 from zoo.data.formats.format import ReadOptions
@@ -16,6 +18,14 @@ from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.part import FilePart
 from zoo.examples.form import inputs
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".GZ": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.compress,
+}
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -48,7 +58,7 @@ def test_a_text_file_can_be_read_by_paragraph_or_whole(tmp_path: Path) -> None:
     assert read(path, documents="file") == [{"text": "one\ntwo\n\n \nthree\n"}]
 
 
-@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize(("ending", "pack"), PACKERS.items())
 def test_the_format_is_seen_through_a_compression(tmp_path: Path, ending: str, pack: Any) -> None:
     path = write(tmp_path, f"a.tsv{ending}", pack(b"text\tlabel\nx\t1\n"))
     assert read(path) == [{"text": "x", "label": "1"}]

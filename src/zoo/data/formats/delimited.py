@@ -71,7 +71,8 @@ def plain_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[s
 
 def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Number of the first line and fields, where quotes hold a field together."""
-    csv.field_size_limit(LONGEST_LINE)  # the default refuses documents of over 131,072 characters
+    # the default refuses documents of over 131,072 characters; a character takes the reader four bytes
+    csv.field_size_limit(LONGEST_LINE // 4)
     reader = csv.reader(read_lines(stretch), delimiter=delimiter, strict=True)
     start = 1
     try:

@@ -1,16 +1,15 @@
 """Lines of a UTF-8 text file, compressed or not."""
 
-import bz2
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
 
 LONGEST_LINE = 1 << 28  # bytes; what is longer is not text, and must not fill the memory
+PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
 class LineRange(NamedTuple):
@@ -32,10 +31,6 @@ def extension(path: Path) -> str:
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
-def is_compressed(path: Path) -> bool:
-    return path.suffix in OPENERS
-
-
 def read_lines(stretch: LineRange) -> Iterator[str]:
     r"""Each line of a stretch with its end, as `\n`; a byte-order mark is left out.
 
@@ -44,18 +39,31 @@ def read_lines(stretch: LineRange) -> Iterator[str]:
     """
     path, number, at = stretch.path, stretch.line - 1, stretch.start
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+        with open_bytes(path) as stream:
             if at:
                 stream.seek(at)
-            for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), stretch.line):
+            for number, line in enumerate(iter(lambda: read_line(stream), b""), stretch.line):
                 yield decode(line, path, number)
                 at += len(line)
                 if stretch.stop is not None and at >= stretch.stop:
                     break
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path}: line {number + 1}: the file cannot be read: {error}") from None
     if number == 0:
         raise ValueError(f"{path}: the file is empty")
+
+
+def read_line(stream: io.BufferedIOBase) -> bytes:
+    """The next line as far as it may be text: at most `LONGEST_LINE` bytes; nothing behind a long one's NUL byte."""
+    pieces = [stream.readline(min(PIECE, LONGEST_LINE))]
+    left = LONGEST_LINE - PIECE
+    while left > 0 and len(pieces[-1]) == PIECE and not pieces[-1].endswith(b"\n"):
+        if b"\0" in pieces[-1]:
+            pieces[-1] = pieces[-1][: pieces[-1].index(b"\0") + 1]
+            break
+        pieces.append(stream.readline(min(PIECE, left)))
+        left -= PIECE
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def decode(line: bytes, path: Path, number: int) -> str:
@@ -73,7 +81,7 @@ def decode(line: bytes, path: Path, number: int) -> str:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
-        raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8") from None
+        raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv)") from None
     if "\0" in text:
         raise ValueError(f"{place}: NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?")
     return text[:-2] + "\n" if text.endswith("\r\n") else text

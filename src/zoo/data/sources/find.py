@@ -9,8 +9,8 @@ from pathlib import Path
 from datasets import Dataset, DatasetDict, Features, Image, load_dataset
 
 from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import format_of
-from zoo.data.formats.lines import is_compressed
 from zoo.data.ids import PICTURE
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import known_stretches

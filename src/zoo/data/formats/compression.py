@@ -1,0 +1,110 @@
+"""Compressed files as streams of bytes, unpacked a little at a time: a small file may hold gigabytes."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import zstandard
+
+PIECE = 1024  # packed bytes that are unpacked at once: of the densest zstd 32 MiB, of the densest xz 8 MB
+BUFFER = 1 << 17
+FILL = b"\0"  # between two streams of xz
+MEMORY = 1 << 28  # bytes that unpacking may need beside them (xz -9 needs 65 MiB, zstd --long 128 MiB)
+DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError)  # what reading a damaged file raises
+
+
+class Unpacker(Protocol):
+    """What unpacks one stream of a file, as in `lzma`."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, packed: bytes, /) -> bytes: ...
+
+
+class UnpackedFile(io.RawIOBase):
+    """The bytes of a compressed file, one stream after the other.
+
+    `lzma.open` takes any amount of memory that a file's header asks for, and `zstandard.open` takes a file that was cut
+    off for one that ends there.
+
+    Args:
+        begin: makes what unpacks the next stream.
+    """
+
+    def __init__(self, path: Path, begin: Callable[[], Unpacker]) -> None:
+        self.file = path.open("rb")
+        self.begin = begin
+        self.unpacker: Unpacker | None = None
+        self.packed = b""
+        self.unpacked = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as the bytes reach that one step of unpacking gives; 0 at the end.
+
+        Raises:
+            EOFError: the file ends within a stream.
+        """
+        while not self.unpacked and self.find_packed():
+            assert self.unpacker is not None
+            self.unpacked = memoryview(self.unpacker.decompress(self.packed))
+            self.packed = b""
+            if self.unpacker.eof:
+                self.packed, self.unpacker = self.unpacker.unused_data.lstrip(FILL), None
+        count = min(len(buffer), len(self.unpacked))
+        buffer[:count] = self.unpacked[:count]
+        self.unpacked = self.unpacked[count:]
+        return count
+
+    def find_packed(self) -> bool:
+        """Have packed bytes, and what unpacks them; False at the end of the file."""
+        while not self.packed:
+            self.packed = self.file.read(PIECE)
+            if not self.packed:
+                if self.unpacker is not None:
+                    raise EOFError("it ends within a compressed stream")
+                return False
+            if self.unpacker is None:
+                self.packed = self.packed.lstrip(FILL)
+        self.unpacker = self.unpacker or self.begin()
+        return True
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def begin_xz() -> Unpacker:
+    return lzma.LZMADecompressor(memlimit=MEMORY)
+
+
+def begin_zst() -> Unpacker:
+    return zstandard.ZstdDecompressor(max_window_size=MEMORY).decompressobj()
+
+
+OPENERS: dict[str, Callable[[Path], io.BufferedIOBase]] = {
+    ".gz": lambda path: gzip.open(path),
+    ".bz2": lambda path: bz2.open(path),
+    ".xz": lambda path: io.BufferedReader(UnpackedFile(path, begin_xz), BUFFER),
+    ".zst": lambda path: io.BufferedReader(UnpackedFile(path, begin_zst), BUFFER),
+}
+
+
+def is_compressed(path: Path) -> bool:
+    return path.suffix.lower() in OPENERS
+
+
+def open_bytes(path: Path) -> io.BufferedIOBase:
+    """A file's bytes from its beginning, unpacked where its name ends like that of a compressed one."""
+    return OPENERS[path.suffix.lower()](path) if is_compressed(path) else path.open("rb")
