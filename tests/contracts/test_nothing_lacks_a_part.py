@@ -135,7 +135,7 @@ class Unfinished(DocumentLabel):
 
     head: ClassVar[str] = "length"
     forms: ClassVar[tuple[str, ...]] = ("text", "triple")
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "spearman")
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "kendall")
 
 
 def test_an_unfinished_objective_is_told_each_file_to_write():
@@ -143,7 +143,7 @@ def test_an_unfinished_objective_is_told_each_file_to_write():
     for file, decorator in (
         ("src/zoo/models/heads/length.py", '@heads.register("length")'),
         ("src/zoo/examples/forms/triple.py", '@forms.register("triple")'),
-        ("src/zoo/metrics/spearman.py", '@metrics.register("spearman")'),
+        ("src/zoo/metrics/kendall.py", '@metrics.register("kendall")'),
         ("src/zoo/inference/predictors/text_length.py", '@predictors.register("text_length")'),
     ):
         assert re.search(rf"write {file} with a class under {re.escape(decorator)}", found), found

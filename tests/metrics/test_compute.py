@@ -10,6 +10,7 @@ from pathlib import Path
 import evaluate
 import pytest
 import sacrebleu
+import scipy.stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from patience import HANGS
@@ -20,6 +21,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 MEASURED = {
     "classes": {"predictions": [0, 1, 1], "references": [0, 1, 0]},
     "tags": {"predictions": [["B-a", "O"], ["O"]], "references": [["B-a", "I-a"], ["O"]]},
+    "sets": {"predictions": [[0, 1], [1, 1]], "references": [[0, 1], [1, 0]]},
+    "numbers": {"predictions": [0.5, 2.0, 2.5], "references": [1.0, 3.0, 2.0]},
     "texts": {"predictions": ["a b c d e"], "references": [["a b c d f"]]},
     "loss": {"loss": [2.0, 3.0], "count": [2, 3], "bytes": [4, 6]},
 }
@@ -63,6 +66,26 @@ def test_matthews_takes_more_classes_and_constants():
     expected = matthews_corrcoef(references, predictions)
     assert compute("matthews", predictions=predictions, references=references) == pytest.approx(expected)
     assert compute("matthews", predictions=[1, 1, 1], references=[0, 1, 1]) == 0.0
+
+
+def test_f1_of_several_classes_at_once_counts_pairs_or_means_over_classes():
+    predictions, references = [[1, 0, 1], [0, 1, 0], [1, 1, 0]], [[1, 0, 0], [0, 1, 1], [0, 1, 0]]
+    # of all nine pairs: 3 right of 5 predicted and 4 true
+    assert compute("f1_micro", predictions=predictions, references=references) == pytest.approx(2 * 3 / (5 + 4))
+    by_class = f1_score(references, predictions, average=None, zero_division=0)
+    assert compute("f1_macro", predictions=predictions, references=references) == pytest.approx(by_class.mean())
+
+
+def test_correlations_are_scipys_and_zero_for_a_constant():
+    predictions, references = [0.5, 2.0, 2.5, 2.5, -1.0], [1.0, 3.0, 2.0, 5.0, 0.0]
+    for name, judge in (("pearson", scipy.stats.pearsonr), ("spearman", scipy.stats.spearmanr)):
+        expected = judge(references, predictions).statistic
+        assert compute(name, predictions=predictions, references=references) == pytest.approx(expected)
+        assert compute(name, predictions=[1.0, 1.0], references=[0.0, 1.0]) == 0.0
+
+
+def test_the_squared_error_is_a_mean():
+    assert compute("mse", predictions=[1.0, 3.0], references=[0.0, 1.0]) == pytest.approx((1 + 4) / 2)
 
 
 def test_bleu_and_chrf_are_sacrebleus_over_the_corpus():

@@ -83,9 +83,9 @@ def test_classification_has_a_bias_for_encoders_only(pooled: bool):
     assert (ClassificationHead(5, 7, pooled, labels=3).output.bias is not None) == pooled
 
 
-def test_classification_refuses_a_single_label():
-    with pytest.raises(ValueError, match="labels must be at least 2, got 1"):
-        ClassificationHead(5, 7, True, labels=1)
+def test_classification_refuses_no_label():
+    with pytest.raises(ValueError, match="labels must be at least 1, got 0"):
+        ClassificationHead(5, 7, True, labels=0)
 
 
 def test_an_encoder_classifies_the_pooled_first_place_of_each_document():

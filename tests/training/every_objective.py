@@ -16,6 +16,8 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.ids import PICTURE, Lengths, Piece, Roles, StoredFields
+from zoo.data.store.split import table_of
+from zoo.data.task import Task, read_task
 from zoo.examples.form import ModelTraits, forms
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model, list_models
@@ -49,19 +51,25 @@ class Case:
     objective: Objectives
     model: str
     dtype: torch.dtype
+    labels: Any = None
 
     def __str__(self) -> str:
         asked = [" ".join([name, *(f"{k} {v}" for k, v in own.items())]) for name, own in self.objective.items()]
-        return f"{'+'.join(asked)} {self.model} {self.dtype}".replace("torch.", "")
+        labels = f" labels {self.labels}" if self.labels else ""
+        return f"{'+'.join(asked)}{labels} {self.model} {self.dtype}".replace("torch.", "")
+
+    @property
+    def task(self) -> Task:
+        return read_task({"objective": self.objective, "source": {}, "labels": self.labels}, "task")
 
     def build(self) -> Model:
-        wanted = Mixture.parse(self.objective).heads
-        named = [{"name": head, "labels": LABELS} if "labels" in heads.options(head) else head for head in wanted]
+        wanted, count = Mixture.parse(self.objective).heads, 1 if self.labels == "number" else LABELS
+        named = [{"name": head, "labels": count} if "labels" in heads.options(head) else head for head in wanted]
         return create_model(self.model, heads=named, vocab_size=ROLES.vocab_size, dropout=0.0).to(self.dtype)
 
     def examples(self) -> Examples:
         """Documents of 2 to 16 tokens: a row holds one to five."""
-        mixture, generator = Mixture.parse(self.objective), np.random.default_rng(5)
+        mixture, generator = Mixture.of(self.task), np.random.default_rng(5)
         stream = stream_of(create_model(self.model))
         columns = columns_of(self.objective, stream)
         stored = mixture.form_class(columns).stored
@@ -76,7 +84,7 @@ class Case:
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
-            generator.integers(0 if stream.has_text else -1, LABELS, size=DOCUMENTS),  # rows of pictures differ by that
+            self.draw_labels(generator, stream),
             {field: np.cumsum([0, *sizes]) for field, sizes in entries.items()},
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
@@ -89,6 +97,15 @@ class Case:
             return ids[piece.field][piece.start : piece.stop]
 
         return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
+
+    def draw_labels(self, generator: np.random.Generator, stream: ModelTraits) -> Any:
+        """What each document's label is; some of several classes, and some numbers, are unknown."""
+        if self.task.label_kind == "number":
+            return np.where(generator.random(DOCUMENTS) < 0.2, np.nan, generator.normal(size=DOCUMENTS))
+        one = generator.integers(
+            0 if stream.has_text else -1, LABELS, size=DOCUMENTS
+        )  # rows of pictures differ by that
+        return table_of([(int(c),) for c in one - (one == 2) * 3]) if self.task.label_kind == "several" else one
 
 
 Sizes = dict[str, NDArray[np.int64]]
@@ -144,7 +161,12 @@ def cases() -> list[Case]:
     wanted: list[Objectives] = [*({name: {}} for name in objectives.names()), *MIXTURES]
     models = [(objective, [m for stream, m in streams.items() if fits(objective, stream)]) for objective in wanted]
     exact = [Case(objective, model, torch.float64) for objective, fitting in models for model in fitting]
-    return exact + [Case(objective, fitting[0], torch.float32) for objective, fitting in models]
+    labelled = [
+        Case({"classification": {"label_smoothing": 0.1}}, "bert-nano", torch.float64, {"several": ["a", "b", "c"]}),
+        Case({"classification": {}}, "bert-nano", torch.float64, "number"),
+        Case({"classification": {"class_weights": {"a": 0.1, "c": 3.0}}}, "bert-nano", torch.float64, ["a", "b", "c"]),
+    ]
+    return exact + labelled + [Case(objective, fitting[0], torch.float32) for objective, fitting in models]
 
 
 class Step(NamedTuple):

@@ -19,6 +19,7 @@ from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.blocks.documents import Documents
 from zoo.data.ids import Lengths
+from zoo.data.store.split import table_of
 from zoo.data.task import read_task
 from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
@@ -64,10 +65,11 @@ class Case:
 
     @property
     def mixture(self) -> Mixture:
-        return Mixture.parse(read_task(self.tree, "task").objective)
+        return Mixture.of(read_task(self.tree, "task"))
 
     def build(self) -> Model:
-        named = [{"name": h, "labels": LABELS} if "labels" in heads.options(h) else h for h in self.mixture.heads]
+        count = 1 if read_task(self.tree, "task").label_kind == "number" else LABELS
+        named = [{"name": h, "labels": count} if "labels" in heads.options(h) else h for h in self.mixture.heads]
         return create_model(self.model, heads=named, vocab_size=ROLES.vocab_size, dropout=0.0)
 
     def examples(self, model: Model) -> Examples:
@@ -82,7 +84,7 @@ class Case:
         ids |= {column: ids[column] % LABELS for column in stored.numbers}
         lengths = Lengths(
             {column: np.cumsum([0, *size]) for column, size in sizes.items()},
-            labels=generator.integers(0, LABELS, size=DOCUMENTS),
+            labels=labels_of(read_task(self.tree, "task").label_kind, generator),
             lists={column: np.cumsum([0, *counts]) for column, counts in entries.items()},
         )
         shape = RowShape(20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False)
@@ -94,10 +96,32 @@ CASES = [
     Case(
         "span_corruption", "t5-nano", options={"share": 0.3, "mean_span": 2.0}, labels=lambda targets: unscored(targets)
     ),
+    *(
+        Case("classification", model, labels=lambda targets: of_documents(targets))
+        for model in ("bert-nano", "gpt2-nano")
+    ),
+    *(
+        Case("classification", model, ("text", "pair"), task=task, labels=lambda targets: of_documents(targets).float())
+        for model in ("bert-nano", "gpt2-nano")
+        for task in ({"labels": "number"}, {"labels": {"several": ["a", "b", "c"]}})
+    ),
     Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
     Case("tagging", "bert-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
     Case("tagging", "gpt2-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
 ]
+
+
+def labels_of(kind: str, generator: np.random.Generator) -> Any:
+    """A label of each document."""
+    if kind == "number":
+        return generator.normal(size=DOCUMENTS)
+    classes = generator.integers(0, LABELS, size=DOCUMENTS)
+    return table_of([(int(c),) for c in classes]) if kind == "several" else classes
+
+
+def of_documents(targets: Tensor) -> Tensor:
+    """Labels of rows: each holds one document, though there are places for more."""
+    return targets.unflatten(0, (BATCH, -1))[:, 0]
 
 
 def unscored(targets: Tensor) -> Tensor:

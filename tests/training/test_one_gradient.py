@@ -70,7 +70,7 @@ def difference(case: Case, one: Step, other: Step, exact: Step) -> float:
 
 
 def in_float64(case: Case) -> Case:
-    return Case(case.objective, case.model, torch.float64)
+    return Case(case.objective, case.model, torch.float64, case.labels)
 
 
 def check(case: Case, split: Step, whole: Callable[[Case], Step]) -> None:

@@ -94,9 +94,16 @@ def collate(
     return MicroBatch(inputs, targets, named, int(used), float(used / slots))
 
 
-def lay_rows(rows: list[list[Ids]], shape: tuple[int, int], empty: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Lay sequences one after the other into rows: what stands at each place, and which sequence it is of (0: none)."""
-    values = np.full(shape, empty, dtype=np.int64)
+def lay_rows(
+    rows: list[list[NDArray[Any]]], shape: tuple[int, int], empty: int | NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Lay sequences one after the other into rows: what stands at each place, and which sequence it is of (0: none).
+
+    Args:
+        empty: what stands at the other places; what stands at each has its shape and type.
+    """
+    nothing = np.asarray(empty)
+    values = np.full((*shape, *nothing.shape), nothing)
     documents = np.zeros(shape, dtype=np.int64)
     for r, row in enumerate(rows):
         at = 0
@@ -138,17 +145,21 @@ def score(
     built: list[list[Example]], examples: Examples, micro_batch: int, length: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """By head, the flat places to score (only where there is a capacity); by objective, the targets."""
-    capacities = examples.mixture.capacities(examples.shape.length)
+    mixture = examples.mixture
+    capacities = mixture.capacities(examples.shape.length)
     places: dict[str, Tensor] = {}
     targets: dict[str, Tensor] = {}
-    for head, name in examples.mixture.names_by_head.items():
-        answers = [[example.targets[head] for example in row] for row in built]
+    for head, name in mixture.names_by_head.items():
+        answers, unscored = (
+            [[example.targets[head] for example in row] for row in built],
+            mixture.members[name].unscored,
+        )
         width = capacities[head] if head in capacities else length
-        wanted = lay_rows(answers, (micro_batch, width), -1)[0]
+        wanted = lay_rows(answers, (micro_batch, width), unscored)[0]
         if head in capacities:
             flat = lay_rows(flat_places(built, head, length), (micro_batch, width), -1)[0]
             places[head] = torch.from_numpy(flat.reshape(-1))
-            wanted = wanted.reshape(-1)
+            wanted = wanted.reshape(-1, *unscored.shape)
         targets[name] = torch.from_numpy(wanted)
     return places, targets
 

@@ -108,6 +108,9 @@ class StoredFields(NamedTuple):
         return (*self.names, *self.numbers, *(name for name, _ in self.answers))
 
 
+Label = int | float | tuple[int, ...]  # a document's class, its number, or its classes
+
+
 class Lengths(NamedTuple):
     """What planning may know of a cached split: offsets only, never a token.
 
@@ -116,13 +119,14 @@ class Lengths(NamedTuple):
             sentence where `sentences` is given, or an entry of a list in the fields of `lists`. Columns of numbers are
             fields too: a document is one unit of theirs.
         sentences: where each document's sentences begin among the units (n_documents + 1); None unless texts are split.
-        labels: one class a document, -1 where unknown; None where there are no labels.
+        labels: one class a document, -1 where unknown; a number, NaN where unknown; or a tuple of classes, (-1,) where
+            unknown. None where there are no labels.
         lists: by field that holds lists, where each document's entries begin among the units (n_documents + 1).
     """
 
     offsets: dict[str, NDArray[np.int64]]
     sentences: NDArray[np.int64] | None = None
-    labels: NDArray[np.int64] | None = None
+    labels: Any = None
     lists: dict[str, NDArray[np.int64]] = {}
 
     @property
@@ -149,5 +153,6 @@ class Lengths(NamedTuple):
         first, last = self.sentences[document], self.sentences[document + 1]
         return np.unique(self.offsets[field][first : last + 1])
 
-    def label(self, document: int) -> int:
-        return -1 if self.labels is None else int(self.labels[document])
+    def label(self, document: int) -> Label:
+        found = -1 if self.labels is None else self.labels[document]
+        return found.item() if isinstance(found, np.generic) else found

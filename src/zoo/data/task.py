@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from zoo import config
 from zoo.data.builtin.builtin import builtins
@@ -14,6 +14,9 @@ from zoo.data.sources.pictures import Augment
 from zoo.registry import check, refuse_unknown
 
 SIDES = ("source", "target")
+LabelKind = Literal["one", "several", "number"]
+DERIVED = ("label_kind",)  # what a file says by another key
+LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
 
 
 class Sides(NamedTuple):
@@ -97,7 +100,9 @@ class Task:
     Args:
         objective: name -> options.
         columns: the objective's inputs <- the data's columns; empty: columns that are named like inputs.
-        labels: the classes by name; None: the sorted distinct values of train.
+        labels: the classes by name; None: the sorted distinct values of train. A file may also say `several` (a row has
+            any number of classes; `{several: NAMES}` names them) or `number` (a row has a number).
+        label_kind: what a row's label is; a file says it by `labels`.
         length: tokens in a row; where source and target have rows of their own, one number for both or a map.
         longest: tokens in one example, special tokens included; None: `length`.
         pack: whether a row may hold several examples; pictures have rows of their own.
@@ -108,6 +113,7 @@ class Task:
     source: SourceSettings
     columns: dict[str, str] = field(default_factory=dict)
     labels: list[str] | None = None
+    label_kind: LabelKind = "one"
     tokenizer: dict[str, Any] | None = None
     length: int | dict[str, int] = 128
     longest: int | dict[str, int] | None = None
@@ -132,6 +138,8 @@ class Task:
         """The map that `read_task` reads back, without what is left at its default."""
         default = config.dump(Task({}, SourceSettings()))
         tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
+        if kind := tree.pop("label_kind", None):
+            tree["labels"] = {kind: self.labels} if self.labels else kind
         for part in ("source", "card", "augment"):
             if part in tree:
                 tree[part] = {key: value for key, value in tree[part].items() if value != default[part][key]}
@@ -187,13 +195,27 @@ def read_task(tree: Mapping[str, Any], place: str) -> Task:
     tree = dict(tree)
     if "objective" in tree:
         tree["objective"] = read_objectives(tree["objective"], f"{place}.objective")
-    if tree.get("labels") is not None:
-        tree["labels"] = [str(name) for name in check(tree["labels"], list[str | int], f"{place}.labels")]
+    for key in tree:
+        refuse_unknown(str(key), [f.name for f in fields(Task) if f.name not in DERIVED], "key", place)
+    tree |= read_labels(tree.get("labels"), f"{place}.labels")
     if isinstance(tree.get("tokenizer"), str):
         tree["tokenizer"] = {"name": tree["tokenizer"]}
     task = config.build(Task, tree, place)
     task.verify(place)
     return task
+
+
+def read_labels(value: Any, place: str) -> dict[str, Any]:
+    """The classes by name, and what a row's label is: from names, `several`, `{several: NAMES}` or `number`."""
+    kind = "one"
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((kind, value),) = value.items()
+        refuse_unknown(str(kind), ["several"], "kind of labels", place)
+    elif isinstance(value, str):
+        refuse_unknown(value, LABEL_KINDS[1:], "kind of labels (or a list of names)", place)
+        kind, value = value, None
+    names = None if value is None else [str(name) for name in check(value, list[str | int], place)]
+    return {"labels": names, "label_kind": kind}
 
 
 def read_objectives(value: Any, place: str) -> dict[str, dict[str, Any]]:

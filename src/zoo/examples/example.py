@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.ids import Ids, Picture, Piece
+from zoo.data.ids import Ids, Label, Picture, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class ExamplePlan:
         length: places it takes in the row that the head scores, special tokens included.
         source_length: places it takes in the source row; 0 where there is none.
         pieces: what to read, in the order that the form's template wants.
-        label: its class; -1 where there is none.
+        label: its class, its number or its classes; -1 where there is none.
         final: whether the document ends with this example (a cut text ends only once).
         truncated: how much of the document this example had to leave out: tokens, or what the form counts.
     """
@@ -28,7 +28,7 @@ class ExamplePlan:
     length: int
     source_length: int = 0
     pieces: tuple[Piece, ...] = ()
-    label: int = -1
+    label: Label = -1
     final: bool = True
     truncated: int = 0
 
@@ -54,7 +54,7 @@ class Example:
     ordinary: NDArray[np.bool_]
     following: Ids
     summary: int = 0
-    label: int = -1
+    label: Label = -1
     segments: Ids | None = None
     source: Ids | None = None
     picture: Picture | None = None

@@ -57,7 +57,7 @@ def check_task(name: str) -> None:
     """
     files = config.read_layers(name, "tasks")
     task, _ = resolve_task(name, files, ())
-    parse_metrics(task.metrics, Mixture.parse(task.objective).metrics)
+    parse_metrics(task.metrics, Mixture.of(task).metrics)
     parse_generate(task.generate)
     resolve_training(sections_of(files, "training"))
 
@@ -105,7 +105,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         of_training.append(Layer(call, as_tree(sections["training"])))
     files = config.read_layers(request.task, "tasks")
     task, from_task = resolve_task(request.task, files, of_task)
-    mixture = Mixture.parse(task.objective)
+    mixture = Mixture.of(task)
     model, from_model = resolve_model(layers, of_model, mixture)
     own = [Layer(place, as_tree([pair])) for place, pair in of_task]
     levels = [*below, *sections_of([*files, *own], "training"), *of_training]

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from zoo.experiments.experiment import DATA, TOKENIZER, Experiment, origin
 from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels
+from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice
 from zoo.training.settings import Training
 
@@ -45,6 +47,9 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
     if not classifying:
         return given
+    if task.label_kind == "number":
+        model = with_labels(given.model, 1)
+        return given.decide(origin("task.labels", given.origins), labels_of(classifying), model=model)
     if not rows.labels:
         names = " and ".join(given.mixture.members)
         raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
@@ -53,9 +58,14 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     for chosen in given.metrics:
         if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
             raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")
-    keys = [f"model.heads.{name}.labels" for name in classifying]
     named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
-    return given.decide(origin("task.labels", given.origins), keys, task=named, model=model)
+    keys, mixture = labels_of(classifying), Mixture.of(named)
+    return given.decide(origin("task.labels", given.origins), keys, task=named, model=model, mixture=mixture)
+
+
+def labels_of(names: Iterable[str]) -> list[str]:
+    """Where heads say how many classes they have."""
+    return [f"model.heads.{name}.labels" for name in names]
 
 
 def fit_vocabulary(given: Experiment, size: int) -> Experiment:

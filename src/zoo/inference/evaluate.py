@@ -20,6 +20,7 @@ from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
 
+ANSWERED = ("classes", "sets", "numbers")  # what metrics need that compare single answers with labels
 Gather = Callable[[Any], list[Any]]
 
 
@@ -125,7 +126,7 @@ class Evaluation:
         sums = Sums(examples=len(part.examples))
         terms = mixture.terms(said.scores, part.targets, said.weights)
         for name, term in terms.items():
-            sums.numbers |= {("loss", name): term.sum.item(), ("count", name): int(term.count)}
+            sums.numbers |= {("loss", name): term.sum.item(), ("count", name): term.count.item()}
             if term.likelihood is not None:
                 sums.numbers["likelihood", name] = term.likelihood.item()
             for what, (right, asked) in term.measured.items():

@@ -28,11 +28,19 @@ class Passed(NamedTuple):
     scores: Scores
 
 
-def classes(passed: Passed) -> list[Compared]:
-    """Predicted and true class of each scored place."""
-    assert passed.term.guesses is not None, "an objective with metrics of classes has an accuracy"
-    scored = passed.targets >= 0
-    return list(zip(passed.term.guesses[scored].tolist(), passed.targets[scored].tolist(), strict=True))
+def answers(passed: Passed) -> list[Compared]:
+    """Predicted and true answer of each scored place: a class, or a number."""
+    assert passed.term.guesses is not None, "an objective with metrics of single answers guesses"
+    targets = passed.targets
+    scored = targets.isfinite() if targets.is_floating_point() else targets >= 0
+    return list(zip(passed.term.guesses[scored].tolist(), targets[scored].tolist(), strict=True))
+
+
+def sets(passed: Passed) -> list[Compared]:
+    """Predicted and true classes of each document, 0 or 1 by class."""
+    assert passed.term.guesses is not None, "an objective with metrics of sets guesses"
+    known = (passed.targets >= 0).all(-1)
+    return list(zip(passed.term.guesses[known].tolist(), passed.targets[known].tolist(), strict=True))
 
 
 def tags(passed: Passed) -> list[Compared]:
@@ -42,14 +50,19 @@ def tags(passed: Passed) -> list[Compared]:
     numbers = documents.numbers
     rows = torch.arange(len(numbers), device=numbers.device)[:, None] * (numbers.shape[1] + 1)
     _, sizes = torch.unique_consecutive((rows + numbers)[passed.targets >= 0], return_counts=True)
-    pairs, found = iter(classes(passed)), []
+    pairs, found = iter(answers(passed)), []
     for size in sizes.tolist():
         predicted, true = zip(*(next(pairs) for _ in range(size)), strict=True)
         found.append((list(predicted), list(true)))
     return found
 
 
-GATHERED: dict[str, Callable[[Passed], list[Compared]]] = {"classes": classes, "tags": tags}  # by what metrics need
+GATHERED: dict[str, Callable[[Passed], list[Compared]]] = {  # by what metrics need
+    "classes": answers,
+    "numbers": answers,
+    "sets": sets,
+    "tags": tags,
+}
 
 
 def as_given(needs: str, compared: Sequence[Compared], labels: Sequence[str]) -> dict[str, Any]:
@@ -59,7 +72,8 @@ def as_given(needs: str, compared: Sequence[Compared], labels: Sequence[str]) ->
         labels: the names of classes and tags, by number.
     """
     predictions, references = [predicted for predicted, _ in compared], [true for _, true in compared]
-    if needs == "classes":
-        return {"predictions": predictions, "references": references, "classes": len(labels)}
+    if needs != "tags":
+        known = {"classes": len(labels)} if needs == "classes" else {}
+        return {"predictions": predictions, "references": references, **known}
     named = ([[labels[tag] for tag in one] for one in side] for side in (predictions, references))
     return dict(zip(("predictions", "references"), named, strict=True))

@@ -145,7 +145,7 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     check_vocabulary(tokenizer, settings.vocab_size, place)
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
     known = special, saved.checkpoint.untrained, saved.training.get("precision", AUTO)
-    return Loaded(where.move(model.eval()), tokenizer, task, Mixture.parse(task.objective), *known)
+    return Loaded(where.move(model.eval()), tokenizer, task, Mixture.of(task), *known)
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:

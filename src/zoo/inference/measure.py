@@ -45,14 +45,17 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     Raises:
         ValueError: the task needs a head that the checkpoint does not have.
     """
-    mixture = Mixture.parse(task.objective)
+    mixture = Mixture.of(task)
     lacking = [head for head in mixture.heads if head not in loaded.model.heads]
     if lacking:
         has = ", ".join(loaded.model.heads)
         raise ValueError(f"the task needs the head '{lacking[0]}', which the checkpoint does not have; it has: {has}")
     if any("labels" in heads.options(head) for head in mixture.heads):
+        if task.label_kind != loaded.task.label_kind:
+            kinds = f"'{task.label_kind}', and those of the checkpoint '{loaded.task.label_kind}'"
+            raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
         task = replace(task, labels=loaded.task.labels or task.labels)
-    return replace(loaded, task=task, mixture=mixture)
+    return replace(loaded, task=task, mixture=Mixture.of(task))
 
 
 def measure(

@@ -1,19 +1,57 @@
-"""Name the class of a text, of a pair of texts or of a picture."""
+"""Name the class of a text, of a pair of texts or of a picture; or its classes, or a number."""
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from zoo.objectives.answers import ANSWERS, Answer, OneClass
 from zoo.objectives.document_label import DocumentLabel
 from zoo.objectives.objective import objectives
+
+METRICS = tuple(dict.fromkeys(metric for answer in ANSWERS.values() for metric in answer.metrics))
 
 
 @objectives.register("classification")
 class Classification(DocumentLabel):
     """log p(class | x_1 … x_m), from the first place of an encoder, the last one of a decoder, or a picture's mean.
 
+    `labels` of the task says whether a document has one class, several at once (binary cross entropy of each), or a
+    number (squared error).
     Source: Devlin et al. 2019, arXiv:1810.04805, section 4.1; Radford et al. 2018 (GPT), equation 4 (L2).
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the classes.
+        class_weights: by class, how much a document of it counts; a class that is not named counts 1.
     """
 
     head: ClassVar[str] = "classification"
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")
     whole: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "matthews")
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+
+    def __init__(
+        self, *, weight: float = 1.0, label_smoothing: float = 0.0, class_weights: dict[str, float] | None = None
+    ) -> None:
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
+        self.class_weights = class_weights
+        self.take_labels("one")
+
+    def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
+        self.answer = answer_of(kind, names, self.class_weights)
+        return True
+
+
+def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | None) -> Answer:
+    """What a document's label is.
+
+    Raises:
+        ValueError: weights for what is no class of several, or that are no weights.
+    """
+    for name, weight in (weights or {}).items():
+        if not 0 < weight < math.inf:
+            raise ValueError(f"objective classification: class_weights.{name} must be above 0, got {weight}")
+    if ANSWERS[kind] is OneClass:
+        return OneClass(names, weights)
+    if weights:
+        raise ValueError(f"objective classification: class_weights are of one class a row; task.labels says {kind}")
+    return ANSWERS[kind](names)

@@ -1,19 +1,41 @@
 """Objectives that give each document one label."""
 
 from abc import ABC
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective
+from zoo.models.heads.scores import Scores
+from zoo.objectives.answers import Answer, OneClass
+from zoo.objectives.objective import Objective, Term, Weights, check_smoothing
 
 
 class DocumentLabel(Objective, ABC):
-    """The place that stands for a document is scored against the document's label; -1, which is unknown, costs nothing.
+    """The place that stands for a document is scored against the document's label; one that is unknown costs nothing.
 
     A row scores at most one document for every 8 places.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the classes.
     """
+
+    answer: Answer = OneClass()
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
+        super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing(type(self).head, label_smoothing)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        return tuple(metric for metric in self.metrics if metric in self.answer.metrics)
+
+    @property
+    def unscored(self) -> NDArray[Any]:
+        return self.answer.unscored
 
     def scored(self, plan: ExamplePlan) -> int:
         return 1
@@ -23,4 +45,13 @@ class DocumentLabel(Objective, ABC):
 
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         example.places[self.head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
-        example.targets[self.head] = np.array([example.label], dtype=np.int64)
+        example.targets[self.head] = self.answer.target(example.label)[None]
+
+    def count(self, targets: Tensor) -> Tensor:
+        return self.answer.count(targets)
+
+    def term(self, scores: Scores, targets: Tensor, weights: Weights | None = None) -> Term:
+        found = self.answer.cost(scores, targets, self.label_smoothing)
+        known = self.answer.known(targets)
+        right = {"accuracy": ((found.guesses == targets).sum(), known.sum())} if "accuracy" in self.offered else {}
+        return Term(found.sum, found.count, self.weight, found.likelihood, found.guesses, right)

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from zoo.data.ids import Roles
-from zoo.data.task import read_objectives
+from zoo.data.task import Task, read_objectives
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, ModelTraits, forms, inputs
 from zoo.models.heads.scores import Scores
@@ -51,6 +51,21 @@ class Mixture:
         given = read_objectives(value, "objective").items()
         return Mixture({name: objectives.build({"name": name, **options}) for name, options in given})
 
+    @staticmethod
+    def of(task: Task) -> "Mixture":
+        """The objectives of a task, which know what its labels are.
+
+        Raises:
+            ValueError: as `parse`; or no objective takes such labels.
+        """
+        found = Mixture.parse(task.objective)
+        asked = [member.take_labels(task.label_kind, task.labels or ()) for member in found.members.values()]
+        if task.label_kind != "one" and not any(asked):
+            able = ", ".join(name for name in objectives.names() if objectives.build(name).take_labels("one"))
+            names = " and ".join(found.members)
+            raise ValueError(f"task.labels: {names} takes no labels of kind {task.label_kind}; allowed: {able}")
+        return found
+
     @property
     def heads(self) -> list[str]:
         """The heads that are trained, in order."""
@@ -63,7 +78,7 @@ class Mixture:
     @property
     def metrics(self) -> dict[str, tuple[str, ...]]:
         """The metrics that each objective offers beside its loss."""
-        return {name: member.metrics for name, member in self.members.items()}
+        return {name: member.offered for name, member in self.members.items()}
 
     def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
         """The form of the examples, for the columns of the data and what the model makes of its tokens.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.data.ids import Roles
@@ -70,6 +71,20 @@ class Objective(ABC):
         if not 0 <= weight < float("inf"):
             raise ValueError(f"objective: weight must be a finite number of at least 0, got {weight}")
         self.weight = weight
+
+    def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
+        """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
+        return False
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The metrics that suit what a row's label is."""
+        return self.metrics
+
+    @property
+    def unscored(self) -> NDArray[Any]:
+        """The target of a place that is not scored; its shape and type are those of every target."""
+        return np.array(-1, dtype=np.int64)
 
     @abstractmethod
     def scored(self, plan: ExamplePlan) -> int:

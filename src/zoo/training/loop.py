@@ -139,5 +139,5 @@ def leave(learner: Learner, number: int, where: str) -> NoReturn:
 def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """By term, the scored places of all micro-batches of all processes, on the device."""
     names = list(counts[0])
-    local = [float(sum(int(part[name]) for part in counts)) for name in names]
+    local = [float(sum(part[name].item() for part in counts)) for name in names]
     return dict(zip(names, processes.sum(processes.put(local)).unbind(), strict=True))

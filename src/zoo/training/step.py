@@ -39,5 +39,8 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:
     """The loss: each term's sum by its count over all processes, times its weight; a term without places adds 0."""
-    factors = {name: term.weight / counts[name].clamp_min(1) for name, term in terms.items()}
+    divisors = {
+        name: torch.where(counts[name] > 0, counts[name], 1) for name in terms
+    }  # weighted counts may be below 1
+    factors = {name: term.weight / divisors[name] for name, term in terms.items()}
     return torch.stack([term.sum * factors[name].to(term.sum.dtype) for name, term in terms.items()]).sum()

@@ -203,7 +203,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("BertForMaskedLM", {"model_type": "bart"}, r"zoo cannot import model type 'bart' \(did you mean 'bert'"),
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
-    ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression'; zoo's class"),
+    ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' of 2 numbers"),
+    (
+        "GPT2ForSequenceClassification",
+        {"problem_type": "ranking"},
+        "problem_type is 'ranking'; zoo reads single_label_c",
+    ),
 ]
 
 

@@ -186,7 +186,7 @@ def load_rows(
         ValueError: a file is missing, or the source has no such split.
     """
     origin = find_origin(task.source, data_dir)
-    reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels)
+    reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels, task.label_kind)
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
     asked = reader.splits() if splits is None else splits

@@ -1,8 +1,10 @@
-"""Classes: names <-> what the data holds."""
+"""Labels: a class, several classes or a number <-> what the data holds."""
 
 import logging
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from zoo.registry import first_few, nearest
 
@@ -11,7 +13,44 @@ MANY = 100  # classes; more of them, all numbers, are rather a column of somethi
 logger = logging.getLogger(__name__)
 
 
-class Labels:
+class LabelReader(ABC):
+    """Reads what a column of labels holds.
+
+    Class attributes:
+        unknown: what stands for a label that a test split keeps to itself.
+    """
+
+    unknown: ClassVar[Any]
+
+    @staticmethod
+    @abstractmethod
+    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
+        """The names of the classes that the labels of train show; none where they are no classes."""
+
+    @classmethod
+    @abstractmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelReader":
+        """What reads a split whose labels are `values`; the other arguments are those of `Labels`."""
+
+    @abstractmethod
+    def read(self, value: Any, where: Callable[[], str]) -> Any:
+        """What a value of the data stands for.
+
+        Raises:
+            ValueError: nothing; with what is allowed.
+        """
+
+    @staticmethod
+    def hides(value: Any) -> bool:
+        """Whether a test split writes this where it keeps the label to itself."""
+        return absent(value)
+
+    @abstractmethod
+    def report(self, read: Sequence[Any], place: str, train: bool) -> None:
+        """Say in the log what is worth knowing of the labels of a split."""
+
+
+class Labels(LabelReader):
     """The names of the classes, and whether one split of the data writes their positions instead.
 
     Positions, counted from 0, are read only where none of the names occurs; names that are numbers are always names.
@@ -21,6 +60,16 @@ class Labels:
         written: the labels that occur in the split.
         given: whether a task or a checkpoint gives the names; those that train itself shows are names everywhere.
     """
+
+    unknown: ClassVar[Any] = -1
+
+    @staticmethod
+    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
+        return distinct(found, place)
+
+    @classmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "Labels":
+        return cls(names, {str(value) for value in values}, given)
 
     def __init__(self, names: Sequence[str], written: Collection[str], given: bool = True) -> None:
         self.names = tuple(names)
@@ -52,6 +101,89 @@ class Labels:
         unseen = [name for index, name in enumerate(self.names) if index not in found]
         if train and unseen:
             logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
+
+
+class LabelLists(LabelReader):
+    """Several classes a row: a list of names, or a text with commas between them; none of them is a label, too."""
+
+    unknown: ClassVar[Any] = (-1,)
+
+    @staticmethod
+    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
+        names = sorted({name for value, where in found for name in split_names(value, where)})
+        if len(names) < 2:
+            raise ValueError(f"{place}: the labels name {len(names)} classes; at least two are needed")
+        return tuple(names)
+
+    @classmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelLists":
+        return cls(names)
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.index = {name: number for number, name in enumerate(names)}
+
+    def read(self, value: Any, where: Callable[[], str]) -> tuple[int, ...]:
+        found = split_names(value, where)
+        for name in found:
+            if name not in self.index:
+                allowed = first_few(self.names, most=SHOWN)
+                raise ValueError(f"{where()}: unknown label {name!r}{nearest(name, self.names)}; allowed: {allowed}")
+        return tuple(sorted({self.index[name] for name in found}))
+
+    def report(self, read: Sequence[Any], place: str, train: bool) -> None:
+        seen = {number for numbers in read for number in numbers}
+        unseen = [name for index, name in enumerate(self.names) if index not in seen]
+        if train and unseen:
+            logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
+
+
+class LabelNumbers(LabelReader):
+    """A number a row."""
+
+    unknown: ClassVar[Any] = math.nan
+
+    @staticmethod
+    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
+        return ()
+
+    @classmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelNumbers":
+        return cls()
+
+    @staticmethod
+    def hides(value: Any) -> bool:
+        return value is None or value == ""
+
+    def read(self, value: Any, where: Callable[[], str]) -> float:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"{where()}: the label must be a finite number (task.labels: number), got {value!r:.80}")
+        return number
+
+    def report(self, read: Sequence[Any], place: str, train: bool) -> None:
+        known = [number for number in read if math.isfinite(number)]
+        if train and min(known) == max(known):
+            logger.warning("%s: every row has the number %g, so there is nothing to learn", place, known[0])
+
+
+READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}
+
+
+def split_names(value: Any, where: Callable[[], str]) -> list[str]:
+    """The names in a list, or in a text with commas between them.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(n, str | int) and not isinstance(n, bool) for n in names):
+        allowed = "a list of names, or a text with commas between them"
+        raise ValueError(f"{where()}: the label must be {allowed} (task.labels: several), got {value!r:.80}")
+    return [str(name) for name in names]
 
 
 def is_number(name: str) -> bool:

@@ -8,11 +8,11 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from zoo.data.formats.format import Row
-from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS
+from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import remember
-from zoo.data.sources.labels import Labels, Occurrence, absent, distinct
+from zoo.data.sources.labels import READERS, LabelNumbers, Labels, Occurrence, distinct
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.pictures import Pictures
@@ -28,13 +28,17 @@ class SplitReader:
     Args:
         share: of train that becomes validation, where the source has no such split.
         names: of the classes; None: the distinct values of train.
+        kind: what a row's label is, as a task says it.
     """
 
-    def __init__(self, origin: Origin, columns: Columns, share: float, names: list[str] | None) -> None:
+    def __init__(
+        self, origin: Origin, columns: Columns, share: float, names: list[str] | None, kind: str = "one"
+    ) -> None:
         self.origin = origin
         self.columns = columns
         self.share = share
         self.names = names
+        self.kind, self.label_reader = kind, READERS[kind]
         self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
         self.parts = cache(origin.parts)
         self.found_labels = cache(self.find_labels)
@@ -65,13 +69,13 @@ class SplitReader:
         found = list(self.choose(source, self.parts(source)[0]))
         if source != TEST or LABEL in found or TAGS in found:
             return found
-        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labels else [])]
+        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labelled else [])]
 
     def fingerprint(self, split: str) -> str:
         """A hash of the sources' bytes and of all that decides what is read from them."""
         source = self.source(split)
         parts = [[part.digest, self.choose(source, part)] for part in self.parts(source)]
-        decided = json.dumps([VERSION, split, parts, self.names, self.share], sort_keys=True)
+        decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
 
     def rows(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
@@ -129,7 +133,14 @@ class SplitReader:
         if TRAIN not in self.origin.splits():
             return ()
         found = self.found_labels(TRAIN)
-        return distinct(found, self.origin.place(TRAIN)) if found else ()
+        if found and self.tags(TRAIN):
+            return distinct(found, self.origin.place(TRAIN))
+        return self.label_reader.names_in(found, self.origin.place(TRAIN)) if found else ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether rows have labels: classes, or numbers."""
+        return bool(self.labels) or self.label_reader is LabelNumbers
 
     def tags(self, source: str) -> bool:
         """Whether the labels of a split are the tags of its words."""
@@ -149,27 +160,28 @@ class SplitReader:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
         return list(first.values())
 
-    def numbers(self, source: str) -> dict[tuple[str, str], int]:
-        """The number of each label that a split of the source holds; -1 where a test split keeps it to itself.
+    def numbers(self, source: str) -> dict[tuple[str, str], Label]:
+        """What each label that a split of the source holds stands for; where a test split hides it, that of None.
 
         Raises:
             ValueError: a label is none of the names, or the split lacks the column.
         """
         found, place = self.found_labels(source), self.origin.place(source)
+        reader = Labels if self.tags(source) else self.label_reader
+        unknown = {label_key(None): reader.unknown}
         if not found:
-            if self.labels and source != TEST and not self.tags(source):
+            if self.labelled and source != TEST and not self.tags(source):
                 names = ", ".join(self.choose(source, self.parts(source)[0]))
                 raise ValueError(f"{place}: no column is read as 'label'; found: {names}; say which under 'columns'")
-            return {label_key(None): -1}
-        if not self.labels:
+            return unknown
+        if not self.labelled:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
-        hidden = [source == TEST and absent(one.value) for one in found]
-        written = {str(one.value) for one, hides in zip(found, hidden, strict=True) if not hides}
-        labels = Labels(self.labels, written, self.names is not None)
-        numbers = [-1 if h else labels.read(one.value, one.where) for one, h in zip(found, hidden, strict=True)]
-        labels.report(numbers, place, train=source == TRAIN)
-        read = {label_key(one.value): number for one, number in zip(found, numbers, strict=True)}
-        return {label_key(None): -1, **read}
+        hidden = [source == TEST and reader.hides(one.value) for one in found]
+        written = [one.value for one, hides in zip(found, hidden, strict=True) if not hides]
+        labels = reader.over(self.labels, written, self.names is not None)
+        values = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
+        labels.report(values, place, train=source == TRAIN)
+        return {**unknown, **{label_key(one.value): value for one, value in zip(found, values, strict=True)}}
 
     def read(self, split: str) -> Iterator[dict[str, Any]]:
         """The rows of a split from their source, one after the other, with labels and tags as numbers."""
@@ -181,7 +193,7 @@ class SplitReader:
                     yield number_labels(sided.row, numbers)
 
 
-def number_labels(row: Row, numbers: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+def number_labels(row: Row, numbers: Mapping[tuple[str, str], Label]) -> dict[str, Any]:
     """A row with its label, or its tags, as numbers."""
     changed = dict(row)
     if LABEL in row:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Lengths, Piece, Read
+from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Label, Lengths, Piece, Read
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.pictures import Pictures
 from zoo.data.sources.rows import SplitRows, label_key, number_labels
@@ -64,15 +64,15 @@ class Split:
         return join_offsets(counts, totals, lambda number: self.array(number, name))
 
     @cached_property
-    def numbers(self) -> dict[tuple[str, str], int]:
-        """The number of each label that the source holds."""
+    def numbers(self) -> dict[tuple[str, str], Label]:
+        """What each label that the source holds stands for."""
         return self.source.reader.numbers(self.source.source)
 
     @cached_property
-    def tables(self) -> list[NDArray[np.int64]]:
-        """By shard, the number of each of its codes of labels."""
+    def tables(self) -> list[NDArray[Any]]:
+        """By shard, what each of its codes of labels stands for."""
         written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
-        return [np.array([self.numbers[label_key(value)] for value in values], np.int64) for values in written]
+        return [table_of([self.numbers[label_key(value)] for value in values]) for values in written]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -122,14 +122,24 @@ class Split:
         return [self.source.pictures(part) for part in self.parts]
 
 
+def table_of(labels: Sequence[Label]) -> NDArray[Any]:
+    """Labels as an array of numbers; of tuples, where a label is several classes."""
+    if not any(isinstance(label, tuple) for label in labels):
+        return np.array(labels, np.float64 if any(isinstance(label, float) for label in labels) else np.int64)
+    table = np.empty(len(labels), dtype=object)
+    for code, label in enumerate(labels):  # numpy would make a matrix of tuples of one length
+        table[code] = label
+    return table
+
+
 class Renumbered:
-    """An array of codes, each read as the number that a table has for it.
+    """An array of codes, each read as the label that a table has for it.
 
     Args:
-        table: by code, its number.
+        table: by code, what it stands for.
     """
 
-    def __init__(self, codes: Values, table: NDArray[np.int64]) -> None:
+    def __init__(self, codes: Values, table: NDArray[Any]) -> None:
         self.codes, self.table = codes, table
 
     def __len__(self) -> int:
@@ -138,7 +148,7 @@ class Renumbered:
     def __getitem__(self, index: Any) -> Any:
         return self.table[self.codes[index]]
 
-    def tolist(self) -> list[int]:
+    def tolist(self) -> list[Label]:
         return list(self.table[self.codes].tolist())
 
 

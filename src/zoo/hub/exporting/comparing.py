@@ -18,7 +18,9 @@ from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import refuse_not_finite
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.scores import Scores
 from zoo.models.model import Model, Output
+from zoo.objectives.answers import Answer
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
 IGNORED = -100  # the label of a place that no loss counts
@@ -103,13 +105,26 @@ def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
 
 
 def compare_losses(
-    dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRow], native: NativeClass, theirs: float
+    dtype: str,
+    ours: Mapping[str, Tensor],
+    rows: Sequence[SampleRow],
+    native: NativeClass,
+    answer: Answer,
+    theirs: float,
 ) -> float:
-    """How far the losses are apart: of each head the mean cross-entropy over all labels, added up."""
+    """How far the losses are apart: of each head the mean over all labels, added up.
+
+    Args:
+        answer: what a document's label is; that of a place is a class.
+    """
     loss = torch.zeros((), dtype=torch.float64)
     for head in native.heads:
         labels, logits = [row.labels[native.label_of(head)] for row in rows], ours[head]
-        targets = torch.tensor(labels) if logits.dim() == 2 else pad(labels, IGNORED)[0]
+        if logits.dim() == 2:
+            cost = answer.cost(Scores.of(logits), torch.tensor(labels), label_smoothing=0.0)
+            loss += cost.sum / cost.count
+            continue
+        targets = pad(labels, IGNORED)[0]
         if native.shifts:
             logits, targets = logits[:, :-1], targets[:, 1:]
         loss += F.cross_entropy(logits.flatten(0, -2), targets.flatten())

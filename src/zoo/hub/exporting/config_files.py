@@ -33,7 +33,7 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
     return {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
-        "problem_type": "single_label_classification",
+        "problem_type": trained.answer.problem,
     }
 
 

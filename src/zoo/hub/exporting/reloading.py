@@ -98,7 +98,7 @@ def ids_of(folder: Path, request: Request) -> dict[str, Any]:
 def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
     """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
     outputs, rows = request["outputs"], request["rows"]
-    output = model(**inputs(request, left=False), **labels(rows))
+    output = model(**inputs(request, left=False), **labels(rows, model.dtype))
     logits = {f"right/{head}": getattr(output, name).contiguous() for head, name in outputs.items()}
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if takes_positions or request["relative"]:
@@ -128,11 +128,12 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     return given
 
 
-def labels(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """Labels by argument: one a place, or one a row."""
+def labels(rows: list[dict[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Labels by argument: one a place, or one a row; numbers in the model's dtype, in which their loss is computed."""
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
     places = {name for name, found in given.items() if isinstance(found[0], list)}
-    return {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
+    found = {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
+    return {name: ids.to(dtype) if ids.is_floating_point() else ids for name, ids in found.items()}
 
 
 def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:

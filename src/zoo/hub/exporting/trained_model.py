@@ -16,6 +16,7 @@ from zoo.models.heads.head import heads
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
+from zoo.objectives.answers import ANSWERS, Answer
 from zoo.objectives.mixture import Mixture
 from zoo.report.curves import VALIDATION, is_metric
 from zoo.runs.request import BaseRecord, RequestRecord, read_request
@@ -116,6 +117,11 @@ class TrainedModel:
         order, settings = Mixture.parse(self.task.objective).heads, self.model.settings
         ranked = sorted(settings.heads, key=lambda head: order.index(head.name) if head.name in order else len(order))
         return dataclasses.replace(settings, heads=tuple(ranked))
+
+    @property
+    def answer(self) -> Answer:
+        """What a label of the task is."""
+        return ANSWERS[self.task.label_kind](self.task.labels or ())
 
     def as_read(self, native: NativeClass) -> NativeClass:
         """The class whose tokenizer reads special tokens in texts where the objective writes them there: sentinels."""

@@ -86,7 +86,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     """
     model = copy.deepcopy(trained.model).eval()
     room = min((part.max_length for part in trained.readers.values()), default=1)
-    rows = labelled(sample_rows(trained, native, room), native)
+    rows = labelled(sample_rows(trained, native, room), native, trained)
     texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
     prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(rows[:PROMPTS])]
@@ -105,7 +105,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     for dtype, ours in scored.items():
         theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
         differences[dtype] = compare_logits(dtype, ours, theirs, rows)
-        losses[dtype] = compare_losses(dtype, ours, rows, native, report["losses"][dtype])
+        losses[dtype] = compare_losses(dtype, ours, rows, native, trained.answer, report["losses"][dtype])
     if trained.tokenizer is not None:
         compare_texts(trained.tokenizer, trained.segments, native, [(text,) for text in texts], report["texts"])
         compare_texts(trained.tokenizer, trained.segments, native, pairs, report["pairs"])
@@ -139,10 +139,13 @@ def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
     return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
-def labelled(rows: list[SampleRow], native: NativeClass) -> list[SampleRow]:
+def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) -> list[SampleRow]:
     """The rows with labels, to compare losses: 0 and 1, which every head knows, so that neighbours differ."""
+    choosing = {h.name: h.option("labels") for h in trained.settings.heads if "labels" in heads.options(h.name)}
 
-    def label(head: str, number: int, row: SampleRow) -> int | list[int]:
+    def label(head: str, number: int, row: SampleRow) -> Any:
+        if heads[head].scores_documents and head in choosing:
+            return trained.answer.sample(number, choosing[head])
         return number % 2 if heads[head].scores_documents else [token % 2 for token in row.tokens]
 
     return [

@@ -1,6 +1,7 @@
 """config.json read backwards: the target it names, the names of labels, and the model's settings."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from zoo.config import as_tree
@@ -13,6 +14,7 @@ from zoo.hub.targets.shell import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
 from zoo.models.heads.head import heads
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
+from zoo.objectives.answers import ANSWERS, OneClass, OneNumber
 from zoo.registry import REQUIRED, nearest
 
 # what changes every family's numbers, or what its tensors are
@@ -159,19 +161,50 @@ def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], 
     return settings
 
 
-def label_names(config: ConfigReader, chosen: NativeClass) -> list[str]:
-    """The names of the labels, for a class that has some; as transformers names them where the file does not.
+@dataclass(frozen=True)
+class LabelNames:
+    """What the labels of a class are.
+
+    Args:
+        names: of the classes; none where there are none.
+        kind: as a task says it. count: how many scores the head gives.
+    """
+
+    names: list[str]
+    kind: str = "one"
+    count: int = 0
+
+    def plain(self) -> Any:
+        """`labels` of a task."""
+        return self.names if self.kind == "one" else {self.kind: self.names} if self.names else self.kind
+
+
+def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
+    """The labels of a class that has some; named as transformers names them where the file does not.
 
     Raises:
-        ValueError: they are no list of names, or the class does not choose one of them.
+        ValueError: they are no list of names, or the problem is none that zoo knows.
     """
     if not any("labels" in heads.options(name) for name in chosen.heads):
-        return []
-    kind, named = config.tree.get("problem_type"), config.tree.get("id2label")
-    if kind not in (None, "single_label_classification"):
-        raise ValueError(
-            f"{config.place}: problem_type is {kind!r}; zoo's classification chooses one of several classes"
-        )
+        return LabelNames([])
+    names, problem = label_names(config), config.tree.get("problem_type")
+    if problem is None:  # as their classes decide it
+        problem = (OneNumber if len(names) == 1 else OneClass).problem
+    kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}
+    if problem not in kinds:
+        raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {listed(list(kinds), ' or ')}")
+    if kinds[problem] == "number" and len(names) != 1:
+        raise ValueError(f"{config.place}: problem_type is {problem!r} of {len(names)} numbers; zoo gives one")
+    return LabelNames([] if kinds[problem] == "number" else names, kinds[problem], len(names))
+
+
+def label_names(config: ConfigReader) -> list[str]:
+    """The names of the labels.
+
+    Raises:
+        ValueError: they are no list of names.
+    """
+    named = config.tree.get("id2label")
     if named is None:
         count = config.tree.get("num_labels", 2)
         named = {str(i): f"LABEL_{i}" for i in range(count if type(count) is int and count < MOST_LABELS else 0)}

@@ -11,7 +11,7 @@ from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import to_json
 from zoo.hub.importing import weights
-from zoo.hub.importing.config import ConfigReader, build_settings, label_names, read_family, read_flat
+from zoo.hub.importing.config import ConfigReader, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
@@ -93,8 +93,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     target, settings = read_family(foreign, config)
     stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
     target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
-    chosen, labels = target.classes[0], label_names(config, target.classes[0])
-    settings = settings or settle(config, target, stored, len(labels), place)
+    chosen, labels = target.classes[0], read_labels(config, target.classes[0])
+    settings = settings or settle(config, target, stored, labels.count, place)
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
     check_vocabulary(tokenizer, settings.vocab_size, place)
     generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, settings.vocab_size)
@@ -103,7 +103,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     stream = stream_of(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels, generate),
+        task_of(settings, stream, labels.plain(), generate),
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
@@ -153,9 +153,7 @@ def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels:
     return build_settings(flat, target, elements, config.place)
 
 
-def task_of(
-    settings: ModelSettings, stream: ModelTraits, labels: list[str], generate: dict[str, Any]
-) -> dict[str, Any]:
+def task_of(settings: ModelSettings, stream: ModelTraits, labels: Any, generate: dict[str, Any]) -> dict[str, Any]:
     """What the model is for: an objective for each of its heads, and no data."""
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
     known = {"labels": labels, "generate": generate}

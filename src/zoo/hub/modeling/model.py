@@ -13,6 +13,7 @@ from transformers.utils.generic import can_return_tuple
 from zoo.blocks.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
+from zoo.hub.modeling.losses import IGNORED, LOSSES, mean_loss
 from zoo.hub.targets.declare.words import articles
 from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
@@ -20,7 +21,6 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-IGNORED = -100  # transformers' mark of labels that do not count
 ROW = ("input_ids", "attention_mask", "token_type_ids")
 LABELS = ("labels", "num_items_in_batch")
 
@@ -149,7 +149,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             said["logits"] = logits = self.score(states, given)
             if labels is not None:
                 pair = (logits[:, :-1], labels[:, 1:]) if self.shifts else (logits, labels)
-                said["loss"] = mean_loss(*pair, num_items_in_batch)
+                loss = LOSSES.get(self.config.problem_type) if logits.dim() == 2 else None
+                said["loss"] = (loss or mean_loss)(*pair, num_items_in_batch)
         return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
 
     def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
@@ -275,15 +276,3 @@ def shift(labels: Tensor, start: int, padding: int) -> Tensor:
     tokens = labels.new_full(labels.shape, start)
     tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, padding)
     return tokens
-
-
-def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean cross-entropy over labels.
-
-    Args:
-        count: of the labels in all rows of a step, of which these may be a part; None: these are all.
-    """
-    targets, exact = labels.to(logits.device).flatten(), torch.promote_types(logits.dtype, torch.float32)
-    known = (targets != IGNORED).sum() if count is None else torch.as_tensor(count, device=logits.device)
-    rows = logits.flatten(0, -2).to(exact)
-    return nn.functional.cross_entropy(rows, targets, ignore_index=IGNORED, reduction="sum") / known.clamp_min(1)

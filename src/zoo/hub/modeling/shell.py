@@ -18,7 +18,8 @@ from transformers import GenerationMixin, modeling_outputs
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.modeling.model import LABELS, ROW, Shell, answering, mean_loss, part_input, shift
+from zoo.hub.modeling.losses import mean_loss
+from zoo.hub.modeling.model import LABELS, ROW, Shell, answering, part_input, shift
 from zoo.hub.modeling.pictures import ZooImageProcessor
 from zoo.hub.targets.shell import MODEL_TYPE
 

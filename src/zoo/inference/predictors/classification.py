@@ -1,13 +1,17 @@
-"""Names the class of a text, a pair or a picture."""
+"""Names the class of a text, a pair or a picture, its classes, or a number."""
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, picture_inputs, summary_places, typed_examples
+from zoo.objectives.answers import ANSWERS
 
 
 @predictors.register("classification")
 class LikeliestClass(Predictor):
-    """Names the likeliest class; scores are the probabilities of all classes."""
+    """Names the likeliest class; all that are likelier than not where there are several at once; or gives a number.
+
+    Scores are the probabilities of all classes, or the number.
+    """
 
     pairs = True
 
@@ -29,7 +33,8 @@ class LikeliestClass(Predictor):
             said = loaded.run(**inputs, places={"classification": summary_places(loaded, examples)})
         else:
             said = loaded.run(tokens=picture_inputs(loaded, texts)[0])
-        logits = said.heads["classification"]
+        logits = said.scores["classification"].exact()
         names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
         asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
-        return likeliest(asked_for, names, logits)
+        answers = ANSWERS[loaded.task.label_kind](names).said(logits, names)
+        return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]

@@ -15,7 +15,7 @@ class ClassificationHead(Head):
     Source: Devlin et al. 2019, section 4.1; Radford et al. 2018 (GPT-1), equation 3.
 
     Args:
-        labels: number of classes.
+        labels: number of classes; 1 where it gives a number.
         dropout: share of the vector dropped in training; the model's, where it is not set.
     """
 
@@ -23,7 +23,7 @@ class ClassificationHead(Head):
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
-        refuse_below(2, labels=labels)
+        refuse_below(1, labels=labels)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 

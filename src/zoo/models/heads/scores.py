@@ -52,6 +52,13 @@ class Scores:
         with self.recording():
             return F.linear(self.states.to(self.dtype), self.weight.to(self.dtype), bias)
 
+    def exact(self) -> Float[Tensor, "*places n"]:
+        """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16."""
+        dtype = torch.promote_types(self.states.dtype, torch.float32)
+        bias = None if self.bias is None else self.bias.to(dtype)
+        with self.recording(), torch.autocast(self.states.device.type, enabled=False):
+            return F.linear(self.states.to(dtype), self.weight.to(dtype), bias)
+
     def cross_entropy(
         self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False
     ) -> SummedLoss:

@@ -1,0 +1,39 @@
+"""The losses of the shell's classes, as transformers' own classes compute theirs."""
+
+import torch
+from torch import Tensor, nn
+
+from zoo.models.heads.scores import Scores
+from zoo.objectives.answers import Answer, OneNumber, SeveralClasses
+
+IGNORED = -100  # transformers' mark of labels that do not count
+
+
+def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
+    """The mean cross-entropy over labels.
+
+    Args:
+        count: of the labels in all rows of a step, of which these may be a part; None: these are all.
+    """
+    targets, exact = labels.to(logits.device).flatten(), torch.promote_types(logits.dtype, torch.float32)
+    known = (targets != IGNORED).sum() if count is None else torch.as_tensor(count, device=logits.device)
+    rows = logits.flatten(0, -2).to(exact)
+    return nn.functional.cross_entropy(rows, targets, ignore_index=IGNORED, reduction="sum") / known.clamp_min(1)
+
+
+def binary_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
+    """The mean binary cross-entropy of several classes at once; arguments as in `mean_loss`."""
+    return mean_cost(SeveralClasses(), logits, labels, count)
+
+
+def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
+    """The mean squared error of numbers; arguments as in `mean_loss`."""
+    return mean_cost(OneNumber(), logits, labels.flatten(), count)
+
+
+def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
+    found = answer.cost(Scores.of(logits), labels.to(logits.device), label_smoothing=0.0)
+    return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)
+
+
+LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss}

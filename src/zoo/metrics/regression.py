@@ -1,0 +1,54 @@
+"""How close predicted numbers come to true ones."""
+
+import warnings
+
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import mean_squared_error
+
+from zoo.metrics.metric import Metric, metrics
+
+
+class NumberMetric(Metric):
+    """A metric of predicted against true numbers."""
+
+    higher_is_better = True
+    needs = "numbers"
+    inputs = {"predictions": "float64", "references": "float64"}
+
+
+@metrics.register("pearson")
+class Pearson(NumberMetric):
+    """Pearson's correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
+
+    def measure(self, predictions: list[float], references: list[float]) -> float:
+        if is_constant(predictions) or is_constant(references):
+            return 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nearly constant input: the number is right up to rounding
+            return float(pearsonr(references, predictions).statistic)
+
+
+@metrics.register("spearman")
+class Spearman(NumberMetric):
+    """Pearson's correlation of the ranks of predicted and true numbers, -1 to 1; 0 where either is constant."""
+
+    def measure(self, predictions: list[float], references: list[float]) -> float:
+        if is_constant(predictions) or is_constant(references):
+            return 0.0
+        return float(spearmanr(references, predictions).statistic)
+
+
+@metrics.register("mse")
+class MeanSquaredError(NumberMetric):
+    """The mean of (predicted - true)^2."""
+
+    higher_is_better = False
+
+    def measure(self, predictions: list[float], references: list[float]) -> float:
+        return float(mean_squared_error(references, predictions))
+
+
+def is_constant(numbers: list[float]) -> bool:
+    """Whether there is nothing to correlate."""
+    return len(numbers) < 2 or bool(np.ptp(numbers) == 0)

@@ -1,0 +1,33 @@
+"""How well sets of classes are found: several classes at once."""
+
+from typing import Literal
+
+from sklearn.metrics import f1_score
+
+from zoo.metrics.metric import Metric, metrics
+
+
+class SetMetric(Metric):
+    """A metric of predicted against true sets: a list of 0 and 1 for each document, one a class."""
+
+    higher_is_better = True
+    needs = "sets"
+    inputs = {"predictions": ["int64"], "references": ["int64"]}
+    average: Literal["micro", "macro"]
+
+    def measure(self, predictions: list[list[int]], references: list[list[int]]) -> float:
+        return float(f1_score(references, predictions, average=type(self).average, zero_division=0.0))
+
+
+@metrics.register("f1_micro")
+class MicroF1(SetMetric):
+    """2 · precision · recall / (precision + recall) of all (document, class) pairs together."""
+
+    average = "micro"
+
+
+@metrics.register("f1_macro")
+class MacroF1(SetMetric):
+    """The mean over classes of 2 · precision · recall / (precision + recall); a class never right counts 0."""
+
+    average = "macro"

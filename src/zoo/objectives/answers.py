@@ -1,0 +1,192 @@
+"""What a document's label is, and what a wrong one costs: one class of several, several at once, or a number."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.data.ids import Label
+from zoo.devices.precision import widest
+from zoo.models.heads.scores import Scores
+from zoo.registry import refuse_unknown
+
+
+class Cost(NamedTuple):
+    """A loss summed over its scored documents, what is divided by, and what the model answers.
+
+    Args:
+        likelihood: the sum of -log p(target), never smoothed and never weighted; None where there is none.
+        guesses: by document, in the form of the targets.
+    """
+
+    sum: Tensor
+    count: Tensor  # type: ignore[assignment]  # a tuple counts too, but nobody asks a cost for that
+    likelihood: Tensor | None
+    guesses: Tensor
+
+
+class Answer(ABC):
+    """What a document's label is.
+
+    Class attributes:
+        metrics: of predicted and true labels.
+        problem: how transformers' config.json says it (`problem_type`).
+
+    Args:
+        names: of the classes.
+    """
+
+    metrics: ClassVar[tuple[str, ...]]
+    problem: ClassVar[str]
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = tuple(names)
+
+    @property
+    @abstractmethod
+    def unscored(self) -> NDArray[Any]:
+        """The target of a document whose label nobody knows; its shape and type are those of every target."""
+
+    def target(self, label: Label) -> NDArray[Any]:
+        """What a label is as a target."""
+        return np.asarray(label, dtype=self.unscored.dtype)
+
+    @abstractmethod
+    def known(self, targets: Tensor) -> Tensor:
+        """By document, whether its label is known."""
+
+    def count(self, targets: Tensor) -> Tensor:
+        """What the summed loss is divided by; needs no forward pass."""
+        return self.known(targets).sum()
+
+    @abstractmethod
+    def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
+        """The loss of the documents whose label is known."""
+
+    @abstractmethod
+    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+        """Each document's answer in words, and how sure the model is."""
+
+    @abstractmethod
+    def sample(self, number: int, scores: int) -> Any:
+        """A label of the `number`-th of some rows, as transformers takes it: neighbours differ.
+
+        Args:
+            scores: how many the head gives.
+        """
+
+
+class OneClass(Answer):
+    """One class of several: cross entropy.
+
+    Args:
+        weights: by class, how much a document of it counts; a class that is not there counts 1. The loss is divided by
+            the sum of weights, as `torch.nn.CrossEntropyLoss` does.
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "matthews")
+    problem: ClassVar[str] = "single_label_classification"
+    unscored = np.array(-1, dtype=np.int64)
+
+    def __init__(self, names: Sequence[str] = (), weights: Mapping[str, float] | None = None) -> None:
+        super().__init__(names)
+        for name in weights or () if names else ():
+            refuse_unknown(name, names, "class", "objective classification: class_weights")
+        chosen = [(weights or {}).get(name, 1.0) for name in names]
+        self.weights = torch.tensor(chosen, dtype=torch.float64) if weights and names else None
+
+    def known(self, targets: Tensor) -> Tensor:
+        return targets >= 0
+
+    def count(self, targets: Tensor) -> Tensor:
+        if self.weights is None:
+            return super().count(targets)
+        weights = self.weights.to(targets.device, widest(targets.device))[targets.clamp_min(0)]
+        return torch.where(self.known(targets), weights, 0).sum()
+
+    def sample(self, number: int, scores: int) -> int:
+        return number % 2
+
+    def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
+        if self.weights is None:
+            found = scores.cross_entropy(targets, label_smoothing, guess=True)
+            assert found.guesses is not None
+            return Cost(found.sum, self.count(targets), found.likelihood, found.guesses)
+        logits = scores.exact()
+        weights = self.weights.to(logits)
+        loss = F.cross_entropy(
+            logits, targets, weights, ignore_index=-1, reduction="sum", label_smoothing=label_smoothing
+        )
+        likelihood = F.cross_entropy(logits.detach(), targets, ignore_index=-1, reduction="sum")
+        return Cost(loss, self.count(targets), likelihood, logits.detach().argmax(-1))
+
+    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+        shares = [dict(zip(names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
+        return [(max(share, key=share.__getitem__), share) for share in shares]
+
+
+class SeveralClasses(Answer):
+    """Any number of classes: binary cross entropy of each, their mean a document's loss.
+
+    Smoothed, a class that is there has the target 1 - e/2 and one that is not e/2.
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("f1_micro", "f1_macro")
+    problem: ClassVar[str] = "multi_label_classification"
+
+    @property
+    def unscored(self) -> NDArray[Any]:
+        return np.full(len(self.names), -1, dtype=np.int8)
+
+    def target(self, label: Label) -> NDArray[Any]:
+        assert isinstance(label, tuple)
+        if -1 in label:
+            return self.unscored
+        return np.isin(np.arange(len(self.names)), label).astype(np.int8)
+
+    def known(self, targets: Tensor) -> Tensor:
+        return (targets >= 0).all(-1)
+
+    def sample(self, number: int, scores: int) -> list[float]:
+        return [float((number + place) % 2) for place in range(scores)]
+
+    def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
+        logits = scores.exact()
+        wanted = targets.clamp_min(0).to(logits) * (1 - label_smoothing) + label_smoothing / 2
+        each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none").mean(-1)
+        loss = torch.where(self.known(targets), each, 0).sum()
+        return Cost(loss, self.count(targets), None, (logits.detach() > 0).long())
+
+    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+        shares = [dict(zip(names, share, strict=True)) for share in logits.float().sigmoid().tolist()]
+        return [([name for name, value in share.items() if value > 0.5], share) for share in shares]
+
+
+class OneNumber(Answer):
+    """A number: the square of what it is missed by."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse")
+    problem: ClassVar[str] = "regression"
+    unscored = np.array(np.nan, dtype=np.float32)
+
+    def known(self, targets: Tensor) -> Tensor:
+        return targets.isfinite()
+
+    def sample(self, number: int, scores: int) -> float:
+        return float(number % 2)
+
+    def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
+        numbers, known = scores.exact().squeeze(-1), self.known(targets)
+        missed = numbers - torch.where(known, targets, 0).to(numbers)
+        return Cost(torch.where(known, missed.square(), 0).sum(), self.count(targets), None, numbers.detach())
+
+    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+        return [(number, number) for number in logits.float().squeeze(-1).tolist()]
+
+
+ANSWERS: dict[str, type[Answer]] = {"one": OneClass, "several": SeveralClasses, "number": OneNumber}

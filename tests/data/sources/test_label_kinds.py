@@ -1,0 +1,84 @@
+"""Several classes a row, and numbers: read from files, kept on disk, refused with their row."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.data.sources.find import load_rows
+from zoo.data.store.split import Split
+from zoo.data.store.store import open_cache
+from zoo.data.task import read_task
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import forms, inputs
+
+HEADER = "text\tlabel\n"
+
+
+def opened(folder: Path, labels: Any, train: str, test: str = "") -> dict[str, Split]:
+    (folder / "train.tsv").write_text(HEADER + train)
+    (folder / "test.tsv").write_text(test or HEADER + train)
+    files = {"train": "train.tsv", "test": "test.tsv"}
+    task = read_task({"objective": "classification", "source": {"files": files}, "labels": labels}, "task")
+    rows = load_rows(task, inputs(), folder, ["train", "test"])
+    tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two"])
+    return open_cache(rows, forms["text"].stored, tokenizer)
+
+
+def labels_of(split: Split) -> list[Any]:
+    return [split.lengths.label(document) for document in range(split.lengths.documents)]
+
+
+TRAIN = "".join(f"text {i}\t{label}\n" for i, label in enumerate(["b, a", "", "c", "a"] * 9))
+
+
+def test_several_classes_are_lists_of_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    splits = opened(tmp_path, "several", TRAIN, HEADER + "x\tc\ny\t\n")
+    assert splits["train"].labels == ("a", "b", "c")
+    assert set(labels_of(splits["train"])) == {(0, 1), (), (2,), (0,)}
+    assert labels_of(splits["test"]) == [(2,), (-1,)]  # a test split keeps some to itself
+
+
+def test_numbers_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 4}\n" for i in range(40)), HEADER + "x\t-1\ny\t\n")
+    assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
+    known, unknown = labels_of(splits["test"])
+    assert known == -1.0 and math.isnan(unknown)
+
+
+def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    splits = opened(tmp_path, "number", "a\t1\nb\t2\nc\t3\nd\t4\n", "text\nx\n")
+    assert math.isnan(labels_of(splits["test"])[0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "train", "words"),
+    [
+        ("number", "a\t1\nb\tmany\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'many'"),
+        ("number", "a\t1\nb\tnan\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'nan'"),
+        ("number", "a\t1\nb\tinf\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'inf'"),
+        ("number", "a\t\nb\t1\n", r"train\.tsv.* 1: the label must be a finite number .*, got ''"),
+        (
+            {"several": ["one", "two"]},
+            "a\tone\nb\tone,tow\n",
+            r"train\.tsv.* 2: unknown label 'tow' \(did you",
+        ),
+        ("several", "a\tone\nb\t\n", "the labels name 1 classes; at least two are needed"),
+    ],
+)
+def test_bad_labels_are_refused_with_their_row(tmp_path: Path, labels: Any, train: str, words: str):
+    with pytest.raises(ValueError, match=words):
+        opened(tmp_path, labels, train)
+
+
+def test_lists_of_lists_are_no_classes(tmp_path: Path):
+    (tmp_path / "train.jsonl").write_text('{"text": "a", "label": [["x"]]}\n{"text": "b", "label": [["y"]]}\n')
+    source = {"files": {"train": "train.jsonl"}}
+    task = read_task({"objective": "classification", "source": source, "labels": "several"}, "task")
+    with pytest.raises(ValueError, match=r"train\.jsonl: line 1: the label must be a list of names, or a text"):
+        list(load_rows(task, inputs(), tmp_path)["train"])

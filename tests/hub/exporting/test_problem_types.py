@@ -1,0 +1,50 @@
+"""Classifiers of several classes at once, and of numbers, as transformers has them: `problem_type`."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import transformers
+
+import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
+from zoo.data.task import read_task
+from zoo.hub.importing.importing import import_folder
+from zoo.inference.loaded import Loaded, load_run
+from zoo.inference.pipeline import Pipeline
+from zoo.objectives.mixture import Mixture
+from zoo.runs.saved import open_run
+
+LABELS = {"several": {"several": ["a", "b", "c"]}, "number": "number"}
+TEXT = "A small boy kicks a ball."
+
+
+def classifier(build: Any, name: str, kind: str) -> Any:
+    given = build(name, {"heads": [{"name": "classification", "labels": 1 if kind == "number" else 3}]})
+    tree = {"objective": "classification", "source": {"builtin": "pydocs"}, "labels": LABELS[kind]}
+    return replace(given, task=read_task(tree, "task"))
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize(("name", "target"), [("bert-nano", None), ("gpt2-nano", None), ("bert-nano", "zoo")])
+def test_an_export_says_what_its_labels_are_and_is_imported_as_that(
+    build: Any, export: Any, tmp_path: Any, name: str, target: str | None, kind: str
+):
+    given = classifier(build, name, kind)
+    report = export(given, target)  # compares logits and losses
+    config = transformers.AutoConfig.from_pretrained(report.folder)
+    assert config.problem_type == {"several": "multi_label_classification", "number": "regression"}[kind]
+    assert config.num_labels == (1 if kind == "number" else 3)
+    import_folder(report.folder, tmp_path / "again")
+    again = load_run(open_run(tmp_path / "again"))
+    assert again.task.plain()["labels"] == LABELS[kind] and again.mixture.metrics == Mixture.of(given.task).metrics
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_transformers_pipeline_answers_as_zoo_does(build: Any, export: Any, kind: str):
+    given = classifier(build, "bert-nano", kind)
+    pipe = transformers.pipeline("text-classification", str(export(given).folder), top_k=None)
+    theirs = {one["label"]: one["score"] for one in pipe(TEXT)[0] if one}
+    loaded = Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.of(given.task))
+    (ours,) = Pipeline(loaded)(TEXT)
+    expected = ours["scores"] if kind == "several" else {"LABEL_0": ours["output"]}
+    assert theirs == pytest.approx(expected, abs=1e-5)

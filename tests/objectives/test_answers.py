@@ -1,0 +1,118 @@
+"""What labels cost, beside torch's own losses, and what they are called."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo.data.task import read_task
+from zoo.models.heads.scores import Scores
+from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber, SeveralClasses
+from zoo.objectives.mixture import Mixture
+
+NAMES = ("a", "b", "c")
+LOGITS = torch.tensor([[0.3, -1.2, 2.0], [0.1, 0.2, -0.4], [1.5, 0.0, 0.7]], dtype=torch.float64)
+
+
+def mean(answer: Answer, targets: Tensor, logits: Tensor = LOGITS, smoothing: float = 0.0) -> Tensor:
+    found = answer.cost(Scores.of(logits), targets, smoothing)
+    return found.sum / found.count
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_weighted_classes_cost_what_torch_says(smoothing: float):
+    weights, targets = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64), torch.tensor([2, 0, 2])
+    expected = nn.CrossEntropyLoss(weights, label_smoothing=smoothing)(LOGITS, targets)
+    torch.testing.assert_close(mean(OneClass(NAMES, {"a": 0.5, "c": 3.0}), targets, smoothing=smoothing), expected)
+
+
+def test_several_classes_cost_what_torch_says():
+    targets = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
+    expected = nn.BCEWithLogitsLoss()(LOGITS, targets.double())
+    torch.testing.assert_close(mean(SeveralClasses(NAMES), targets), expected)
+
+
+def test_several_classes_smoothed_have_targets_between():
+    targets = torch.tensor([[1, 0, 1]])
+    expected = nn.BCEWithLogitsLoss()(LOGITS[:1], torch.tensor([[0.9, 0.1, 0.9]], dtype=torch.float64))
+    torch.testing.assert_close(mean(SeveralClasses(NAMES), targets, LOGITS[:1], 0.2), expected)
+
+
+def test_a_number_costs_its_squared_error():
+    targets = torch.tensor([1.0, -2.0, 0.5])
+    torch.testing.assert_close(mean(OneNumber(), targets, LOGITS[:, :1]), nn.MSELoss()(LOGITS[:, 0], targets.double()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "known", "logits"),
+    [
+        (OneClass(NAMES, {"a": 2.0}), torch.tensor(1), LOGITS),
+        (SeveralClasses(NAMES), torch.tensor([0, 1, 1]), LOGITS),
+        (OneNumber(), torch.tensor(0.5), LOGITS[:, :1]),
+    ],
+    ids=["one", "several", "number"],
+)
+def test_what_nobody_knows_costs_nothing(answer: Answer, known: Tensor, logits: Tensor):
+    nothing = torch.from_numpy(np.asarray(answer.unscored))
+    some = torch.stack([known.to(nothing.dtype), nothing, nothing])
+    torch.testing.assert_close(mean(answer, some, logits), mean(answer, some[:1], logits[:1]))
+    assert not answer.count(nothing[None])
+
+
+def test_an_answer_names_classes_or_gives_the_number():
+    assert OneClass(NAMES).said(LOGITS[:1], NAMES)[0][0] == "c"
+    assert [said for said, _ in SeveralClasses(NAMES).said(LOGITS[:2], NAMES)] == [["a", "c"], ["a", "b"]]
+    assert OneNumber().said(torch.tensor([[2.5]]), ()) == [(2.5, 2.5)]
+
+
+def test_labels_become_targets():
+    assert SeveralClasses(NAMES).target((0, 2)).tolist() == [1, 0, 1]
+    assert SeveralClasses(NAMES).target(()).tolist() == [0, 0, 0]
+    assert SeveralClasses(NAMES).target((-1,)).tolist() == [-1, -1, -1]
+    assert OneNumber().target(2.5) == 2.5 and math.isnan(OneNumber().target(math.nan))
+
+
+def test_the_score_of_a_number_is_not_rounded_to_the_precision_of_the_states():
+    scores = Scores(torch.ones(1, 3, dtype=torch.bfloat16), torch.tensor([[1.0, 0.001, 0.001]]))
+    assert scores.exact().item() == pytest.approx(1.002, abs=1e-6)
+
+
+def of(labels: Any, options: dict[str, Any] | None = None, objective: str = "classification") -> Mixture:
+    return Mixture.of(read_task({"objective": {objective: options or {}}, "source": {}, "labels": labels}, "task"))
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_each_kind_of_label_offers_its_metrics(kind: str):
+    mixture = of(list(NAMES) if kind == "one" else kind)
+    assert mixture.metrics == {"classification": ANSWERS[kind].metrics}
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "objective", "words"),
+    [
+        ("number", {}, "causal_lm", "causal_lm takes no labels of kind number; allowed: classification"),
+        ("numbers", {}, "classification", r"unknown kind of labels .*'numbers' \(did you mean 'number'\?\)"),
+        ({"some": ["a"]}, {}, "classification", "unknown kind of labels 'some'"),
+        (list(NAMES), {"class_weights": {"d": 1.0}}, "classification", "class_weights: unknown class 'd'"),
+        (list(NAMES), {"class_weights": {"a": 0.0}}, "classification", r"class_weights\.a must be above 0, got 0\.0"),
+        ("number", {"class_weights": {"a": 1.0}}, "classification", "class_weights are of one class a row; .* number"),
+        (list(NAMES), {"label_smoothing": 1.0}, "classification", r"label_smoothing must be in \[0, 1\), got 1\.0"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels: Any, options: dict[str, Any], objective: str, words: str):
+    with pytest.raises(ValueError, match=words):
+        of(labels, options, objective)
+
+
+@pytest.mark.parametrize("labels", [None, ["a", "b"], "several", "number", {"several": ["a", "b"]}])
+def test_a_task_is_written_as_it_is_read(labels: Any):
+    task = read_task({"objective": "classification", "source": {"builtin": "pydocs"}, "labels": labels}, "task")
+    assert task.plain().get("labels") == labels and read_task(task.plain(), "task") == task
+
+
+def test_a_file_says_what_a_label_is_by_labels_alone():
+    with pytest.raises(ValueError, match="task: unknown key 'label_kind'"):
+        read_task({"objective": "classification", "source": {}, "label_kind": "several"}, "task")
