@@ -20,7 +20,7 @@ from zoo.discover import GROUP
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
 from zoo.registry import nearest, refuse_unknown
 
-FLAGS = ("--json", "--resume", "--private", "--help", "-h")  # options that take no value
+FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
 KEYS = {  # by section, the files and the class that declare its settings; importing them would import torch
     "": (("models/settings.py", "Settings"), ("models/kinds/*.py", "Settings")),
     "task": (("data/task.py", "Task"),),
@@ -40,11 +40,12 @@ def check_place(word: str) -> None:
 
 WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: files of a kind, or the path of a place
     **dict.fromkeys(("show", "pretrain"), ("configs", "tasks")),
+    "tokenize": ("tasks",),
     **dict.fromkeys(("finetune", "evaluate"), ("place", "tasks")),
     **dict.fromkeys(("predict", "attend", "export", "push", "import", "check"), ("place",)),
 }
 # commands that take changes of any setting, as trailing words too -> how many words always stand before those
-CHANGING = {"show": 1, "pretrain": 2, "finetune": 2}
+CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
 GENERATING = ("predict", "evaluate")  # commands that take changes of `generate` only
 
 

@@ -31,7 +31,8 @@ class SourceSettings:
     """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
 
     Args:
-        files: split -> a data file, or a map of columns to text files that go line by line together.
+        files: split -> a data file, or a map of columns to text files that go line by line together. Wherever a file
+            may be named, so may a folder, a pattern such as `wiki/*.jsonl.zst`, or a list of all these.
         format: of the files; None: by their extension.
         quoting: whether double quotes hold a field together (csv) or are text (none); None: csv for csv, none for tsv.
         header: the columns' names where the files do not hold them; one list, or split -> list.
@@ -43,7 +44,7 @@ class SourceSettings:
             None: one rule splits all scripts.
     """
 
-    files: dict[str, str | dict[str, str]] | None = None
+    files: dict[str, str | list[str] | dict[str, str | list[str]]] | None = None
     format: str | None = None
     quoting: Literal["none", "csv"] | None = None
     header: list[str] | dict[str, list[str]] | None = None

@@ -75,17 +75,18 @@ class Form(ABC):
         """The roles that its template writes."""
         return roles_of(self.template)
 
-    def keep(self, language: str | None) -> StoredFields:
+    @classmethod
+    def keep(cls, language: str | None) -> StoredFields:
         """What the store keeps of each document, whose sentences are split by the rules of a language.
 
         Raises:
             ValueError: a language is named, and the form reads no sentences.
         """
-        if language is not None and not self.stored.sentences:
+        if language is not None and not cls.stored.sentences:
             raise ValueError(
                 f"source.language: {language}: only next_sentence reads a text by its sentences; leave it out"
             )
-        return self.stored._replace(language=language)
+        return cls.stored._replace(language=language)
 
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows
-from zoo.data.sources.sample import sample_texts
+from zoo.data.store.trained import TrainingText, kept_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -83,19 +83,12 @@ def check_tokenizer(task: Task) -> None:
             refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
         open_run(Path(str(task.tokenizer["from"])))
     else:
-        tokenizers.parse(task.tokenizer, "task.tokenizer").build()
+        TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
 
 
-def train_tokenizer(task: Task, rows: SplitRows) -> Tokenizer:
-    """The tokenizer that a task asks for: another run's, or one trained on its own text."""
+def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Tokenizer:
+    """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
     assert task.tokenizer is not None
     if "from" in task.tokenizer:
         return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
-    choice = tokenizers.parse(task.tokenizer, "task.tokenizer")
-    sample = sample_texts(rows)
-    tokenizer = Tokenizer.train(choice, sample.texts)
-    on = "the task's text"
-    if sample.characters < sample.seen:
-        on = f"{sample.characters:,} of {sample.seen:,} characters of the task's text, chosen by hash"
-    logger.info("tokenizer: %s with %d tokens, trained on %s", choice.name, tokenizer.vocab_size, on)
-    return tokenizer
+    return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)

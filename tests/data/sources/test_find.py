@@ -56,8 +56,9 @@ def test_a_missing_file_names_every_place_tried(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "here" / "pipe")
-    with pytest.raises(ValueError, match="source.files.validation: .*here is a folder, expected a data file"):
-        first_text(str(tmp_path / "here"))
+    (tmp_path / "here" / "empty").mkdir()
+    with pytest.raises(ValueError, match="source.files.validation: .*empty is a folder without a data file"):
+        first_text("empty")
     with pytest.raises(ValueError, match="pipe is not a regular file"):
         first_text("pipe")
 
@@ -142,3 +143,56 @@ def test_a_repository_without_a_network_is_one_message(no_network: list[str]) ->
     with pytest.raises(ValueError, match="source.hub: 'org/name:part' cannot be read: ") as refusal:
         load_rows(task(hub="org/name:part"), inputs())
     assert "\n" not in str(refusal.value)
+
+
+def texts(files: Any, split: str = "test") -> list[str]:
+    return [row["text"] for row in load_rows(task(files={split: files}), inputs())[split]]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """A folder of data files, one of them in a folder of its own, and of what is no data."""
+    folder = tmp_path / "here" / "wiki"
+    (folder / "more").mkdir(parents=True)
+    for name in ("b.txt", "a.txt", "more/c.txt", ".hidden.txt", "README.rst"):
+        (folder / name).write_text(f"{name}\n")
+    (folder / "d.jsonl").write_text('{"text": "d.jsonl"}\n')
+    return folder
+
+
+def test_a_folder_is_all_its_data_files_by_name(several: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert texts("wiki") == ["a.txt", "b.txt", "d.jsonl", "more/c.txt"]
+    assert "wiki: left out, since no format reads them: README.rst" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ("wiki/*.txt", ["a.txt", "b.txt"]),
+        ("wiki/**/*.txt", ["a.txt", "b.txt", "more/c.txt"]),
+        (["wiki/b.txt", "wiki/*.jsonl"], ["b.txt", "d.jsonl"]),
+    ],
+)
+def test_patterns_and_lists_name_several_files(several: Path, files: Any, found: list[str]) -> None:
+    assert texts(files) == found
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ("wiki/*.csv", r"no file matches 'wiki/\*.csv'; looked for .*/data/wiki/\*.csv, .*/here/wiki/\*.csv"),
+        (["wiki/*.txt", "wiki/a.txt"], r"a.txt is named twice, by 'wiki/\*.txt' and by 'wiki/a.txt'"),
+        ([], "the list names no file"),
+    ],
+)
+def test_what_names_no_file_or_one_twice_is_refused(several: Path, files: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        texts(files)
+
+
+def test_files_of_columns_may_be_many_and_must_be_equally_many(several: Path) -> None:
+    pairs = {"source": "wiki/?.txt", "target": ["wiki/b.txt", "wiki/a.txt"]}
+    found = load_rows(task(files={"test": pairs}), inputs())["test"]
+    assert [(row["source"], row["target"]) for row in found] == [("a.txt", "b.txt"), ("b.txt", "a.txt")]
+    with pytest.raises(ValueError, match="source.files.test: .*'source' has 2, 'target' has 1"):
+        load_rows(task(files={"test": {**pairs, "target": "wiki/a.txt"}}), inputs())

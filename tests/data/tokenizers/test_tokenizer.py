@@ -94,10 +94,13 @@ def test_files_give_the_same_tokenizer_back(name: str):
     assert again.encode_with_roles(f"a {mask} b").tolist() == tokenizer.encode_with_roles(f"a {mask} b").tolist()
 
 
-def test_the_digest_follows_the_roles():
+def test_the_digest_follows_what_decides_a_texts_ids_and_no_role():
     tokenizer = train("characters")
-    swapped = {**tokenizer.role_tokens, "start": "</s>", "end": "<s>"}
-    assert Tokenizer(tokenizer.backend, swapped).digest != tokenizer.digest
+    swapped = Tokenizer(tokenizer.backend, {**tokenizer.role_tokens, "start": "</s>", "end": "<s>"})
+    grown = Tokenizer.from_files(tokenizer.files())
+    grown.add_sentinels(3)
+    assert swapped.digest == grown.digest == tokenizer.digest != train("bpe").digest
+    assert grown.encode(TEXTS)[0].tolist() == tokenizer.encode(TEXTS)[0].tolist()
 
 
 def test_an_id_beyond_the_vocabulary_has_a_spelling():

@@ -12,6 +12,7 @@ from zoo import config
 from zoo.cli.main import DONE, FAILED
 from zoo.cli.options import Json
 from zoo.cli.visible import say, say_json
+from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -22,7 +23,7 @@ from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.training.settings import OF_OPTIMIZER, Training
 
 EXPORTED = "config.json"
-ALLOWED = "a run, a checkpoint, a folder of transformers' files, or the YAML file of a model or a task"
+ALLOWED = "a run, a checkpoint, a folder of transformers' files, a token store, or the YAML file of a model or a task"
 PATH = f"{ALLOWED[0].upper()}{ALLOWED[1:]}."
 
 
@@ -45,6 +46,11 @@ def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_j
 
 def check_folder(place: Path) -> Report:
     """A run, a checkpoint, or a model of transformers; the model is put together, too, where its files are whole."""
+    if (store := shards_of(place)) is not None:
+        report = Report("token store")
+        whole, report.faults = check_store(store)
+        report.remarks.append(f"{whole} of its shards are whole; a run makes the others again")
+        return report
     if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
         report = check_checkpoint(place)
     elif (place / CONFIG).exists() or (place / CHECKPOINTS).exists():

@@ -1,53 +1,24 @@
 """A task's source found: its files, a repository where they are not there, or what is built in."""
 
 import json
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from datasets import Dataset, DatasetDict, Features, Image, load_dataset
 
 from zoo.data.builtin.builtin import builtins
-from zoo.data.formats.compression import is_compressed
-from zoo.data.formats.format import format_of
 from zoo.data.ids import PICTURE
 from zoo.data.sources.columns import Columns
-from zoo.data.sources.known import known_stretches
-from zoo.data.sources.origin import SPLITS, Origin
-from zoo.data.sources.part import ColumnFiles, FilePart, Rows, SourcePart
+from zoo.data.sources.files import find_files
+from zoo.data.sources.origin import Origin
+from zoo.data.sources.part import Rows, SourcePart
 from zoo.data.sources.pictures import Pictures
 from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.data.task import SourceSettings, Task
 from zoo.registry import refuse_unknown
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
-
-
-class Files(Origin):
-    """Data files.
-
-    Args:
-        paths: for each split, a table under the name "", or a text file for each column.
-    """
-
-    def __init__(self, source: SourceSettings, paths: Mapping[str, Mapping[str, Path]]) -> None:
-        self.source = source
-        self.paths = paths
-
-    def splits(self) -> tuple[str, ...]:
-        return tuple(split for split in SPLITS if split in self.paths)
-
-    def place(self, split: str) -> str:
-        return " and ".join(map(str, self.paths[split].values()))
-
-    def parts(self, split: str) -> Sequence[SourcePart]:
-        paths, reading = self.paths[split], self.source.reading(split)
-        if "" not in paths:
-            return [ColumnFiles(paths, reading, f"source.files.{split}")]
-        path = paths[""]
-        cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
-        return [FilePart(known, reading) for known in known_stretches(path, cut)]
 
 
 class HubTable(SourcePart):
@@ -124,29 +95,6 @@ class Hub(Origin):
         return [HubTable(self.place(split), self.name, self.data[self.names[split]])]
 
 
-def find_file(file: str, data_dir: Path | None, place: str) -> Path:
-    """The first place where a data file lies: under --data alone where that is given, else $ZOO_DATA or the working
-    directory.
-
-    Raises:
-        FileNotFoundError: none; the message names every place tried.
-        ValueError: something that is not a regular file lies there.
-    """
-    named = os.environ.get("ZOO_DATA")
-    folders = [Path(named).expanduser()] if named else []
-    folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
-    # a folder / an absolute path is that path
-    tried = list(dict.fromkeys(folder / Path(file).expanduser() for folder in folders))
-    found = next((path for path in tried if path.exists()), None)
-    if found is None:
-        looked = ", ".join(str(path) for path in tried)
-        raise FileNotFoundError(f"{place}: no such file '{file}'; looked for {looked}; give --data DIR or set ZOO_DATA")
-    if not found.is_file():
-        what = "a folder" if found.is_dir() else "not a regular file"
-        raise ValueError(f"{place}: {found} is {what}, expected a data file")
-    return found
-
-
 def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
     """Where the rows of a source come from.
 
@@ -159,17 +107,14 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
         )
     if source.builtin is not None:
         return builtins.build(source.builtin)
-    paths: dict[str, dict[str, Path]] = {split: {} for split in source.files or {}}
+    if not source.files:
+        return Hub(source.hub or "", "")
     try:
-        for split, files in (source.files or {}).items():
-            for column, file in ({"": files} if isinstance(files, str) else files).items():
-                place = f"source.files.{split}.{column}".removesuffix(".")
-                paths[split][column] = find_file(file, data_dir, place)
+        return find_files(source, data_dir)
     except FileNotFoundError as missing:
         if source.hub is None:
             raise ValueError(str(missing)) from None
         return Hub(source.hub, f"; and {missing}")
-    return Files(source, paths) if source.hub is None or paths else Hub(source.hub, "")
 
 
 def load_rows(

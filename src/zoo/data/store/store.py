@@ -16,7 +16,7 @@ from zoo.data.store.making import claim, make_folder, remove_all_leftovers, sync
 from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split
-from zoo.data.store.writing import ROWS, SideWriter
+from zoo.data.store.writing import ROWS, SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 VERSION = 3  # raise it where the same rows and tokenizer give another shard
@@ -41,7 +41,7 @@ class StoreRecipe:
 
     def key(self) -> list[object]:
         """All of it in plain values."""
-        of_tokenizer = [] if self.tokenizer is None else [self.tokenizer.digest, self.tokenizer.vocab_size]
+        of_tokenizer = [] if self.tokenizer is None else [self.tokenizer.digest, self.tokenizer.vocab_size <= SMALL]
         of_sentences = [rule(self.stored.language)] if self.stored.sentences else []
         return [VERSION, self.stored, *of_sentences, *of_tokenizer]
 

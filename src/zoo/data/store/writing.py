@@ -22,6 +22,7 @@ from zoo.registry import refuse_unknown
 
 ROWS = 250  # rows that are tokenised together
 CHARACTERS = 1 << 22  # or so many characters of them
+SMALL = 1 << 16  # tokens whose ids fit into two bytes
 BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
 
 
@@ -145,7 +146,7 @@ def write_batch(
         lengths = [len(ids) for row in kept for ids in units[field][row]]
         writer.append_lengths(f"{field}.offsets", lengths)
         flat = [ids for row in kept for ids in units[field][row]]
-        small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= 1 << 16
+        small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= SMALL
         dtype = np.uint16 if small else np.uint32
         writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
         if field in stored.lists or field in stored.words:

@@ -71,11 +71,11 @@ class Tokenizer:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the files: two tokenizers with the same digest give the same ids."""
-        digest = hashlib.sha256()
-        for name, content in sorted(self.files().items()):
-            digest.update(f"{name} {len(content)}\n".encode() + content)
-        return digest.hexdigest()
+        """A hash of what decides the ids of a text: roles, which no text spells, and their tokens do not."""
+        spec = json.loads(self.backend.to_str())
+        plain = [token for token in spec["added_tokens"] if not token["special"]]
+        decided = {key: spec[key] for key in ("normalizer", "pre_tokenizer", "model")}
+        return hashlib.sha256(json.dumps([decided, plain], sort_keys=True).encode()).hexdigest()
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:

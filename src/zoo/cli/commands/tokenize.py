@@ -1,0 +1,89 @@
+"""zoo tokenize."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from zoo.cli.options import Changes, Data, Set
+from zoo.cli.progress import bars
+from zoo.cli.visible import say
+from zoo.config import parse_set
+from zoo.data.home import home
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
+from zoo.experiments.request import by_section
+from zoo.experiments.tokenize import Filling, Share, plan_filling
+from zoo.hub.checkpoint import resolve
+from zoo.inference.loaded import NO_TOKENIZER
+
+TASK = "A name from `zoo list tasks`, or a path to a YAML file."
+TOKENIZER = "Whose tokenizer: a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME; else the task's own."
+PART = "The I-th of N parts of the work, for N machines or processes; else all of it, on all cores."
+MOST = 16  # processes of one machine
+
+
+def tokenize(
+    task: Annotated[str, typer.Argument(metavar="TASK", help=TASK)],
+    changes: Changes = [],  # noqa: B006
+    sets: Set = [],  # noqa: B006
+    tokenizer: Annotated[str | None, typer.Option("--tokenizer", metavar="CHECKPOINT", help=TOKENIZER)] = None,
+    part: Annotated[str | None, typer.Option("--part", metavar="I/N", help=PART)] = None,
+    data: Data = None,
+    retrain: Annotated[bool, typer.Option("--retrain", help="Train the task's tokenizer again.")] = False,
+) -> None:
+    """Fill the token store of a task ahead of a run."""
+    share = None if part is None else Share.parse(part)
+    pairs = [parse_set(text) for text in [*sets, *changes]]
+    read = by_section(pairs)["task"]
+    filling = plan_filling(task, read, data, load_tokenizer(tokenizer), retrain)
+    workers = min(os.cpu_count() or 1, MOST, filling.missing) if share is None else 1
+    if workers > 1:
+        named = {"--tokenizer": tokenizer, "--data": data}
+        options = [str(word) for name, value in named.items() if value is not None for word in (name, value)]
+        run_workers([task, *options, *(word for text in [*sets, *changes] for word in ("--set", text))], workers)
+    with bars() as drawn:
+        filling.fill(share or Share(), drawn.tokenise)
+    report(filling)
+
+
+def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
+    """A checkpoint's tokenizer.
+
+    Raises:
+        ValueError: there is no such checkpoint, or it reads no text.
+    """
+    if checkpoint is None:
+        return None
+    saved = resolve(checkpoint)
+    if BACKEND_FILE not in saved.tokenizer:
+        raise ValueError(NO_TOKENIZER)
+    return Tokenizer.from_files(saved.tokenizer, str(saved.folder))
+
+
+def run_workers(words: Sequence[str], count: int) -> None:
+    """The same command in several processes, each of which fills a part of the store with one thread.
+
+    What fails in one of them fails again, with its message, in this process.
+    """
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    parts = [f"{number}/{count}" for number in range(1, count + 1)]
+    commands = [[sys.executable, "-m", "zoo", "tokenize", *words, "--part", part] for part in parts]
+    quiet = subprocess.DEVNULL
+    running = [subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet) for command in commands]
+    try:
+        for process in running:
+            process.wait()
+    finally:
+        for process in running:
+            process.terminate()
+
+
+def report(filling: Filling) -> None:
+    """Say what the store has now."""
+    counts = ", ".join(f"{split} {count:,}" for split, count in filling.count().items())
+    missing = filling.missing
+    left = f", {missing} still missing" if missing else ""
+    say(f"{home()}: {len(filling.distinct)} shards{left}; documents: {counts}")

@@ -1,0 +1,142 @@
+"""Data files: named one by one, by folder or by pattern, looked for in few places."""
+
+import glob
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from zoo.data.formats.format import ReadOptions, format_of, formats
+from zoo.data.formats.compression import is_compressed
+from zoo.data.formats.lines import extension
+from zoo.data.sources.known import known_stretches
+from zoo.data.sources.origin import SPLITS, Origin
+from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
+from zoo.data.task import SourceSettings
+from zoo.registry import first_few
+
+Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
+logger = logging.getLogger(__name__)
+
+
+class Files(Origin):
+    """Data files.
+
+    Args:
+        paths: for each split, tables under the name "", or text files for each column.
+    """
+
+    def __init__(self, source: SourceSettings, paths: Mapping[str, Named], named: Mapping[str, str]) -> None:
+        self.source = source
+        self.paths = paths
+        self.named = named
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(split for split in SPLITS if split in self.paths)
+
+    def place(self, split: str) -> str:
+        return " and ".join(
+            str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more files"
+            for paths in self.paths[split].values()
+        )
+
+    def called(self, split: str) -> str:
+        return f"{self.named[split]} {self.source.reading(split)}"
+
+    def parts(self, split: str) -> Sequence[SourcePart]:
+        paths, reading = self.paths[split], self.source.reading(split)
+        if "" not in paths:
+            rows = zip(*paths.values(), strict=True)
+            setting = f"source.files.{split}"
+            return [ColumnFiles(dict(zip(paths, row, strict=True)), reading, setting) for row in rows]
+        return [part for path in paths[""] for part in parts_of(path, reading)]
+
+
+def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
+    """A file in parts: lines of a large plain one can be read from any line end on."""
+    cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
+    return (FilePart(known, reading) for known in known_stretches(path, cut))
+
+
+def find_files(source: SourceSettings, data_dir: Path | None) -> Files:
+    """The files that a source names.
+
+    Raises:
+        FileNotFoundError: one is not there; the message names every place tried.
+        ValueError: what lies there is no file, or the files of columns are not equally many.
+    """
+    found: dict[str, Named] = {}
+    named: dict[str, str] = {}
+    for split, files in (source.files or {}).items():
+        columns = files if isinstance(files, dict) else {"": files}
+        places = {column: f"source.files.{split}.{column}".removesuffix(".") for column in columns}
+        looked = {column: find_all(written, data_dir, places[column]) for column, written in columns.items()}
+        found[split] = {column: paths for column, (paths, _) in looked.items()}
+        named[split] = " ".join(f"{column}:{names}" for column, (_, names) in looked.items())
+        counts = {column: len(paths) for column, paths in found[split].items()}
+        if len(set(counts.values())) > 1:
+            said = ", ".join(f"'{column}' has {count}" for column, count in counts.items())
+            raise ValueError(f"source.files.{split}: each column needs as many files as the others, but {said}")
+    return Files(source, found, named)
+
+
+def find_all(written: str | Sequence[str], data_dir: Path | None, place: str) -> tuple[list[Path], list[str]]:
+    """The files that a name, a folder, a pattern or a list of them stands for, and those as full paths.
+
+    Raises:
+        FileNotFoundError, ValueError: as `find_files`.
+    """
+    wanted = [written] if isinstance(written, str) else list(written)
+    if not wanted:
+        raise ValueError(f"{place}: the list names no file")
+    found: dict[Path, str] = {}
+    names = []
+    for name in wanted:
+        paths, full = find_named(name, data_dir, place)
+        names.append(full)
+        for path in paths:
+            if path in found:
+                raise ValueError(f"{place}: {path} is named twice, by '{found[path]}' and by '{name}'")
+            found[path] = name
+    return list(found), names
+
+
+def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path], str]:
+    """The files of one name, from the first place where there are any: under --data alone where that is given, else
+    $ZOO_DATA or the working directory.
+    """
+    root = os.environ.get("ZOO_DATA")
+    folders = [Path(root).expanduser()] if root else []
+    folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
+    # a folder / an absolute path is that path
+    tried = list(dict.fromkeys(folder / Path(name).expanduser() for folder in folders))
+    for path in tried:
+        if path.is_dir():
+            return in_folder(path, place), str(path.absolute())
+        if path.exists():
+            if not path.is_file():
+                raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
+            return [path], str(path.absolute())
+        if glob.has_magic(name) and (matches := sorted(glob.glob(str(path), recursive=True))):
+            if files := [Path(match) for match in matches if Path(match).is_file()]:
+                return files, str(path.absolute())
+    looked = ", ".join(str(path) for path in tried)
+    what = "no file matches" if glob.has_magic(name) else "no such file"
+    raise FileNotFoundError(f"{place}: {what} '{name}'; looked for {looked}; give --data DIR or set ZOO_DATA")
+
+
+def in_folder(folder: Path, place: str) -> list[Path]:
+    """The data files of a folder and of the folders in it, by name; hidden ones are none.
+
+    Raises:
+        ValueError: there are none.
+    """
+    known = {ending for name in formats.names() for ending in formats[name].extensions}
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    seen = [path for path in inside if not any(step.startswith(".") for step in path.relative_to(folder).parts)]
+    files = [path for path in seen if extension(path) in known]
+    if not files:
+        raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(sorted(known))}")
+    if others := [str(path.relative_to(folder)) for path in seen if path not in set(files)]:
+        logger.warning("%s: left out, since no format reads them: %s", folder, first_few(others))
+    return files

@@ -1,0 +1,125 @@
+"""A task's tokenizer, trained once on a sample of its text and kept: files that come later do not change it."""
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from zoo.data.home import home, name_file
+from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.sample import SAMPLE, sample_texts
+from zoo.data.store.making import claim, make_folder
+from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.registry import Choice, check
+
+VERSION = 1  # raise it where the same texts give another tokenizer
+FOLDER = "tokenizers"
+SOURCE = "source.json"
+WAIT = 0.5  # seconds between two looks at what another process trains
+SAMPLE_KEY = "sample"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """How a task's tokenizer is trained.
+
+    Args:
+        choice: the kind and its options.
+        sample: the most characters that it is trained on.
+    """
+
+    choice: Choice[TokenizerRecipe]
+    sample: int
+
+    @classmethod
+    def parse(cls, tree: Mapping[str, Any], place: str) -> "TrainingText":
+        """What a task says of its tokenizer.
+
+        Raises:
+            ValueError: an unknown name or option, or a wrong type.
+        """
+        sample = check(tree.get(SAMPLE_KEY, SAMPLE), int, f"{place}.{SAMPLE_KEY}")
+        if sample < 1:
+            raise ValueError(f"{place}.{SAMPLE_KEY}: must be at least 1 character, got {sample}")
+        options = {key: value for key, value in tree.items() if key != SAMPLE_KEY}
+        return cls(tokenizers.parse(options, place), int(sample))
+
+    def train(self, rows: SplitRows) -> Tokenizer:
+        """The tokenizer of a split's texts."""
+        sample = sample_texts(rows, self.sample)
+        if not any(text.strip() for text in sample.texts):
+            raise ValueError(f"{rows.place}: no text to train a tokenizer on: each of its rows is empty")
+        tokenizer = Tokenizer.train(self.choice, sample.texts)
+        on = "the task's text"
+        if sample.characters < sample.seen:
+            on = f"{sample.characters:,} of {sample.seen:,} characters of the task's text, chosen by hash"
+        logger.info("tokenizer: %s with %d tokens, trained on %s", self.choice.name, tokenizer.vocab_size, on)
+        return tokenizer
+
+
+def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) -> Tokenizer:
+    """The tokenizer that was trained on a split's source before, else one that is trained now, by one process.
+
+    It is kept while the source still has some of what it was trained on: another corpus has another tokenizer.
+
+    Args:
+        retrain: train it even if it is there.
+    """
+    reader = rows.reader
+    called = reader.origin.called(rows.source)
+    key = [VERSION, how.choice.name, how.choice.options, how.sample, called, reader.choose(rows.source, rows.parts[0])]
+    name = sha256(json.dumps([*key, reader.share], sort_keys=True, default=str).encode()).hexdigest()[:32]
+    folder = home() / FOLDER / name
+    now = [part.digest for part in rows.parts]
+
+    def make(aside: Path) -> None:
+        for file, content in how.train(rows).files().items():
+            with name_file(aside / file):
+                (aside / file).write_bytes(content)
+        with name_file(aside / SOURCE):
+            (aside / SOURCE).write_text(json.dumps([sha256(digest.encode()).hexdigest() for digest in now]))
+
+    while True:
+        with claim(folder) as mine:
+            if not retrain and (found := read_kept(folder, now)) is not None:
+                return found
+            if mine:
+                shutil.rmtree(folder, ignore_errors=True)
+                make_folder(folder, make, lambda place: read_kept(place, now) is not None)
+                retrain = False
+                return read_files(folder)
+        time.sleep(WAIT)
+
+
+def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
+    """The tokenizer of a folder; None where there is none, it is damaged, or it was trained on another corpus."""
+    try:
+        before = set(json.loads((folder / SOURCE).read_text("utf-8")))
+        tokenizer = read_files(folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as damage:
+        logger.warning("the tokenizer in %s is damaged (%s) and is trained again", folder, damage)
+        return None
+    known = [sha256(digest.encode()).hexdigest() in before for digest in now]
+    if not any(known):
+        return None
+    if sum(known) == len(known) == len(before):
+        logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
+    else:
+        said = "tokenizer: %d tokens, trained before, when the source was another: %d of its %d parts are new; "
+        said += "zoo tokenize --retrain trains it again"
+        logger.info(said, tokenizer.vocab_size, len(known) - sum(known), len(known))
+    return tokenizer
+
+
+def read_files(folder: Path) -> Tokenizer:
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SOURCE}
+    return Tokenizer.from_files(files, str(folder))

@@ -1,0 +1,67 @@
+"""Claims about `zoo tokenize`, and `zoo check` of what it fills."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+from zoo.cli.commands import tokenize
+from zoo.data.home import home
+
+Zoo = Callable[..., Said]
+WORDS = ["the", "cat", "sees", "a", "dog"]
+TASK = """# many.yaml: several files
+objective: causal_lm
+source: {files: {train: "part-*.txt"}}
+tokenizer: {name: byte_bpe, vocab_size: 270}
+length: 32
+training: {steps: 1, batch: 2, evaluate_every: 0, precision: float32}
+"""
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a task and three files, and a store of its own."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "many.yaml").write_text(TASK)
+    for part in range(3):
+        lines = [f"{WORDS[line % 5]} {WORDS[line % 3]} {line} {part}\n" for line in range(30)]
+        (tmp_path / f"part-{part}.txt").write_text("".join(lines))
+    return tmp_path
+
+
+def test_parts_fill_the_store_that_a_run_starts_from(zoo: Zoo, several: Path):
+    words = ("tokenize", several / "many.yaml", "--data", several, "--part")
+    first, second = (zoo(*words, part) for part in ("1/2", "2/2"))
+    assert "trained on the task's text" in first.log and "1 still missing" in first.out
+    assert "trained before" in second.log and "3 shards; documents: train 8" in second.out
+    shards = {path: path.stat().st_mtime_ns for path in (home() / "shards").iterdir()}
+    said = zoo("pretrain", "gpt2-nano", several / "many.yaml", "-o", several / "run", "--data", several)
+    assert said.status == 0 and "trained before on the task's text" in said.log
+    assert {path: path.stat().st_mtime_ns for path in (home() / "shards").iterdir()} == shards
+
+
+def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
+    words = ("tokenize", several / "many.yaml", "--data", several, "--part", "1/1")
+    assert zoo(*words).status == 0
+    broken = sorted((home() / "shards").glob("*/train/text.ids"))[0]
+    broken.write_bytes(bytes(len(broken.read_bytes())))
+    said = zoo("check", home())
+    assert said.status == 1 and "text.ids: the content is not what was written" in said.out and "2 of its" in said.out
+    assert zoo(*words).status == 0 and zoo("check", home()).status == 0
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b"])
+def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
+    said = zoo("tokenize", several / "many.yaml", "--part", part)
+    assert said.status == 2 and f"--part: expected I/N with I from 1 to N, such as 1/4, got '{part}'" in said.err
+
+
+def test_without_a_part_each_core_has_one(zoo: Zoo, several: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[object] = []
+    monkeypatch.setattr(tokenize.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(tokenize, "run_workers", lambda words, count: asked.append((words, count)))
+    changed = "task.length=16"
+    assert zoo("tokenize", several / "many.yaml", changed, "--data", several).status == 0
+    assert asked == [([str(several / "many.yaml"), "--data", str(several), "--set", changed], 3)]

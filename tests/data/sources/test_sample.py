@@ -1,0 +1,43 @@
+"""Texts that a tokenizer is trained on: all of a small source, a share of a large one that nobody's order changes."""
+
+from typing import Any
+
+import pytest
+from test_rows import Given, reader
+
+from zoo.data.sources import sample
+from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.sample import sample_texts
+
+TEXTS = [f"text {number} of many" for number in range(400)]
+
+
+def split(**columns: list[Any]) -> SplitRows:
+    return SplitRows(reader(Given(train=columns, validation=columns)), "train")
+
+
+def test_a_small_source_is_taken_whole_column_after_column() -> None:
+    found = sample_texts(split(source=["a", "b"], target=["c", "dd"]))
+    assert found.texts == ["a", "b", "c", "dd"] and found.characters == found.seen == 5
+
+
+def test_a_sample_fits_and_does_not_depend_on_the_order() -> None:
+    most = sum(map(len, TEXTS)) // 3
+    one, other = sample_texts(split(text=TEXTS), most), sample_texts(split(text=TEXTS[::-1]), most)
+    assert sorted(one.texts) == sorted(other.texts) and most // 3 < one.characters <= most
+    assert one.seen == sum(map(len, TEXTS)) and one.characters == sum(map(len, one.texts))
+
+
+def test_more_rows_leave_what_was_chosen_of_the_others() -> None:
+    most = sum(map(len, TEXTS)) // 3
+    before, after = set(sample_texts(split(text=TEXTS[:300]), most).texts), sample_texts(split(text=TEXTS), most).texts
+    assert {text for text in after if text in TEXTS[:300]} <= before
+
+
+def test_one_huge_text_is_sampled_in_pieces_that_end_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "LONG", 50)
+    text = "".join(f"line {number}\n" for number in range(100)) + "x" * 120
+    whole = sample_texts(SplitRows(reader(Given(train={"text": [text, "b"]}, validation={"text": ["a"]})), "train"))
+    assert "".join(whole.texts) == text + "b" and all(len(piece) <= 50 for piece in whole.texts)
+    assert all(piece.endswith("\n") for piece in whole.texts[:10])
+    assert 0 < sample_texts(split(text=[text, "b"]), 300).characters <= 300

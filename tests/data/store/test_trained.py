@@ -1,0 +1,65 @@
+"""A task's tokenizer is trained once; files that come later do not change it, another corpus does."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_store import rows
+
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store import trained
+from zoo.data.store.trained import TrainingText, kept_tokenizer
+
+HOW = TrainingText.parse({"name": "characters"}, "task.tokenizer")
+ONE, TWO = {"text": ["ab"]}, {"text": ["cd"]}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    caplog.set_level(logging.INFO)
+    return tmp_path / "cache"
+
+
+def split(*tables: dict[str, list[Any]]) -> SplitRows:
+    return rows(*tables)["validation"]
+
+
+def letters(*tables: dict[str, list[Any]], retrain: bool = False) -> str:
+    return "".join(sorted(t for t in kept_tokenizer(HOW, split(*tables), retrain).vocabulary if len(t) == 1))
+
+
+def test_the_second_time_it_is_taken_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert letters(ONE) == "ab"
+    monkeypatch.setattr(TrainingText, "train", lambda *_: pytest.fail("trained again"))
+    assert letters(ONE) == "ab"
+
+
+def test_files_that_come_later_do_not_change_it_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
+    assert letters(ONE) == letters(ONE, TWO) == "ab"
+    assert "1 of its 2 parts are new; zoo tokenize --retrain trains it again" in caplog.text
+    assert letters(ONE, TWO, retrain=True) == letters(ONE, TWO) == "abcd"
+
+
+def test_another_corpus_in_its_place_has_another_tokenizer() -> None:
+    assert letters(ONE) == "ab" and letters(TWO) == "cd"
+
+
+def test_a_damaged_one_is_trained_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    letters(ONE)
+    next((home / trained.FOLDER).glob("*/tokenizer.json")).write_text("{")
+    assert letters(ONE) == "ab" and "is damaged" in caplog.text
+
+
+def test_each_kind_and_sample_has_one_of_its_own() -> None:
+    few = TrainingText.parse({"name": "characters", "sample": 1}, "task.tokenizer")
+    assert letters(ONE, TWO) == "abcd"
+    with pytest.raises(ValueError, match="no text to train a tokenizer on"):
+        kept_tokenizer(few, split(ONE, TWO))
+
+
+@pytest.mark.parametrize("sample", [0, 1.5, "all"])
+def test_a_sample_that_is_no_size_is_refused(sample: object) -> None:
+    with pytest.raises(ValueError, match="task.tokenizer.sample: "):
+        TrainingText.parse({"name": "bpe", "sample": sample}, "task.tokenizer")
