@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from zoo.data.formats.format import ReadOptions, format_of, formats
 from zoo.data.formats.compression import is_compressed
+from zoo.data.formats.format import ReadOptions, format_of, formats
 from zoo.data.formats.lines import extension
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
