@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from zoo.batches import order as module
+from zoo.batches import permutation
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples, PackedRow, share
 from zoo.batches.packing import RowShape
@@ -50,13 +51,13 @@ def test_an_epoch_has_every_example_once_and_the_next_epoch_another_order():
 
 
 def test_each_epoch_has_an_order_of_documents_of_its_own():
-    orders = [module.order(0, epoch, 30).tolist() for epoch in range(3)]
+    orders = [permutation.order(0, epoch, 30).tolist() for epoch in range(3)]
     assert all(sorted(found) == list(range(30)) for found in orders)
     assert orders[0] != orders[1] != orders[2] != orders[0]
 
 
 def test_the_rows_of_a_window_are_shuffled_anew_in_each_epoch(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "order", lambda seed, epoch, documents: np.arange(documents))
+    monkeypatch.setattr(permutation, "order", lambda seed, epoch, documents: np.arange(documents))
     given = examples(shape=RowShape(48, longest=24, pack=False))
     first, second = ([plan.document for row in given.rows(epoch, 0) for plan in row.plans] for epoch in (0, 1))
     assert sorted(first) == sorted(second) and first != second
@@ -181,3 +182,38 @@ def test_a_tokenizer_without_a_needed_role_is_refused():
 def test_an_example_too_short_for_text_is_refused():
     with pytest.raises(ValueError, match="longest: 2 is too short"):
         examples(shape=RowShape(24, longest=2))
+
+
+def test_a_position_in_another_order_is_refused():
+    with pytest.raises(ValueError, match="version 0 of the order of data, but this zoo has version 1"):
+        Feed(examples()).seek({**Feed(examples()).position, "order": 0})
+
+
+@pytest.fixture
+def two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What many documents have: blocks of 4, pools of 3 blocks, windows of 8."""
+    monkeypatch.setattr(permutation, "PERMUTED", 10)
+    monkeypatch.setattr(module, "PERMUTED", 10)
+    monkeypatch.setattr(permutation, "BLOCK", 4)
+    monkeypatch.setattr(permutation, "POOL", 3)
+    permutation.mixed_pool.cache_clear()
+    yield
+    permutation.mixed_pool.cache_clear()
+
+
+def test_an_order_of_two_levels_has_every_example_once_and_goes_on_from_any_position(two_levels: None):
+    whole = Feed(examples())
+    rows = whole.take(whole.examples.rows_of_epoch(0))
+    assert {document for _, document, _ in named(rows)} == set(range(30)) and whole.position["epoch"] == 0
+    assert len(set(named(rows))) == len(named(rows))
+    for taken in range(0, len(rows), 2):
+        stopped, resumed = Feed(examples()), Feed(examples())
+        stopped.take(taken)
+        resumed.seek(json.loads(json.dumps(stopped.position)))
+        assert resumed.take(len(rows) - taken) == rows[taken:]
+
+
+def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: None):
+    given = examples()
+    drawn = given.sample(5)
+    assert drawn.count == 5 and drawn.only == given.sample(5).only and given.sample(10**6) is given

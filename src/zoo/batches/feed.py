@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Examples, PackedRow
+from zoo.batches.permutation import ORDER
 from zoo.config import Tree
 
 
@@ -32,15 +33,16 @@ class Feed:
     @property
     def position(self) -> Tree:
         """Where the data stands, as a checkpoint holds it."""
-        return self.cursor._asdict()
+        return {**self.cursor._asdict(), "order": ORDER}
 
     def seek(self, position: Tree) -> None:
         """Go on from a `position`; one window is planned again, wherever it stands.
 
         Raises:
-            ValueError: the data has no such window or row.
+            ValueError: the data has no such window or row, or another version of zoo ordered it.
         """
-        self.move(Cursor(**position))
+        refuse_order(position)
+        self.move(Cursor(**{key: value for key, value in position.items() if key != "order"}))
 
     def move(self, cursor: Cursor) -> None:
         if not 0 <= cursor.window < self.examples.windows or cursor.epoch < 0:
@@ -75,3 +77,13 @@ class Feed:
     def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
         """Some of the rows as a micro-batch of a fixed number of rows."""
         return collate(rows, self.examples, micro_batch)
+
+
+def refuse_order(position: Tree) -> None:
+    """Refuse a position in data that were ordered in another way.
+
+    Raises:
+        ValueError: it is of another version of the order.
+    """
+    if (version := position.get("order", ORDER)) != ORDER:
+        raise ValueError(f"data position: version {version} of the order of data, but this zoo has version {ORDER}")

@@ -1,14 +1,16 @@
 """The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from zoo.batches.packing import RowShape, pack
-from zoo.data.ids import Ids, Lengths, Read, Roles
+from zoo.batches.permutation import PERMUTED, count_windows, window_of
+from zoo.data.ids import Lengths, Read, Roles
 from zoo.data.sources.pictures import Augment
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form
@@ -28,12 +30,6 @@ class PackedRow(NamedTuple):
     def names(self) -> list[tuple[int, int, int]]:
         """(epoch, document, number) of each example."""
         return [(self.epoch, plan.document, plan.number) for plan in self.plans]
-
-
-@lru_cache(maxsize=2)
-def order(seed: int, epoch: int, documents: int) -> Ids:
-    """The documents in the order of an epoch."""
-    return keyed(Purpose.ORDER, seed, epoch).permutation(documents)
 
 
 @dataclass(frozen=True)
@@ -70,13 +66,17 @@ class Examples:
 
     @property
     def windows(self) -> int:
-        return -(-self.lengths.documents // WINDOW)
+        return count_windows(self.lengths.documents, WINDOW)
 
-    def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
-        """The examples of some documents in an epoch."""
+    def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:
+        """The examples of some documents in an epoch, one after the other."""
         limits = self.shape.limits
         plans = (plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits))
-        return [plan for plan in plans if self.only is None or plan.number in self.only.get(plan.document, ())]
+        return (plan for plan in plans if self.only is None or plan.number in self.only.get(plan.document, ()))
+
+    def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
+        """The examples of some documents in an epoch, all at once."""
+        return list(self.plans(epoch, documents))
 
     @property
     def documents(self) -> Sequence[int]:
@@ -86,23 +86,41 @@ class Examples:
     @cached_property
     def count(self) -> int:
         """How many examples of epoch 0 there are; plans all of them, once."""
-        return sum(len(self.plan(0, [document])) for document in self.documents)
+        return sum(1 for _ in self.plans(0, self.documents))
 
     def sample(self, most: int) -> "Examples":
-        """The same examples, or so many of them if there are more; the data and the seed alone decide which."""
-        ends = np.cumsum([len(self.plan(0, [document])) for document in range(self.lengths.documents)])
+        """The same examples, or so many of them if there are more; the data and the seed alone decide which.
+
+        Of very many documents, the examples of the first windows: they are as mixed as an epoch is.
+        """
+        documents, only = self.lengths.documents, dict[int, set[int]]()
+        if documents > PERMUTED:
+            return self.first(most)
+        counts = (len(self.plan(0, [document])) for document in range(documents))
+        ends = np.cumsum(np.fromiter(counts, dtype=np.int64, count=documents))
         if not len(ends) or most >= ends[-1]:
             return self
         chosen = keyed(Purpose.SAMPLE, self.seed).permutation(int(ends[-1]))[:most]
-        documents, only = np.searchsorted(ends, chosen, side="right"), dict[int, set[int]]()
-        for document, number in zip(documents.tolist(), (chosen - ends[documents]).tolist(), strict=True):
+        of = np.searchsorted(ends, chosen, side="right")
+        for document, number in zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True):
             numbers = [plan.number for plan in self.plan(0, [document])]
             only.setdefault(document, set()).add(numbers[number])  # counted from the end
         return replace(self, only={document: frozenset(numbers) for document, numbers in only.items()})
 
+    def first(self, most: int) -> "Examples":
+        """So many examples of the first windows of epoch 0, or all where there are not more."""
+        windows = (window_of(self.seed, 0, self.lengths.documents, n, WINDOW) for n in range(self.windows))
+        found = list(islice((plan for window in windows for plan in self.plans(0, window.tolist())), most + 1))
+        if len(found) <= most:
+            return self
+        only: dict[int, set[int]] = {}
+        for plan in found[:most]:
+            only.setdefault(plan.document, set()).add(plan.number)
+        return replace(self, only={document: frozenset(numbers) for document, numbers in only.items()})
+
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         """The rows of a window of an epoch, shuffled."""
-        documents = order(self.seed, epoch, self.lengths.documents)[window * WINDOW : (window + 1) * WINDOW].tolist()
+        documents = window_of(self.seed, epoch, self.lengths.documents, window, WINDOW).tolist()
         packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
@@ -121,8 +139,10 @@ class Examples:
 
     def truncated(self) -> tuple[int, int]:
         """How many examples of an epoch are truncated, and how much they lose together: tokens, or words."""
-        lost = [plan.truncated for plan in self.plan(0, self.documents) if plan.truncated]
-        return len(lost), sum(lost)
+        count = tokens = 0
+        for plan in self.plans(0, self.documents):
+            count, tokens = count + (plan.truncated > 0), tokens + plan.truncated
+        return count, tokens
 
     def build(self, row: PackedRow) -> list[Example]:
         """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""

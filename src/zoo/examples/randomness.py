@@ -13,6 +13,8 @@ class Purpose(IntEnum):
     ROWS = 3
     EXAMPLE = 4
     SAMPLE = 5
+    POOL = 6
+    BLOCKS = 7
 
 
 def keyed(purpose: Purpose, *key: int) -> np.random.Generator:

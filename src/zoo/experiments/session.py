@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from zoo import config
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.known import remember
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
@@ -31,7 +33,7 @@ from zoo.registry import plain
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
-from zoo.training.beginning import begin_run, check_agreement
+from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.freezing import freeze
 from zoo.training.judging import Validation, Watch
@@ -40,6 +42,7 @@ from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
 
+T = TypeVar("T")
 Data = dict[str, tuple[Examples, Split]]  # by split, its examples and its tokens
 logger = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
         if experiment.training.steps is None:
-            experiment = fix_steps(experiment, data["train"][0].rows_of_epoch())
+            experiment = fix_steps(experiment, counted("rows", *data["train"], Examples.rows_of_epoch))
         return begin(request, experiment, start, data, tokenizer, processes, watcher)
 
 
@@ -125,9 +128,18 @@ def read_data(
     return data
 
 
+def counted(what: str, examples: Examples, split: Split, count: Callable[[Examples], T]) -> T:
+    """A count over all examples of epoch 0, which takes planning all of them: remembered for the next start."""
+    options = {name: vars(member) for name, member in examples.mixture.members.items()}
+    form = [type(examples.form).__name__, vars(examples.form)]
+    decided = [split.names, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
+    found: T = remember(["count", what, *decided], lambda: count(examples))
+    return found
+
+
 def report_truncated(data: Data) -> None:
-    for name, (examples, _) in data.items():
-        count, lost = examples.truncated()
+    for name, (examples, split) in data.items():
+        count, lost = counted("truncated", examples, split, Examples.truncated)
         if count:
             said = "%s: %d of %d rows are longer than the model reads: %d %s are left out"
             logger.warning(said, name, count, examples.lengths.documents, lost, examples.form.truncates)

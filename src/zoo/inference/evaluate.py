@@ -171,7 +171,7 @@ class Evaluation:
         total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
         if examples.lengths.sentences is not None or not (loaded.mixture.whole or sampled):
             return total
-        for document, plans in groupby(examples.plan(0, examples.documents), lambda plan: plan.document):
+        for document, plans in groupby(examples.plans(0, examples.documents), lambda plan: plan.document):
             pieces = [piece for plan in plans for piece in plan.pieces]
             for name in {piece.field for piece in pieces} & set(examples.form.stored.predicted):
                 span = examples.lengths.span(name, document)

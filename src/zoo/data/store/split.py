@@ -44,6 +44,11 @@ class Split:
             {field: self.offsets(f"{field}.units") for field in fields if f"{field}.units" in self.known["arrays"]},
         )
 
+    @property
+    def names(self) -> list[str]:
+        """Of its shards: what they are called says what they hold."""
+        return [shard.folder.name for shard in self.shards]
+
     def kinds(self, name: str) -> list[Mapping[str, Any]]:
         """What each shard says of an array."""
         return [shard.arrays(self.source.split)[name] for shard in self.shards]

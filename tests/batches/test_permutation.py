@@ -1,0 +1,47 @@
+"""The order of very many documents: a permutation for every size, in long pieces, found by number."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from zoo.batches import permutation
+from zoo.batches.permutation import BLOCK, PERMUTED, POOL, count_windows, order, permute, window_of
+
+WINDOW = 1024
+
+
+def test_the_formula_permutes_any_size():
+    for size in range(1, 300):
+        assert sorted(permute(np.arange(size, dtype=np.uint64), size, 0, size).tolist()) == list(range(size))
+
+
+def test_neighbours_are_parted_and_each_epoch_and_seed_parts_them_otherwise():
+    size = 10_000
+    found = [permute(np.arange(size, dtype=np.uint64), size, *key).astype(np.int64) for key in ((0, 0), (0, 1), (1, 0))]
+    for places in found:
+        assert abs(np.corrcoef(places[:-1], places[1:])[0, 1]) < 0.05
+        assert len(np.unique(np.diff(places))) > size // 2  # an affine formula has few
+    assert all((one == other).mean() < 0.01 for one, other in zip(found, found[1:], strict=False))
+
+
+@pytest.mark.parametrize("documents", [PERMUTED + 1, PERMUTED + BLOCK * POOL + 700])
+def test_the_windows_of_an_epoch_hold_each_document_once(documents: int):
+    windows = [window_of(3, 1, documents, n, WINDOW) for n in range(count_windows(documents, WINDOW))]
+    assert all(len(window) for window in windows)
+    assert np.array_equal(np.sort(np.concatenate(windows)), np.arange(documents))
+
+
+def test_up_to_a_size_all_documents_are_permuted_together():
+    assert np.array_equal(window_of(3, 1, 3000, 1, WINDOW), order(3, 1, 3000)[WINDOW : 2 * WINDOW])
+    assert count_windows(3000, WINDOW) == 3
+
+
+def test_a_window_of_a_billion_documents_takes_little_memory_and_few_long_pieces():
+    documents = 10**9
+    permutation.mixed_pool.cache_clear()
+    tracemalloc.start()
+    found = window_of(0, 5, documents, count_windows(documents, WINDOW) - 2, WINDOW)
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+    assert len(found) == WINDOW and len(np.unique(found // BLOCK)) <= POOL
