@@ -149,7 +149,7 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    term = member.term(Scores.of(torch.randn(4, 7)), torch.full((4,), -1))
+    term = member.term(Scores.of(torch.randn(4 * member.places_each, 7)), torch.full((4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
 
 

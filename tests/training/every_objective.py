@@ -84,7 +84,7 @@ class Case:
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
-            self.draw_labels(generator, stream),
+            self.draw_labels(generator),
             {field: np.cumsum([0, *sizes]) for field, sizes in entries.items()},
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
@@ -98,14 +98,12 @@ class Case:
 
         return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
 
-    def draw_labels(self, generator: np.random.Generator, stream: ModelTraits) -> Any:
-        """What each document's label is; some of several classes, and some numbers, are unknown."""
+    def draw_labels(self, generator: np.random.Generator) -> Any:
+        """What each document's label is; some are unknown."""
         if self.task.label_kind == "number":
             return np.where(generator.random(DOCUMENTS) < 0.2, np.nan, generator.normal(size=DOCUMENTS))
-        one = generator.integers(
-            0 if stream.has_text else -1, LABELS, size=DOCUMENTS
-        )  # rows of pictures differ by that
-        return table_of([(int(c),) for c in one - (one == 2) * 3]) if self.task.label_kind == "several" else one
+        one = generator.integers(-1, LABELS, size=DOCUMENTS)  # where a row holds one document, rows differ by -1
+        return table_of([(int(c),) for c in one]) if self.task.label_kind == "several" else one
 
 
 Sizes = dict[str, NDArray[np.int64]]

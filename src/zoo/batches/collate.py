@@ -72,7 +72,8 @@ def collate(
     built = [examples.build(row) for row in rows]
     length, source = places or (examples.shape.length, examples.shape.source)
     stream, pad = examples.form.stream, examples.roles.pad
-    tokens, documents = lay_rows([[e.tokens for e in row] for row in built], (micro_batch, length), pad)
+    documents_of = [[document for example in row for document in example.split()] for row in built]
+    tokens, documents = lay_rows(documents_of, (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
     used, slots = (documents > 0).sum(), documents.size
     if stream.segments:
@@ -150,16 +151,14 @@ def score(
     places: dict[str, Tensor] = {}
     targets: dict[str, Tensor] = {}
     for head, name in mixture.names_by_head.items():
-        answers, unscored = (
-            [[example.targets[head] for example in row] for row in built],
-            mixture.members[name].unscored,
-        )
+        member = mixture.members[name]
+        answers = [[example.targets[head] for example in row] for row in built]
         width = capacities[head] if head in capacities else length
-        wanted = lay_rows(answers, (micro_batch, width), unscored)[0]
+        wanted = lay_rows(answers, (micro_batch, width), member.unscored)[0]
         if head in capacities:
-            flat = lay_rows(flat_places(built, head, length), (micro_batch, width), -1)[0]
+            flat = lay_rows(flat_places(built, head, length), (micro_batch, width * member.places_each), -1)[0]
             places[head] = torch.from_numpy(flat.reshape(-1))
-            wanted = wanted.reshape(-1, *unscored.shape)
+            wanted = wanted.reshape(-1, *member.unscored.shape)
         targets[name] = torch.from_numpy(wanted)
     return places, targets
 

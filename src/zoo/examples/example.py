@@ -47,6 +47,7 @@ class Example:
         picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
         marked: the places that the form singles out, and `truth`: what the data says of each of them; None where the
             form marks none.
+        documents: tokens of each document that it is made of, one after the other; none: it is one document.
         places, targets: by head, the scored places and what stands there; filled in by the objectives.
     """
 
@@ -58,7 +59,12 @@ class Example:
     segments: Ids | None = None
     source: Ids | None = None
     picture: Picture | None = None
+    documents: tuple[int, ...] = ()
     marked: Ids | None = None
     truth: Ids | None = None
     places: dict[str, Ids] = field(default_factory=dict)
     targets: dict[str, Ids] = field(default_factory=dict)
+
+    def split(self) -> list[Ids]:
+        """The tokens of each of its documents."""
+        return np.split(self.tokens, np.cumsum(self.documents)[:-1]) if self.documents else [self.tokens]

@@ -46,6 +46,7 @@ class Objective(ABC):
         why: the reason for `causal`, as a message says it.
         roles: roles that it needs beside those of the template.
         metrics: the names of the metrics that it offers beside its loss.
+        places_each: how many places each target is scored by.
         assumed: whether an imported model with its head is taken to be trained for it.
 
     Attributes:
@@ -61,6 +62,7 @@ class Objective(ABC):
     why: ClassVar[str] = ""
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
+    places_each: ClassVar[int] = 1
     assumed: ClassVar[bool] = True
     label_smoothing: float = 0.0
     form_options: Mapping[str, Any] = {}

@@ -1,0 +1,45 @@
+"""Form `both_orders`: two texts, in both orders."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten
+
+
+@forms.register("both_orders")
+class BothOrders(Form):
+    """Two texts as two documents: start, text 1, separator, text 2, extract, and the same with the texts exchanged.
+
+    Where they are too long together, the longer one is truncated: both documents fit in `longest`.
+    Source: Radford et al. 2018 (GPT), section 3.3 and figure 1, "Similarity".
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
+    smallest: ClassVar[int] = 10
+    template = CLASSIFIED_PAIR
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        first, second = lengths.span("text", document), lengths.span("pair", document)
+        kept = shorten(first.length, second.length, limits.longest // 2 - overhead(self.template))
+        pieces = tuple(Piece(s.field, s.start, s.start + n) for s, n in zip((first, second), kept, strict=True))
+        truncated = first.length + second.length - sum(kept)
+        length = 2 * (sum(kept) + overhead(self.template))
+        return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=truncated)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        texts = {piece: read(piece) for piece in plan.pieces}
+        turned = ExamplePlan(plan.document, plan.number, plan.length, pieces=plan.pieces[::-1], label=plan.label)
+        both = [lay_out(self.template, one, texts.__getitem__, roles, causal=True) for one in (plan, turned)]
+        return Example(
+            tokens=np.concatenate([one.tokens for one in both]),
+            ordinary=np.concatenate([one.ordinary for one in both]),
+            following=np.concatenate([one.following for one in both]),
+            summary=-1,
+            label=plan.label,
+            segments=np.concatenate([np.zeros(0, np.int64) if one.segments is None else one.segments for one in both]),
+            documents=tuple(len(one.tokens) for one in both),
+        )

@@ -1,0 +1,33 @@
+"""Says what two texts have to do with each other, whichever comes first."""
+
+import torch
+
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import as_inputs, summary_places, typed_examples
+from zoo.objectives.answers import ANSWERS
+from zoo.objectives.similarity import ORDERS, added
+
+
+@predictors.register("similarity")
+class PairSimilarity(Predictor):
+    """Names the class of a pair of texts, or gives its number; the order of the texts changes nothing."""
+
+    pairs = True
+
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        return "--pair: similarity compares two texts: give the second one" if pair is None else None
+
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        assert asked.pairs is not None
+        both = [loaded.tokenizer.encode(texts) for texts in (asked.texts, asked.pairs)]
+        orders = [typed_examples(loaded, *one) for one in (both, both[::-1])]
+        examples = [example for pair in zip(*orders, strict=True) for example in pair]
+        said = loaded.run(**as_inputs(loaded, examples), places={"similarity": summary_places(loaded, examples)})
+        with torch.no_grad():
+            logits = added(said.scores["similarity"]).exact()
+        names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
+        answers = ANSWERS[loaded.task.label_kind](names).said(logits, names)
+        asked_for = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
+        assert len(examples) == ORDERS * len(answers)
+        return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]

@@ -1,0 +1,55 @@
+"""Say what two texts have to do with each other, whichever comes first."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.data.ids import Roles
+from zoo.examples.example import Example
+from zoo.models.heads.scores import Scores
+from zoo.objectives.answers import ANSWERS
+from zoo.objectives.classification import METRICS
+from zoo.objectives.document_label import DocumentLabel
+from zoo.objectives.objective import Term, Weights, objectives
+
+ORDERS = 2
+
+
+@objectives.register("similarity")
+class Similarity(DocumentLabel):
+    """log p(class | text 1, text 2), of a decoder that reads both orders: their last states are added, then mapped.
+
+    `labels` of the task says what a label is, as for classification.
+    Source: Radford et al. 2018 (GPT), section 3.3 and figure 1.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the classes.
+    """
+
+    head: ClassVar[str] = "similarity"
+    forms: ClassVar[tuple[str, ...]] = ("both_orders",)
+    whole: ClassVar[bool] = True
+    causal: ClassVar[bool | None] = True
+    why: ClassVar[str] = "an encoder sees both texts from each place, so their order needs no second reading"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    places_each: ClassVar[int] = ORDERS
+
+    def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
+        self.answer = ANSWERS[kind](names)
+        return True
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        example.places[self.head] = np.cumsum(example.documents) - 1
+        example.targets[self.head] = self.answer.target(example.label)[None]
+
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
+        return super().term(added(scores), targets, weights)
+
+
+def added(scores: Scores) -> Scores:
+    """What is said of pairs, from what is said of both of their orders, one after the other."""
+    orders = scores.states.reshape(-1, ORDERS, scores.states.shape[-1])
+    return Scores(orders.sum(1), scores.weight, scores.bias)
