@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
     "discover annotations registry strict_json config devices blocks models data examples objectives batches metrics "
-    "runs inference training experiments report hub cli"
+    "runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},

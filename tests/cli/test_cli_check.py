@@ -58,8 +58,37 @@ def test_a_file_with_a_mistake_is_broken(zoo: Zoo, tmp_path: Path, text: str, wo
 
 def test_shipped_files_are_whole(zoo: Zoo):
     root = Path(__file__).parents[2]
-    for name in ("configs/bert-nano.yaml", "tasks/pydocs-mlm.yaml", "tasks/numbers-words.yaml"):
+    for name in ("configs/bert-nano.yaml", "tasks/wikipedia-mlm.yaml"):
         assert zoo("check", root / name).status == 0
+
+
+def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
+    (tmp_path / "train.txt").write_text("some words\nsome words\nothers\n")
+    files = "source: {files: {train: train.txt, validation: train.txt}}"
+    (tmp_path / "my.yaml").write_text(f"objective: causal_lm\n{files}\ntokenizer: characters\n")
+    said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path)
+    assert said.status == 0 and "rows whose text stood in the same split before: train 1, validation 1" in said.out
+    assert "leak: 3 rows of validation (100.00%) are in train, too" in said.out
+    assert said.out.splitlines()[-1] == f"{tmp_path / 'my.yaml'}: task, whole"
+    said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path, "--set", "task.length=64", "--json")
+    assert [size["length"] for size in said.json["data"]["row_sizes"]] == [32, 64, 128]
+
+
+def test_a_task_whose_data_is_absent_is_whole_and_says_so(zoo: Zoo, tmp_path: Path):
+    (tmp_path / "my.yaml").write_text("objective: causal_lm\nsource: {files: {train: absent.txt}}\n")
+    said = zoo("check", tmp_path / "my.yaml")
+    assert said.status == 0 and "its data is not looked at: source.files.train: no such file 'absent.txt'" in said.out
+    assert zoo("check", tmp_path / "my.yaml", "--data", tmp_path).status == 2
+
+
+def test_settings_of_data_are_for_tasks(zoo: Zoo, run_of: RunOf):
+    said = zoo("check", run_of("lm"), "--set", "task.length=3")
+    assert said.status == 2 and "--set and --data are for a task's data" in said.err
+
+
+def test_a_misspelled_task_names_the_nearest(zoo: Zoo):
+    said = zoo("check", "sst3")
+    assert said.status == 2 and "no task of that name (did you mean 'sst2'?)" in said.err
 
 
 def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):

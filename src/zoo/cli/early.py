@@ -38,11 +38,19 @@ def check_place(word: str) -> None:
         raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
 
 
+def check_place_or_task(word: str) -> None:
+    """Refuse what is neither a path that is there nor the name of a task."""
+    tasks = config.names("tasks")
+    if not Path(word).expanduser().exists() and word not in tasks:
+        raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
+
+
 WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: files of a kind, or the path of a place
     **dict.fromkeys(("show", "pretrain"), ("configs", "tasks")),
     "tokenize": ("tasks",),
     **dict.fromkeys(("finetune", "evaluate"), ("place", "tasks")),
-    **dict.fromkeys(("predict", "attend", "export", "push", "import", "check"), ("place",)),
+    **dict.fromkeys(("predict", "attend", "export", "push", "import"), ("place",)),
+    "check": ("place or task",),
 }
 # commands that take changes of any setting, as trailing words too -> how many words always stand before those
 CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
@@ -61,6 +69,8 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
     for kind, word in zip(WORDS.get(command, ()), words, strict=False):
         if kind == "place":
             check_place(word)
+        elif kind == "place or task":
+            check_place_or_task(word)
         else:
             config.read_layers(word, kind)
     if command in CHANGING or command in GENERATING:

@@ -18,7 +18,10 @@ COMMANDS = {
     "push": ("zoo.cli.commands.push:push", "Export a checkpoint and publish it on the Hugging Face hub, all at once."),
     "import": ("zoo.cli.commands.import_:import_command", "Write a model of transformers as a run."),
     "tokenize": ("zoo.cli.commands.tokenize:tokenize", "Fill a task's token store ahead of a run, on all cores."),
-    "check": ("zoo.cli.commands.check:check", "Say whether a run, a checkpoint, an export or a YAML file is whole."),
+    "check": (
+        "zoo.cli.commands.check:check",
+        "Say whether a run, a checkpoint, an export or a YAML file is whole, and what a task's data holds.",
+    ),
 }
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"

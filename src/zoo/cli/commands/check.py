@@ -1,7 +1,7 @@
 """zoo check."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,30 +10,51 @@ import typer
 
 from zoo import config
 from zoo.cli.main import DONE, FAILED
-from zoo.cli.options import Json
+from zoo.cli.options import Data, Json, Set
+from zoo.cli.progress import bars
+from zoo.cli.surveyed import say_survey
 from zoo.cli.visible import say, say_json
+from zoo.config import parse_set
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
+from zoo.experiments.request import Pair, by_section
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
+from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
 
 EXPORTED = "config.json"
-ALLOWED = "a run, a checkpoint, a folder of transformers' files, a token store, or the YAML file of a model or a task"
+ALLOWED = (
+    "a run, a checkpoint, a folder of transformers' files, a token store, a task, or the YAML file of a model or a task"
+)
 PATH = f"{ALLOWED[0].upper()}{ALLOWED[1:]}."
 
 
-def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_json: Json = False) -> None:
-    """Say whether something is whole, and what is wrong with it."""
+def check(
+    path: Annotated[Path, typer.Argument(metavar="PATH|TASK", help=PATH)],
+    sets: Set = [],  # noqa: B006
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether something is whole, and what is wrong with it; of a task, what its data holds."""
     place = path.expanduser()
-    report = check_file(place) if place.is_file() else check_folder(place)
+    pairs = [parse_set(text) for text in sets]
+    is_name = not place.exists() and str(path) in config.names("tasks")
+    report = Report("task") if is_name else check_file(place) if place.is_file() else check_folder(place)
+    found = None
+    if report.kind == "task" and not report.faults:
+        found = survey(report, str(path if is_name else place), by_section(pairs)["task"], data, is_name)
+    elif pairs or data is not None:
+        raise ValueError(f"{path}: --set and --data are for a task's data")
     if as_json:
-        say_json({"path": str(path), **asdict(report), "whole": not report.faults})
+        say_json({"path": str(path), **asdict(report), "whole": not report.faults, "data": found})
     else:
+        if found is not None:
+            say_survey(found)
         for fault in report.faults:
             say(f"fault: {fault}")
         for remark in report.remarks:
@@ -42,6 +63,23 @@ def check(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH)], as_j
         broken = f"broken: {count} fault{'s' if count > 1 else ''}"
         say(f"{path}: {report.kind}, {broken if count else 'whole'}")
     sys.exit(FAILED if report.faults else DONE)
+
+
+def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, asked: bool) -> dict[str, Any] | None:
+    """What the data of a task holds; None where there is none beside the file of a task.
+
+    Args:
+        asked: whether missing data is a mistake.
+    """
+    try:
+        surveyed = Surveyed.find(name, sets, data)
+    except ValueError as missing:
+        if asked or sets or data is not None:
+            raise
+        report.remarks.append(f"its data is not looked at: {missing}")
+        return None
+    with bars() as drawn:
+        return surveyed.look(drawn.tokenise)
 
 
 def check_folder(place: Path) -> Report:

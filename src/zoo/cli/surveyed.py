@@ -1,0 +1,99 @@
+"""What a task's data holds, on the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoo.cli.visible import say, say_rows
+
+SHOWN = 80  # letters of a text
+BAR = 30  # letters of the longest
+MOST_LABELS = 12
+Found = Mapping[str, Any]
+
+
+def say_survey(found: Found) -> None:
+    """Tables and a few lines; `--json` has all of it."""
+    splits = found["splits"]
+    has_tokens = any("tokens" in split for split in splits.values())
+    names = ["rows", "empty", "characters", *(["documents", "tokens"] if has_tokens else [])]
+    rows = [[name, *(f"{split.get(key, 0):,}" for key in names), unknown(split)] for name, split in splits.items()]
+    say_rows(rows, header=["split", *names, "unknown"])
+    for name, split in splits.items():
+        say_lengths(name, split.get("lengths", {}))
+    say_sizes(found.get("row_sizes", []))
+    say_labels(found)
+    say_repeats(found)
+    if "unigram" in found:
+        scores = [f"{name} {loss_of(score)}" for name, score in found["unigram"].items()]
+        say(f"a model that learned only how often each token is written: {', '.join(scores)}")
+    for one in found.get("strangest", []):
+        say(f"{one['why']}, {one['value']:.4g}: {one['place']}: {one['text'][:SHOWN]}")
+    for remark in found["remarks"]:
+        say(remark)
+
+
+def unknown(split: Found) -> str:
+    return "" if split.get("unknown") is None else f"{split['unknown']:.3%}"
+
+
+def loss_of(score: Found) -> str:
+    """One split's loss without learning."""
+    bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits a byte)"
+    return f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f}{bits}"
+
+
+def say_lengths(split: str, lengths: Found) -> None:
+    """Each field's lengths in tokens, as a histogram."""
+    for field, known in lengths.items():
+        most = max((bar["documents"] for bar in known["histogram"]), default=1)
+        title = (
+            f"{split}, tokens of {field}: mean {known['mean']:.1f}, median {known['median']:,}, "
+            f"90 % {known['p90']:,}, 99 % {known['p99']:,}, longest {known['longest']:,}"
+        )
+        bars = [
+            [f"{bar['from']:,} to {bar['to']:,}", f"{bar['documents']:,}", "█" * round(BAR * bar["documents"] / most)]
+            for bar in known["histogram"]
+        ]
+        say_rows(bars, title)
+
+
+def say_sizes(sizes: list[Found]) -> None:
+    """What rows of other lengths would do."""
+    rows = []
+    for size in sizes:
+        length = f"{size['length']:,}" + (f" + {size['source']:,}" if size["source"] else "")
+        empty = "" if size["empty"] is None else f"{size['empty']:.1%}"
+        rows.append([length, f"{size['longer']:.2%} {size['is']}", f"{size['beyond']:.2%}", empty])
+    if rows:
+        say_rows(rows, "rows of", ["tokens", "longer texts", "tokens beyond", "empty places"])
+
+
+def say_labels(found: Found) -> None:
+    """How often each label is given."""
+    for name, split in found["splits"].items():
+        counts = split.get("labels", {})
+        total = sum(counts.values())
+        shown = [f"{label} {count / total:.1%}" for label, count in list(counts.items())[:MOST_LABELS]]
+        more = f", and {len(counts) - MOST_LABELS:,} more" if len(counts) > MOST_LABELS else ""
+        if shown:
+            say(f"{name}, labels: {', '.join(shown)}{more}")
+    if "guessing_labels" in found:
+        guess = found["guessing_labels"]
+        say(f"guessing the labels: accuracy {guess['accuracy']:.3f}, loss {guess['loss']:.3f}")
+
+
+def say_repeats(found: Found) -> None:
+    """Rows that repeat others, within a split and across splits."""
+    within = ", ".join(f"{name} {count:,}" for name, count in found["repeated"].items())
+    say(f"rows whose text stood in the same split before: {within}")
+    for leak in found["leaks"]:
+        if leak["rows"]:
+            say(f"leak: {leak['rows']:,} rows of {leak['of']} ({leak['share']:.2%}) are in {leak['also_in']}, too")
+    for places in found["repeated_shown"]:
+        say(f"  the same text: {' and '.join(places)}")
+    near = found["near"]
+    if near is not None:
+        across = f", {near['across_splits']:,} of them across splits" if near["across_splits"] else ""
+        say(f"near duplicates: {near['rows']:,} of {near['looked_at']:,} texts looked at ({near['of']:,} rows){across}")
+        for one, other, alike in near["shown"]:
+            say(f"  {alike:.0%} alike: {one} and {other}")

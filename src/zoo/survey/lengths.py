@@ -1,0 +1,96 @@
+"""How long documents are, counted exactly in bounded memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.ids import Ids, Lengths
+
+CAP = 1 << 16  # tokens; of longer documents only the sum and the longest are known
+DOCUMENTS, TOKENS = 1024, 1 << 22  # that are looked at together
+QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+class LengthTally:
+    """How many documents have which length."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(CAP, dtype=np.int64)
+        self.over = self.over_tokens = self.longest = 0
+
+    def add(self, lengths: Ids) -> None:
+        """Count some more."""
+        short = lengths[lengths < CAP]
+        self.counts += np.bincount(short, minlength=CAP)
+        self.over += len(lengths) - len(short)
+        self.over_tokens += int(lengths.sum() - short.sum())
+        self.longest = max(self.longest, int(lengths.max(initial=0)))
+
+    @property
+    def documents(self) -> int:
+        return int(self.counts.sum()) + self.over
+
+    @property
+    def tokens(self) -> int:
+        return int(self.counts @ np.arange(CAP)) + self.over_tokens
+
+    def quantile(self, share: float) -> int:
+        """The smallest length that this share of the documents does not exceed."""
+        at = int(np.searchsorted(np.cumsum(self.counts), share * self.documents))
+        return at if at < CAP else self.longest
+
+    def beyond(self, limit: int) -> tuple[int, int]:
+        """How many documents are longer than a limit, and how many tokens they have beyond it.
+
+        Of documents of `CAP` tokens or more the limit must be below that.
+        """
+        longer = np.arange(CAP)[limit + 1 :]
+        counts = self.counts[limit + 1 :]
+        return int(counts.sum()) + self.over, int(counts @ (longer - limit)) + self.over_tokens - self.over * limit
+
+    def histogram(self) -> list[dict[str, int]]:
+        """How many documents have 1, 2 to 3, 4 to 7 … tokens."""
+        found = []
+        for power in range(CAP.bit_length() - 1):
+            count = int(self.counts[1 << power : 2 << power].sum())
+            found.append({"from": 1 << power, "to": (2 << power) - 1, "documents": count})
+        found.append({"from": CAP, "to": max(CAP, self.longest), "documents": self.over})
+        filled = [number for number, bar in enumerate(found) if bar["documents"]]
+        return found[filled[0] : filled[-1] + 1] if filled else []
+
+    def describe(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        quantiles = {name: self.quantile(share) for name, share in QUANTILES.items()}
+        mean = self.tokens / max(1, self.documents)
+        return {"mean": mean, **quantiles, "longest": self.longest, "histogram": self.histogram()}
+
+
+def starts(lengths: Lengths, field: str, first: int, last: int) -> Ids:
+    """Where the documents first:last begin in the flat ids of a field, and where the last one ends."""
+    units = lengths.sentences if lengths.sentences is not None else lengths.lists.get(field)
+    offsets = lengths.offsets[field]
+    if units is None:
+        return np.asarray(offsets[first : last + 1])
+    borders = np.asarray(units[first : last + 1])
+    found: Ids = np.asarray(offsets[int(borders[0]) : int(borders[-1]) + 1])[borders - borders[0]]
+    return found
+
+
+def windows(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """All documents in groups that are small enough to be read together; a long one is alone."""
+    first = 0
+    while first < lengths.documents:
+        last = min(first + DOCUMENTS, lengths.documents)
+        fitting = int(np.searchsorted(np.cumsum(totals(lengths, fields, first, last)), TOKENS, side="right"))
+        last = first + max(1, fitting)
+        yield first, last
+        first = last
+
+
+def totals(lengths: Lengths, fields: tuple[str, ...], first: int, last: int) -> NDArray[np.int64]:
+    """Tokens of each of some documents in several fields together."""
+    of_each = [np.diff(starts(lengths, field, first, last)) for field in fields]
+    found: NDArray[np.int64] = np.sum(of_each, axis=0, dtype=np.int64)
+    return found

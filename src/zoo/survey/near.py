@@ -1,0 +1,79 @@
+"""Rows with almost the same text, in a sample of bounded size.
+
+Source: Broder 1997, "On the resemblance and containment of documents"; MinHash and its index are datasketch's.
+"""
+
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+from zoo.survey.repeats import RowPlace
+
+try:
+    from datasketch import MinHash, MinHashLSH
+except ImportError:  # the extra `duplicates` is not installed: then nothing is said of near duplicates
+    MinHash = MinHashLSH = None
+
+ROWS = 20_000  # of the sample
+WORDS = 2000  # of a text that are looked at
+SHINGLE = 5  # words, or twice as many characters where a text has few words
+PERMUTATIONS = 64
+ALIKE = 0.8  # share of all shingles that two texts have in common
+SHOWN = 3
+INSTALL = "near duplicates need datasketch, which is not installed: pip install 'zoo[duplicates]'"
+
+
+class NearRepeats:
+    """Which rows of a sample are almost alike; which rows are in it only their texts decide."""
+
+    def __init__(self) -> None:
+        self.share = 1.0
+        self.seen = 0
+        self.kept: dict[bytes, tuple[RowPlace, Any]] = {}
+
+    def add(self, text: str, place: RowPlace) -> None:
+        """One more row; of those with the same text the first is taken."""
+        self.seen += 1
+        words = text.split()
+        code = blake2b(" ".join(words).encode(), digest_size=8).digest()
+        if MinHash is None or code in self.kept or at(code) >= self.share or not words:
+            return
+        found = MinHash(num_perm=PERMUTATIONS, hashfunc=crc32)
+        found.update_batch(shingles(words))
+        self.kept[code] = (place, found)
+        while len(self.kept) > ROWS:
+            self.share /= 2
+            self.kept = {code: one for code, one in self.kept.items() if at(code) < self.share}
+
+    def find(self) -> dict[str, Any] | None:
+        """How many rows of the sample have an almost equal one before them; None without datasketch."""
+        if MinHash is None:
+            return None
+        index = MinHashLSH(threshold=ALIKE, num_perm=PERMUTATIONS)
+        rows = across = 0
+        shown: list[tuple[RowPlace, RowPlace, float]] = []
+        for code, (place, signature) in self.kept.items():
+            likely = ((other, signature.jaccard(self.kept[other][1])) for other in index.query(signature))
+            alike = [(self.kept[other][0], value) for other, value in likely if value >= ALIKE]
+            index.insert(code, signature)
+            rows += bool(alike)
+            across += any(other.split != place.split for other, _ in alike)
+            if alike and len(shown) < SHOWN:
+                shown.append((alike[0][0], place, float(alike[0][1])))
+        return {"looked_at": len(self.kept), "rows": rows, "across_splits": across, "shown": shown}
+
+
+def at(code: bytes) -> float:
+    """A number from 0 to 1 that the text alone decides."""
+    return int.from_bytes(code, "big") / 2**64
+
+
+def shingles(words: list[str]) -> list[bytes]:
+    """Each run of some words; of some characters in a text that does not part its words."""
+    words = words[:WORDS]
+    text = " ".join(words)
+    if len(text) > 20 * len(words) or len(words) < SHINGLE:
+        size = 2 * SHINGLE
+        text = text[: 5 * WORDS]
+        return [text[i : i + size].encode() for i in range(max(1, len(text) - size + 1))]
+    return [" ".join(words[i : i + SHINGLE]).encode() for i in range(len(words) - SHINGLE + 1)]

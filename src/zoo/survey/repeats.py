@@ -1,0 +1,98 @@
+"""Rows with the same text, within a split and across splits, found on disk: memory does not grow with the rows."""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+BUCKETS = 64  # files by the first bits of the hash; each is sorted alone
+WAITING = 1 << 16  # rows that are held before they are written
+SHOWN = 3  # of what is found
+ENTRY = np.dtype([("hash", "<u8"), ("split", "<u1"), ("part", "<u4"), ("row", "<u4")])
+
+
+class RowPlace(NamedTuple):
+    """Where a row stands: the number of its split, its part, and its row in that from 1."""
+
+    split: int
+    part: int
+    row: int
+
+
+class Repetition(NamedTuple):
+    """What several rows have in common.
+
+    Args:
+        within: by split, how many rows have a text that stood in that split before.
+        across: by (one split, a later one), how many rows of the later one have a text of the first.
+        shown: places that share a text: some within a split, and some across splits.
+    """
+
+    within: dict[int, int]
+    across: dict[tuple[int, int], int]
+    shown: list[list[RowPlace]]
+
+
+class Repeats:
+    """Which rows have the same text, whatever white space is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.waiting: list[tuple[int, int, int, int]] = []
+
+    def add(self, text: str, place: RowPlace) -> None:
+        """One more row."""
+        code = int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8).digest(), "big")
+        self.waiting.append((code, *place))
+        if len(self.waiting) >= WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, each row to the file of its bucket."""
+        entries = np.array(self.waiting, dtype=ENTRY)
+        self.waiting = []
+        bucket = entries["hash"] // np.uint64(2**64 // BUCKETS)
+        for number in np.unique(bucket).tolist():
+            with (self.folder / str(number)).open("ab") as file:
+                file.write(entries[bucket == number].tobytes())
+
+    def find(self, splits: int) -> Repetition:
+        """What the rows have in common."""
+        self.flush()
+        within = dict.fromkeys(range(splits), 0)
+        across = {(one, other): 0 for other in range(splits) for one in range(other)}
+        alike: list[list[RowPlace]] = []
+        leaking: list[list[RowPlace]] = []
+        for entries in self.buckets():
+            entries.sort(order=["hash", "split"])
+            _, first, group = np.unique(entries["hash"], return_index=True, return_inverse=True)
+            table = np.bincount(group * splits + entries["split"], minlength=len(first) * splits).reshape(-1, splits)
+            for split in within:
+                within[split] += int(np.maximum(table[:, split] - 1, 0).sum())
+            for one, other in across:
+                across[one, other] += int(table[table[:, one] > 0, other].sum())
+            splits_of = (table > 0).sum(axis=1)
+            alike += groups(entries, first, table, np.flatnonzero((splits_of == 1) & (table.sum(axis=1) > 1)))
+            leaking += groups(entries, first, table, np.flatnonzero(splits_of > 1))
+        return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
+
+    def buckets(self) -> Iterator[NDArray[np.void]]:
+        for number in range(BUCKETS):
+            path = self.folder / str(number)
+            if path.exists():
+                yield np.fromfile(path, dtype=ENTRY)
+
+
+def groups(
+    entries: NDArray[np.void], first: NDArray[np.int64], table: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> list[list[RowPlace]]:
+    """The first and the last place of some texts that several rows have, in a bucket that is sorted."""
+    found = []
+    for number in numbers[:SHOWN].tolist():
+        start, count = int(first[number]), int(table[number].sum())
+        both = (entries[start], entries[start + count - 1])
+        found.append([RowPlace(int(each["split"]), int(each["part"]), int(each["row"])) for each in both])
+    return found

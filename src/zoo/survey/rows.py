@@ -1,0 +1,92 @@
+"""One pass over the rows of a task's source: counts, labels, and rows that repeat others."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zoo.data.ids import LABEL, TAGS
+from zoo.data.sources.checking import content, text_columns
+from zoo.data.sources.rows import SplitReader, SplitRows
+from zoo.survey.near import NearRepeats
+from zoo.survey.repeats import Repeats, RowPlace
+
+MOST_LABELS = 10_000  # different values that are counted
+
+
+@dataclass
+class RowTally:
+    """What the rows of one split hold."""
+
+    rows: int = 0
+    empty: int = 0
+    characters: int = 0
+    bytes: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: Mapping[str, Any]) -> str:
+        """Count one more row; its text, all columns together."""
+        texts = [str(text) for name in text_columns(row) for text in listed(row[name])]
+        text = "\t".join(texts)
+        self.rows += 1
+        self.empty += bool(texts) and not text.strip()
+        self.characters += sum(map(len, texts))
+        self.bytes += sum(len(each.encode()) for each in texts)
+        values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
+        for value in (str(value) for value in values if value is not None):
+            if value in self.labels or len(self.labels) < MOST_LABELS:
+                self.labels[value] += 1
+        return text
+
+
+class SourceSurvey:
+    """The rows of all splits of a source.
+
+    Args:
+        rows: the splits by name.
+        folder: an empty one, for what does not fit into memory.
+    """
+
+    def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
+        self.names = list(rows)
+        self.tallies = {name: RowTally() for name in rows}
+        self.repeats, self.near = Repeats(folder), NearRepeats()
+        reader = next(iter(rows.values())).reader
+        self.reader = reader
+        for source in dict.fromkeys(split.source for split in rows.values()):
+            self.read(source)
+
+    def read(self, source: str) -> None:
+        """All rows of a split of the source, each to the split that it falls in."""
+        reader: SplitReader = self.reader
+        for number, part in enumerate(reader.parts(source)):
+            for sided in reader.rows(source, part, reader.border_of(source)):
+                if sided.side not in self.tallies:
+                    continue
+                text = self.tallies[sided.side].add(sided.row)
+                place = RowPlace(self.names.index(sided.side), number, sided.number)
+                if text.strip():
+                    self.repeats.add(text, place)
+                    self.near.add(text, place)
+                elif not text_columns(sided.row):
+                    self.repeats.add(content(sided.row, part, sided.number), place)
+
+    def where(self, place: RowPlace) -> str:
+        """A row for a person to find."""
+        split = self.names[place.split]
+        part = self.reader.parts(self.reader.source(split))[place.part]
+        return f"{split}: {part.where(place.row)}"
+
+
+def listed(value: Any) -> list[Any]:
+    """The entries of a list, or the one value."""
+    return value if isinstance(value, list) else [value]
+
+
+def counted(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:
+    """How often each label is given, the most frequent first; those that a row names by number have their name."""
+    numbered = {str(number): name for number, name in enumerate(names)}
+    is_named = any(value in names for value in tally.labels)
+    given = tally.labels.most_common()
+    return {value if is_named else numbered.get(value, value): count for value, count in given}

@@ -1,0 +1,98 @@
+"""What rows of other lengths would cut off, and how much of them would stay empty."""
+
+from collections.abc import Collection
+from typing import Any
+
+from zoo.batches.order import WINDOW, Examples
+from zoo.batches.packing import RowShape, pack
+from zoo.data.ids import PICTURE, Roles
+from zoo.data.store.split import Split
+from zoo.data.task import Task
+from zoo.examples.form import Form, ModelTraits
+from zoo.examples.template import overhead
+from zoo.objectives.mixture import Mixture
+from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
+
+FACTORS = (0.5, 1, 2)  # of the task's length
+LOOKED_AT = 8  # windows of documents, spread over the data
+READERS = (  # what a model may make of its tokens
+    ModelTraits(causal=True),
+    ModelTraits(causal=False, segments=True),
+    ModelTraits(causal=True, source=True),
+    ModelTraits(causal=False, image_size=32),
+    ModelTraits(causal=True, source=True, image_size=32),
+)
+
+
+def form_for_some_model(mixture: Mixture, columns: Collection[str]) -> Form:
+    """The form of the examples for the first kind of model that the objectives can train.
+
+    Raises:
+        ValueError: there is none.
+    """
+    refusal = None
+    for reader in READERS:
+        try:
+            return mixture.form(columns, reader)
+        except ValueError as error:
+            refusal = refusal or error
+    raise refusal or AssertionError("there is a kind of model")
+
+
+def try_sizes(
+    task: Task, form: Form, mixture: Mixture, split: Split, roles: Roles, lengths: dict[str, LengthTally]
+) -> list[dict[str, Any]]:
+    """For rows of half the task's length, of that, and of twice as much: what of the texts is longer, and the rest."""
+    found = []
+    for factor in FACTORS:
+        shape = scaled(task, form, factor)
+        room = shape.limits.longest - overhead(form.template)
+        longest = {name: shape.limits.source if name == "source" else room for name in lengths}
+        if min(longest.values(), default=1) < 1:
+            continue
+        beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
+        documents = sum(tally.documents for tally in lengths.values())
+        tokens = sum(tally.tokens for tally in lengths.values())
+        found.append(
+            {
+                "length": shape.length,
+                "source": shape.source or None,
+                "longer": sum(count for count, _ in beyond) / max(1, documents),
+                "beyond": sum(count for _, count in beyond) / max(1, tokens),
+                "is": "truncated" if mixture.whole or form.source else "cut into several examples",
+                "empty": empty_share(form, mixture, split, roles, shape),
+            }
+        )
+    return found
+
+
+def scaled(task: Task, form: Form, factor: float) -> RowShape:
+    """A row of a multiple of the task's length."""
+    row, example = task.row_length, task.example_length
+    length, source = (max(1, int(side * factor)) for side in (row.target, row.source))
+    longest = min(length, example.target) if task.longest is not None else length
+    if not form.source:
+        return RowShape(length, longest=longest, pack=task.pack)
+    if PICTURE in form.stored.names:
+        return RowShape(length, 1, longest, pack=False)
+    longest_source = min(source, example.source) if task.longest is not None else source
+    return RowShape(length, source, longest, longest_source, task.pack)
+
+
+def empty_share(form: Form, mixture: Mixture, split: Split, roles: Roles, shape: RowShape) -> float | None:
+    """The share of all places that hold no token, by some windows of documents; None where no example fits."""
+    lengths, fields = split.lengths, tuple(name for name in form.stored.names if name != PICTURE)
+    used = places = 0
+    try:
+        examples = Examples(form, mixture, lengths, split.read, roles, shape)
+        step = max(WINDOW, lengths.documents // LOOKED_AT)
+        for first in range(0, lengths.documents, step):
+            documents = range(first, min(first + WINDOW, lengths.documents))
+            if fields and int(totals(lengths, fields, first, documents.stop).sum()) > TOKENS:
+                continue  # long texts fill their rows
+            rows = pack(examples.plan(0, documents), shape, mixture)
+            used += sum(plan.length + plan.source_length for row in rows for plan in row)
+            places += len(rows) * (shape.length + shape.source)
+    except ValueError:
+        return None
+    return 1 - used / places if places else None

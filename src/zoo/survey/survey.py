@@ -1,0 +1,142 @@
+"""What a task's data holds: `zoo check TASK`."""
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo import config
+from zoo.data.ids import PICTURE
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.store import Progress, open_cache
+from zoo.data.task import Task
+from zoo.examples.form import inputs
+from zoo.experiments.experiment import SET
+from zoo.experiments.request import Pair
+from zoo.experiments.resolve import resolve_task
+from zoo.experiments.tokenize import own_tokenizer
+from zoo.objectives.mixture import Mixture
+from zoo.survey.near import INSTALL
+from zoo.survey.rows import RowTally, SourceSurvey, counted
+from zoo.survey.sizes import form_for_some_model, try_sizes
+from zoo.survey.tokens import TokenTally
+
+NO_TOKENIZER = "the task names no tokenizer, so nothing is said of tokens: --set task.tokenizer.name=NAME"
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A task whose data was found.
+
+    Args:
+        rows: its splits.
+    """
+
+    task: Task
+    mixture: Mixture
+    rows: Mapping[str, SplitRows]
+
+    @classmethod
+    def find(cls, name: str, sets: Sequence[Pair], data: Path | None) -> "Surveyed":
+        """The task with its source.
+
+        Raises:
+            ValueError: the task is wrong, or a file is missing.
+        """
+        task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
+        return cls(task, Mixture.of(task), load_rows(task, inputs(), data))
+
+    @property
+    def first(self) -> str:
+        """The split that a model is trained on, or the only one there is."""
+        return "train" if "train" in self.rows else next(iter(self.rows))
+
+    def look(self, progress: Progress) -> dict[str, Any]:
+        """All that is counted, in plain values.
+
+        Raises:
+            ValueError: the source cannot be read.
+        """
+        with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
+            source = SourceSurvey(self.rows, Path(folder))
+            repetition = describe_repetition(source)
+        splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
+        found: dict[str, Any] = {"splits": splits, **repetition}
+        if (balance := describe_labels(source.tallies[self.first])) is not None:
+            found["guessing_labels"] = balance
+        form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
+        if form.stored.names == (PICTURE,):
+            return found
+        if self.task.tokenizer is None:
+            return found | {"remarks": [*found["remarks"], NO_TOKENIZER]}
+        tokenizer = own_tokenizer(self.task, self.rows, retrain=False)
+        tokenizer.add_sentinels(self.mixture.sentinels)
+        opened = open_cache(self.rows, form.keep(self.task.source.language), tokenizer, progress)
+        fields = tuple(name for name in form.stored.names if name != PICTURE)
+        tallies = {
+            name: TokenTally(split, fields, tokenizer, together=not form.source) for name, split in opened.items()
+        }
+        for name, tally in tallies.items():
+            splits[name] |= describe_tokens(tally)
+        first = tallies[self.first]
+        sizes = try_sizes(self.task, form, self.mixture, opened[self.first], tokenizer.roles, first.lengths)
+        entropy = describe_entropy(tallies, self.first, source.tallies)
+        return found | {"row_sizes": sizes, "unigram": entropy, "strangest": first.strangest(first.costs())}
+
+
+def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:
+    """Counts of one split."""
+    counts = {"rows": tally.rows, "empty": tally.empty, "characters": tally.characters, "bytes": tally.bytes}
+    return counts | ({"labels": counted(tally, names)} if tally.labels else {})
+
+
+def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
+    """Rows that repeat others: exactly and almost, within a split and across splits."""
+    found, names = source.repeats.find(len(source.names)), source.names
+    near = source.near.find()
+    rows = {name: tally.rows for name, tally in source.tallies.items()}
+    leaks = [
+        {"rows": count, "share": count / max(1, rows[names[other]]), "of": names[other], "also_in": names[one]}
+        for (one, other), count in found.across.items()
+    ]
+    exact = {names[split]: count for split, count in found.within.items()}
+    shown = [[source.where(place) for place in places] for places in found.shown]
+    if near is not None:
+        pairs = near["shown"]
+        near["shown"] = [[source.where(one), source.where(other), round(alike, 2)] for one, other, alike in pairs]
+        near["of"] = source.near.seen
+    remarks = [INSTALL] if near is None else []
+    return {"repeated": exact, "leaks": leaks, "repeated_shown": shown, "near": near, "remarks": remarks}
+
+
+def describe_labels(tally: RowTally) -> dict[str, float] | None:
+    """What guessing scores: always the most frequent label, and each as often as it is given."""
+    total = sum(tally.labels.values())
+    if not total:
+        return None
+    shares = [count / total for count in tally.labels.values()]
+    return {"accuracy": max(shares), "loss": -sum(share * math.log(share) for share in shares)}
+
+
+def describe_tokens(tally: TokenTally) -> dict[str, Any]:
+    """Tokens of one split."""
+    lengths = {name: lengths.describe() for name, lengths in tally.lengths.items()}
+    documents = tally.split.lengths.documents
+    return {"documents": documents, "tokens": tally.tokens, "unknown": tally.unknown, "lengths": lengths}
+
+
+def describe_entropy(
+    tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]
+) -> dict[str, Any]:
+    """What a model scores that learned nothing but how often each token is written in train."""
+    costs = tallies[first].costs()
+    found: dict[str, Any] = {}
+    for name, tally in tallies.items():
+        loss, size = tally.loss(costs), sources[name].bytes
+        bits = loss * tally.tokens / math.log(2) / size if size else None
+        found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
+    return found
+

@@ -1,0 +1,117 @@
+"""What the token store of a split holds: lengths, unknown tokens, unigram entropy, the strangest documents."""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.ids import Ids
+from zoo.data.store.split import Split
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.survey.lengths import TOKENS, LengthTally, starts, totals, windows
+
+Counts = NDArray[np.int64]
+SHOWN = 3  # documents of each kind of strangeness
+SHORTEST = 8  # tokens of a document whose tokens may surprise
+BEGINNING = 40  # tokens of a document that are shown
+
+
+class TokenTally:
+    """The tokens of one split, in some of its fields.
+
+    Args:
+        fields: those that hold text.
+        together: whether a document's fields stand in one row, so that their lengths add up.
+    """
+
+    def __init__(self, split: Split, fields: tuple[str, ...], tokenizer: Tokenizer, together: bool) -> None:
+        self.split, self.fields, self.tokenizer = split, fields, tokenizer
+        parts = [fields] if together else [(field,) for field in fields]
+        self.lengths = {" + ".join(part): LengthTally() for part in parts}
+        self.counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+        for first, last in windows(split.lengths, fields):
+            for tally, part in zip(self.lengths.values(), parts, strict=True):
+                tally.add(totals(split.lengths, part, first, last))
+            for field in fields:
+                for ids in pieces(split, field, first, last):
+                    self.counts += np.bincount(ids, minlength=len(self.counts))
+
+    @property
+    def tokens(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def unknown(self) -> float | None:
+        """The share of tokens that are unknown; None where the tokenizer has no such token."""
+        unk = self.tokenizer.roles.unk
+        return None if unk is None else int(self.counts[unk]) / max(1, self.tokens)
+
+    def costs(self) -> NDArray[np.float64]:
+        """By token, what a model that knows how often each is written pays for it (nats); all were seen once more."""
+        costs: NDArray[np.float64] = -np.log((self.counts + 1) / (self.tokens + len(self.counts)))
+        return costs
+
+    def loss(self, costs: NDArray[np.float64]) -> float:
+        """The mean cost of this split's tokens (nats a token)."""
+        return float(self.counts @ costs) / max(1, self.tokens)
+
+    def strangest(self, costs: NDArray[np.float64]) -> list[dict[str, Any]]:
+        """The documents that stand out, with what about them does."""
+        unk = self.tokenizer.roles.unk
+        unknown = np.arange(len(costs)) == unk if unk is not None else np.zeros(len(costs), dtype=bool)
+        found: dict[str, list[tuple[float, int]]] = {}
+        for first, last in windows(self.split.lengths, self.fields):
+            size = totals(self.split.lengths, self.fields, first, last)
+            counted = np.maximum(size, 1)
+            mean = self.sums(costs, first, last) / counted
+            enough = size >= SHORTEST
+            measures = {
+                "most surprising tokens, nats": np.where(enough, mean, -np.inf),
+                "least surprising tokens, nats": np.where(enough, -mean, -np.inf),
+                "most unknown tokens, share": self.sums(unknown, first, last) / counted,
+                "longest, tokens": size.astype(np.float64),
+            }
+            for why, values in measures.items():
+                best = np.argsort(-values, kind="stable")[:SHOWN]
+                more = [(float(values[i]), -(first + int(i))) for i in best if np.isfinite(values[i]) and values[i]]
+                found[why] = heapq.nlargest(SHOWN, [*found.get(why, []), *more])
+        return [self.describe(why, abs(value), -at) for why, best in found.items() for value, at in best]
+
+    def sums(self, values: NDArray[Any], first: int, last: int) -> NDArray[np.float64]:
+        """The sum of a value of each token over some documents; of an overlong one its first tokens stand for all."""
+        total = np.zeros(last - first)
+        for field in self.fields:
+            borders = starts(self.split.lengths, field, first, last)
+            read = min(int(borders[-1] - borders[0]), TOKENS)
+            ids = np.asarray(self.split.ids[field][int(borders[0]) : int(borders[0]) + read])
+            sums = np.concatenate([[0.0], np.cumsum(values[ids], dtype=np.float64)])
+            scale = (borders[-1] - borders[0]) / max(1, read)
+            total += np.diff(sums[np.minimum(borders - borders[0], read)]) * scale
+        return total
+
+    def describe(self, why: str, value: float, document: int) -> dict[str, Any]:
+        """A document for a person to look at."""
+        borders = {field: starts(self.split.lengths, field, document, document + 1) for field in self.fields}
+        ids = [
+            np.asarray(self.split.ids[field][int(first) : min(int(last), int(first) + BEGINNING)]).tolist()
+            for field, (first, last) in borders.items()
+        ]
+        text = " | ".join(self.tokenizer.decode(each) for each in ids)
+        return {"why": why, "value": value, "place": self.where(document), "text": " ".join(text.split())}
+
+    def where(self, document: int) -> str:
+        """Where the row of a document stands."""
+        ends = [0, *accumulate(shard.documents(self.split.source.split) for shard in self.split.shards)]
+        part = self.split.parts[bisect_right(ends, document, hi=len(ends) - 1) - 1]
+        return part.where(int(self.split.kept[document]) + 1)
+
+
+def pieces(split: Split, field: str, first: int, last: int) -> Iterator[Ids]:
+    """The ids of some documents, so many at a time that they fit into memory."""
+    borders = starts(split.lengths, field, first, last)
+    for start in range(int(borders[0]), int(borders[-1]), TOKENS):
+        yield np.asarray(split.ids[field][start : min(start + TOKENS, int(borders[-1]))])

@@ -1,0 +1,71 @@
+"""Rows that repeat others, exactly and almost."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from zoo.survey import near, repeats
+from zoo.survey.near import NearRepeats, shingles
+from zoo.survey.repeats import Repeats, RowPlace
+
+WORDS = [f"word{i}" for i in range(60)]
+TEXT = " ".join(WORDS)
+CHANGED = " ".join([*WORDS[:59], "other"])
+
+
+def test_rows_are_compared_within_a_split_and_across_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "WAITING", 3)
+    rows = [("a", 0), ("b", 0), ("a", 0), ("c", 1), ("a", 1), ("a", 1), ("d", 0), ("c", 2), ("e", 2)]
+    found = Repeats(tmp_path)
+    for number, (text, split) in enumerate(rows, 1):
+        found.add(text, RowPlace(split, 0, number))
+    repetition = found.find(3)
+    assert repetition.within == {0: 1, 1: 1, 2: 0}
+    assert repetition.across == {(0, 1): 2, (0, 2): 0, (1, 2): 1}
+    assert Counter(len({place.split for place in group}) for group in repetition.shown) == {2: 2}
+
+
+def test_white_space_tells_no_texts_apart(tmp_path: Path) -> None:
+    found = Repeats(tmp_path)
+    found.add("one two", RowPlace(0, 0, 1))
+    found.add(" one\n two ", RowPlace(0, 3, 7))
+    repetition = found.find(1)
+    assert repetition.within == {0: 1}
+    assert repetition.shown == [[RowPlace(0, 0, 1), RowPlace(0, 3, 7)]]
+
+
+def test_nothing_repeats_in_no_rows(tmp_path: Path) -> None:
+    assert Repeats(tmp_path).find(2).within == {0: 0, 1: 0}
+
+
+def test_almost_equal_texts_are_found_and_others_are_not() -> None:
+    found = NearRepeats()
+    for number, text in enumerate([TEXT, " ".join(WORDS[::-1]), CHANGED, TEXT]):
+        found.add(text, RowPlace(number // 2, 0, number))
+    result = found.find()
+    assert result is not None
+    assert (result["looked_at"], result["rows"], result["across_splits"]) == (3, 1, 1)
+    assert [place.row for place in result["shown"][0][:2]] == [0, 2]
+
+
+def test_the_sample_is_bounded_and_does_not_depend_on_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "ROWS", 10)
+    texts, kept = [f"{TEXT} {i}" for i in range(50)], []
+    for order in (texts, texts[::-1]):
+        found = NearRepeats()
+        for number, text in enumerate(order):
+            found.add(text, RowPlace(0, 0, number))
+        kept.append(set(found.kept))
+    assert kept[0] == kept[1] and 0 < len(kept[0]) <= 10
+
+
+def test_a_text_that_does_not_part_its_words_is_compared_by_characters() -> None:
+    assert shingles(["今天天气很好我们去公园吧他说走吧"])[0] == "今天天气很好我们去公".encode()
+
+
+def test_without_datasketch_nothing_is_said_of_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "MinHash", None)
+    found = NearRepeats()
+    found.add(TEXT, RowPlace(0, 0, 1))
+    assert found.find() is None

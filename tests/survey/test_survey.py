@@ -1,0 +1,108 @@
+"""What `zoo check TASK` counts, against counting by hand."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.survey.survey import NO_TOKENIZER, Surveyed
+
+TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
+VALIDATION = ["cc", "dd?"]
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for name, texts in {"train": TRAIN, "validation": VALIDATION}.items():
+        rows = [json.dumps({"text": text, "label": "ab"[len(text) > 3]}) for text in texts]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    return {
+        "objective": "causal_lm",
+        "source": {"files": {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}},
+        "tokenizer": {"name": "characters"},
+        "length": 8,
+    }
+
+
+def look(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "my.yaml"
+    path.write_text(json.dumps(tree))
+    return Surveyed.find(str(path), [], None).look(lambda *_: None)
+
+
+def test_rows_texts_and_tokens_are_counted(task: dict[str, Any], tmp_path: Path) -> None:
+    train = look(task, tmp_path)["splits"]["train"]
+    assert (train["rows"], train["empty"], train["documents"]) == (6, 1, 5)
+    assert train["characters"] == train["bytes"] == train["tokens"] == sum(map(len, TRAIN))
+    assert (train["lengths"]["text"]["median"], train["lengths"]["text"]["longest"]) == (9, 24)
+
+
+def test_characters_that_train_has_not_are_unknown(task: dict[str, Any], tmp_path: Path) -> None:
+    splits = look(task, tmp_path)["splits"]
+    assert splits["train"]["unknown"] == 0 and splits["validation"]["unknown"] == pytest.approx(3 / 5)
+
+
+def test_repeats_and_leaks_are_counted(task: dict[str, Any], tmp_path: Path) -> None:
+    found = look(task, tmp_path)
+    assert found["repeated"] == {"train": 1, "validation": 0}
+    assert [(leak["rows"], leak["share"], leak["of"]) for leak in found["leaks"]] == [(1, 0.5, "validation")]
+    assert found["repeated_shown"][0] == [
+        f"train: {tmp_path / 'train.jsonl'}: row 3",
+        f"validation: {tmp_path / 'validation.jsonl'}: row 1",
+    ]
+
+
+def test_the_entropy_is_that_of_smoothed_counts(task: dict[str, Any], tmp_path: Path) -> None:
+    letters = "".join(TRAIN)
+    size = 7 + len(set(letters))
+    costs = {c: -math.log((letters.count(c) + 1) / (len(letters) + size)) for c in letters}
+    expected = sum(map(costs.__getitem__, letters)) / len(letters)
+    score = look(task, tmp_path)["unigram"]["train"]
+    assert score["loss"] == pytest.approx(expected)
+    assert score["bits_per_byte"] == pytest.approx(expected / math.log(2))
+
+
+def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -> None:
+    sizes = look(task | {"length": 16}, tmp_path)["row_sizes"]
+    assert [size["length"] for size in sizes] == [8, 16, 32]
+    assert [size["longer"] > 0 for size in sizes] == [True, True, False]
+    assert all(size["is"] == "cut into several examples" and 0 <= size["empty"] < 1 for size in sizes)
+
+
+def test_the_strangest_rows_are_named_by_their_place(task: dict[str, Any], tmp_path: Path) -> None:
+    found = {one["why"]: one for one in reversed(look(task, tmp_path)["strangest"])}  # the first of each
+    place = f"{tmp_path / 'train.jsonl'}: row"
+    assert found["most surprising tokens, nats"]["place"] == f"{place} 6"
+    assert found["least surprising tokens, nats"]["place"] == f"{place} 5"
+    assert (found["longest, tokens"]["value"], found["longest, tokens"]["text"]) == (24, TRAIN[4])
+    assert "most unknown tokens, share" not in found
+
+
+def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, Any], tmp_path: Path) -> None:
+    found = look(task | {"objective": "classification", "length": 32}, tmp_path)
+    assert found["splits"]["train"]["labels"] == {"b": 4, "a": 2}
+    entropy = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    assert found["guessing_labels"] == {"accuracy": pytest.approx(2 / 3), "loss": pytest.approx(entropy)}
+    assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
+
+
+def test_labels_that_are_numbers_have_the_names_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:
+    rows = [json.dumps({"text": f"t{i}", "label": i % 2}) for i in range(4)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    (tmp_path / "validation.jsonl").write_text(rows[0])
+    found = look(task | {"objective": "classification", "labels": ["no", "yes"]}, tmp_path)
+    assert found["splits"]["train"]["labels"] == {"no": 2, "yes": 2}
+
+
+def test_sentences_are_counted_by_their_documents(task: dict[str, Any], tmp_path: Path) -> None:
+    found = look(task | {"objective": "next_sentence", "length": 32}, tmp_path)
+    assert found["splits"]["train"]["tokens"] == sum(map(len, TRAIN)) and found["splits"]["train"]["documents"] == 5
+
+
+def test_a_task_without_a_tokenizer_says_what_is_missing(task: dict[str, Any], tmp_path: Path) -> None:
+    del task["tokenizer"]
+    found = look(task, tmp_path)
+    assert found["remarks"] == [NO_TOKENIZER] and "tokens" not in found["splits"]["train"]
