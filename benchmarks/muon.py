@@ -2,11 +2,12 @@
 
     python benchmarks/muon.py runs/muon
 
-Both sides have about 6.5 M parameters and read the same tokens of `wikipedia-lm`. Each side first looks for
-its learning rate among the same ones, in short runs of seed 0. gpt2 with AdamW then trains on all tokens, gpt-modern
-with Muon on a share of them, half by default, each with its whole schedule, once for every seed. `zoo evaluate` gives
-the loss over the whole validation split at the end; the curves are of a fixed sample of it. Runs that are there already
-are read, and those that were interrupted go on. Writes docs/pictures/muon.json, and muon.png beside it.
+Both sides have about 6.5 M parameters and read the same tokens of `wikipedia-lm`. Each side first looks for its
+learning rate among the same ones, in short runs of seed 0, by a fixed sample of the validation split. gpt2 with AdamW
+then trains on all tokens, gpt-modern with Muon on a share of them, half by default, each with its whole schedule, once
+for every seed. `zoo evaluate` gives the loss over the whole validation split at the end; the curves are of the sample.
+Runs that are there already are read, and those that were interrupted go on. Writes docs/pictures/muon.json, and
+muon.png beside it.
 """
 
 import argparse
@@ -45,8 +46,12 @@ def zoo(*words: str) -> str:
     return subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def run(folder: Path, side: str, tokens: float, rate: float, seed: int) -> Figures:
-    """One run, trained unless its result is there: its curve, and its loss over the whole validation split."""
+def run(folder: Path, side: str, tokens: float, rate: float, seed: int, whole: bool = True) -> Figures:
+    """One run, trained unless its result is there: its curve, and its loss over the whole validation split.
+
+    Args:
+        whole: else the loss is that of the curve's end, of the fixed sample.
+    """
     result = folder / "result.json"
     if not result.exists():
         steps = max(1, round(tokens / (BATCH * LENGTH)))
@@ -55,8 +60,11 @@ def run(folder: Path, side: str, tokens: float, rate: float, seed: int) -> Figur
         sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=200"]
         resume = ["--resume"] if folder.exists() else []
         zoo("pretrain", model, TASK, "-o", str(folder), *(w for s in sets for w in ("--set", s)), *resume)
-        found = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
-        result.write_text(json.dumps({"side": side, "rate": rate, "seed": seed, **found, **curve(folder)}))
+        seen = curve(folder)
+        found = {"loss": seen["losses"][-1]}
+        if whole:
+            found = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
+        result.write_text(json.dumps({"side": side, "rate": rate, "seed": seed, **found, **seen}))
     read: Figures = json.loads(result.read_text())
     return read
 
@@ -76,7 +84,7 @@ def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, 
     """The learning rate of the lowest loss after a short run, and the losses of all."""
     name = side.replace(", ", "-")
     losses = {
-        rate: run(options.runs / f"{name}-search-{rate}", side, options.search_tokens, rate, 0)["loss"]
+        rate: run(options.runs / f"{name}-search-{rate}", side, options.search_tokens, rate, 0, whole=False)["loss"]
         for rate in options.rates
     }
     return min(losses, key=losses.__getitem__), {str(rate): loss for rate, loss in losses.items()}
