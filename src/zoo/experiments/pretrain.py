@@ -22,6 +22,7 @@ from zoo.runs.checkpoint import is_begun
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
 from zoo.runs.saved import open_run
+from zoo.training.adapters import KEY as LORA
 from zoo.training.state import State
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     if request.resume:
         request = request.repeat(read_request(request.folder).changes)
     experiment = resolve_pretraining(request)
+    if experiment.training.lora is not None:
+        raise ValueError(f"{LORA}: adapts a trained model, and pretrain begins with random weights; use zoo finetune")
     if experiment.task.columns:
         experiment.mixture.form(experiment.task.columns, experiment.stream)
     if experiment.stream.has_text:

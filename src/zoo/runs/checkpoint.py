@@ -30,7 +30,7 @@ from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
 
 FORMAT = 1
-PUBLISHED = ("average", "ema", "weights")  # a user of the run gets the first of these that a checkpoint has
+PUBLISHED = ("average", "ema", "merged", "weights")  # a user of the run gets the first of these that a checkpoint has
 KEYS = {"format": int, "step": int, "metrics_bytes": int, "metrics_sha256": str, "run": dict, "files": dict}
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ def write_checkpoint(
     training: bytes,
     mark: Mark,
     run_files: Mapping[str, str],
+    beside: Mapping[str, Tree] = {},
 ) -> None:
     """Write a checkpoint under another name, and rename it to its step once the disk has all of it.
 
@@ -100,6 +101,7 @@ def write_checkpoint(
         training: the content of training.yaml.
         mark: how far metrics.jsonl is.
         run_files: SHA-256 of the run's files that the weights depend on.
+        beside: what else other programs need to read the tensors, by the name of a JSON file.
 
     Raises:
         RuntimeError: it cannot be written (a full disk); what was there before is untouched.
@@ -111,6 +113,8 @@ def write_checkpoint(
             sync(aside / f"{kind}.safetensors")
         write_file(aside / STATE, to_json(state))
         write_file(aside / TRAINING, training)
+        for name, tree in beside.items():
+            write_file(aside / f"{name}.json", to_json(tree))
         files = {path.name: digest(path) for path in sorted(aside.iterdir())}
         own = {"format": FORMAT, "step": int(folder.name), "run": dict(run_files), "files": files}
         # the manifest is the last file: a folder without one was never finished

@@ -81,18 +81,21 @@ class Run:
         if self.metrics is not None:
             self.metrics.append(line)
 
-    def save(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Tree) -> None:
+    def save(
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Tree, beside: Mapping[str, Tree] = {}
+    ) -> None:
         """Write the checkpoint of a step.
 
         Args:
-            tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
+            tensors: `weights`, and what there is of `optimizer`, `ema`, `average` and `merged`.
+            beside: JSON files by their names, for other programs.
         """
         if self.metrics is not None:
             there = [self.folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
             depends = {path.name: digest(path) for path in there if path.exists()}
             training = (self.folder / TRAINING).read_bytes()
             place = self.checkpoints / str(step)
-            write_checkpoint(place, tensors, state, training, self.metrics.mark(), depends)
+            write_checkpoint(place, tensors, state, training, self.metrics.mark(), depends, beside)
 
     def prune(self, keep: int, best: int | None) -> None:
         """Keep the last `keep` checkpoints and the best one."""

@@ -46,7 +46,7 @@ def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights
 
 @contextmanager
 def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
-    """Give a model other weights for a while; afterwards it has its own again, to the last bit."""
+    """Give a model other weights for a while, all or some; afterwards it has its own again, to the last bit."""
     if weights is None:
         yield
         return
@@ -61,6 +61,8 @@ def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
 def exchange(model: nn.Module, weights: Weights) -> None:
     """Swap the values of a model's weights with others, one at a time: no second model is needed in memory."""
     for name, parameter in model.named_parameters():
+        if name not in weights:
+            continue
         held = parameter.clone()
         parameter.copy_(weights[name])
         weights[name].copy_(held)

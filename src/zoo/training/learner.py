@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoo.config import Tree
 from zoo.devices.precision import forward_dtype, mixed
 from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
+from zoo.training.adapters import CONFIG, FILE, adapt, is_of_adapter, load_adapters, merged, peft_name
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
@@ -39,6 +41,9 @@ class Learner:
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
+        adapt(model, settings.lora, settings.seed)
+        if checkpoint is not None and settings.lora is not None:
+            load_adapters(model, checkpoint.tensors(FILE))
         freeze(model, settings.freeze)
         self.wrapped = spread(model.train(), settings, processes.accelerator)
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
@@ -85,7 +90,9 @@ class Learner:
 
     @property
     def published(self) -> Weights | None:
-        """The averaged weights that a user of the run gets; None: the model's own."""
+        """The weights that a user of the run gets, averaged or merged with adapters; None: the model's own."""
+        if self.settings.lora is not None:
+            return merged(self.model, self.settings.lora)
         return self.mean if self.moving is None else self.moving.weights
 
     @contextmanager
@@ -116,10 +123,24 @@ class Learner:
             for key, tensor in self.optimizer.state.get(parameter, {}).items()
         }
         kinds = {"weights": weights, "optimizer": optimizer}
-        if self.published is not None:
-            averaged = {name: self.put_together(tensor) for name, tensor in self.published.items()}
-            kinds["average" if self.moving is None else "ema"] = {**weights, **averaged}
+        if self.settings.lora is not None:
+            kinds[FILE] = {peft_name(name): own[name] for name in own if is_of_adapter(name)}
+        if (published := self.published) is not None:
+            others = {name: self.put_together(tensor) for name, tensor in published.items() if name in weights}
+            kinds[self.published_kind] = {**weights, **others}
         return kinds
+
+    def beside(self) -> dict[str, Tree]:
+        """What peft needs to read a checkpoint's adapters, by the name of its file."""
+        lora = self.settings.lora
+        return {} if lora is None else {CONFIG: lora.config(self.model)}
+
+    @property
+    def published_kind(self) -> str:
+        """What a checkpoint calls the published weights."""
+        if self.settings.lora is not None:
+            return "merged"
+        return "average" if self.moving is None else "ema"
 
     def put_together(self, tensor: Tensor) -> Tensor:
         """A tensor as the main process saves it; shards are put together one tensor at a time, and leave the device."""

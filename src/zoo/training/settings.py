@@ -11,6 +11,7 @@ from torch import nn
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, merge
 from zoo.registry import Choice, refuse_unknown
+from zoo.training.adapters import LowRank
 from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import Schedule, schedules
 
@@ -52,6 +53,7 @@ class Training:
             embeddings the least); None: all have the same.
         freeze: what is not trained: embeddings, encoder:6 (its first 6 layers), or names of modules or parameters, in
             which * stands for anything.
+        lora: a change of low rank that is trained beside chosen maps, and the heads, in place of the model; None: no.
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
@@ -87,6 +89,7 @@ class Training:
     optimizer: Annotated[Choice[torch.optim.Optimizer], optimizers] = Choice(optimizers, "adamw")
     layer_decay: float | None = None
     freeze: tuple[str, ...] = ()
+    lora: LowRank | None = None
     clip: float | None = 1.0
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
@@ -130,6 +133,8 @@ class Training:
             raise ValueError("training.average: does not combine with ema; set one of the two to null")
         if self.patience is not None and self.average is not None:
             raise ValueError("training.average: does not combine with patience; set one of the two to null")
+        if self.lora is not None and (self.ema is not None or self.average is not None or self.strategy == "fsdp"):
+            raise ValueError("training.lora: does not combine with ema, average or strategy fsdp; leave one out")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("training: name either steps or epochs")
         # built once for their own refusals, before anything is written

@@ -80,7 +80,8 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
             f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"
         )
     state.scale, state.passing = dict(learner.scaler.state_dict()), passing
-    run.save(state.step, learner.tensors(), {**asdict(state), "line": state.line and finite_only(state.line)})
+    line = state.line and finite_only(state.line)
+    run.save(state.step, learner.tensors(), {**asdict(state), "line": line}, learner.beside())
     best = None if state.best is None else int(state.best["step"])
     run.prune(max(learner.settings.keep, learner.settings.average or 1), best)
 

@@ -1,0 +1,148 @@
+"""LoRA: the maps of a trained model stay as they are, and each learns a small change of low rank beside it."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.config import Tree
+from zoo.registry import refuse_below, refuse_unknown
+
+KEY = "training.lora"
+FILE, CONFIG = "adapter_model", "adapter_config"  # what peft calls them
+PREFIX = "base_model.model."  # before each name in peft's files
+DOWN, UP = "lora_A", "lora_B"
+WHOLE = ("heads", "pooler")  # they are new for each task, so they are trained as they are
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The change of a map W: W + (alpha / rank) B A, with A of `rank` rows, and B, which begins with zeros.
+
+    Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
+
+    Args:
+        rank: of the change.
+        alpha: its size beside W's, times the rank.
+        dropout: share of the map's inputs that the change does not see in training.
+        targets: which linear maps have one, by the last word of their names, such as query and value.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self) -> None:
+        refuse_below(1, rank=self.rank)
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"{KEY}.dropout: must be at least 0 and below 1, got {self.dropout}")
+        if not 0 < self.alpha < math.inf:
+            raise ValueError(f"{KEY}.alpha: must be a finite number above 0, got {self.alpha}")
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank
+
+    def config(self, model: nn.Module) -> Tree:
+        """What peft must know of the adapters of a model, beside their tensors: its adapter_config.json."""
+        return {
+            "peft_type": "LORA",
+            "r": self.rank,
+            "lora_alpha": self.alpha,
+            "lora_dropout": self.dropout,
+            "target_modules": [name for name, _ in adapted(model)],
+            "bias": "none",
+            "inference_mode": True,
+        }
+
+
+def adapt(model: nn.Module, settings: LowRank | None, seed: int) -> None:
+    """Give the chosen maps of a model a change to learn; freeze all else but the heads and the pooler.
+
+    Raises:
+        ValueError: a target is no linear map of the model.
+    """
+    if settings is None:
+        return
+    maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    inside = {name: module for name, module in maps.items() if name.split(".")[0] not in WHOLE}
+    for target in settings.targets:
+        refuse_unknown(target, sorted({last_word(name) for name in inside}), "linear map", f"{KEY}.targets")
+    for name, parameter in model.named_parameters():
+        if name.split(".")[0] not in WHOLE:
+            parameter.requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    for name, module in inside.items():
+        if last_word(name) in settings.targets:
+            add_change(module, settings, generator)
+
+
+def add_change(module: nn.Linear, settings: LowRank, generator: torch.Generator) -> None:
+    """Put A and B beside a linear map, and add what they make of its input to its output."""
+    like: dict[str, Any] = {"device": module.weight.device, "dtype": module.weight.dtype}
+    down = nn.Linear(module.in_features, settings.rank, bias=False, **like)
+    up = nn.Linear(settings.rank, module.out_features, bias=False, **like)
+    with torch.no_grad():
+        if not down.weight.is_meta:
+            bound = 1 / math.sqrt(module.in_features)  # as torch draws a linear map, and peft A
+            down.weight.copy_(torch.empty(down.weight.shape).uniform_(-bound, bound, generator=generator))
+        up.weight.zero_()
+    module.add_module(DOWN, down)
+    module.add_module(UP, up)
+
+    # a hook, so that a map keeps its class and its name, and what reads its weight alone finds that of the checkpoint
+    def add(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        (x,) = inputs
+        change: Tensor = up(down(F.dropout(x, settings.dropout, module.training)))
+        return output + settings.scale * change
+
+    module.register_forward_hook(add)
+
+
+def adapted(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+    """The maps that learn a change, by their names."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and hasattr(module, UP):
+            yield name, module
+
+
+def last_word(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def is_of_adapter(name: str) -> bool:
+    """Whether a parameter is one of an adapter."""
+    return bool({DOWN, UP} & set(name.split(".")))
+
+
+@torch.no_grad()
+def merged(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
+    """The weights with which an adapted model is the model that a user gets: W + (alpha / rank) B A, and no B."""
+    found = {}
+    for name, module in adapted(model):
+        down, up = module.get_submodule(DOWN).weight, module.get_submodule(UP).weight
+        assert isinstance(down, Tensor) and isinstance(up, Tensor)
+        # the product in float64: rounded once, so that it is the same wherever it is computed
+        change = settings.scale * (up.cpu().double() @ down.cpu().double())
+        found[f"{name}.weight"] = (module.weight.cpu().double() + change).to(module.weight)
+        found[f"{name}.{UP}.weight"] = torch.zeros_like(up)
+    return found
+
+
+def peft_name(name: str) -> str:
+    """A parameter of an adapter as peft's files call it."""
+    return f"{PREFIX}{name}"
+
+
+def load_adapters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Fill the adapters of a model from peft's file of them."""
+    own = {peft_name(name): p for name, p in model.named_parameters() if is_of_adapter(name)}
+    assert set(own) == set(tensors), "a checkpoint has the adapters that its settings name"
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(tensors[name])

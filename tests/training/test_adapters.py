@@ -1,0 +1,100 @@
+"""Claims about LoRA: the change is the paper's, peft reads it, and a user of the run gets a plain model."""
+
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import torch
+from test_resume import Crash, crash_after
+from tiny import TinyModel, collate, equal, settings, tensors, train_tiny
+from torch import Tensor, nn
+
+from zoo.batches.order import PackedRow
+from zoo.examples.example import ExamplePlan
+from zoo.models.create import create_model
+from zoo.runs.saved import open_run
+from zoo.training.adapters import LowRank, adapt, adapted, is_of_adapter
+
+RANK, ALPHA = 3, 6.0
+LORA = {"rank": RANK, "alpha": ALPHA, "targets": ["hidden"]}
+PART = collate([PackedRow(0, (ExamplePlan(i, 0, 6),)) for i in range(3)], 3).inputs
+
+
+def trained(folder: Path, **values: Any) -> nn.Module:
+    return train_tiny(folder, settings(lora=LORA, steps=4, save_every=2, **values))[0]
+
+
+def said(model: nn.Module) -> Tensor:
+    logits: Tensor = model(**PART).scores["language"].logits()
+    return logits.detach()
+
+
+def filled(weights: dict[str, Tensor]) -> TinyModel:
+    model = TinyModel(seed=1).eval()
+    model.load_state_dict(weights, strict=False)  # a tied one has one name
+    return model
+
+
+def test_only_the_change_is_trained(tmp_path: Path):
+    model = trained(tmp_path)
+    before, after = TinyModel().state_dict(), open_run(tmp_path).checkpoint.tensors("weights")
+    assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
+    assert all(module.get_submodule("lora_B").weight.any() for _, module in adapted(model))
+
+
+def test_a_user_of_the_run_gets_the_trained_model_as_a_plain_one(tmp_path: Path):
+    model, saved = trained(tmp_path).eval(), open_run(tmp_path)
+    assert not any(map(is_of_adapter, saved.weights))
+    torch.testing.assert_close(said(filled(saved.weights)), said(model), rtol=0, atol=1e-6)
+    found = saved.checkpoint.tensors("adapter_model")
+    down, up = (found[f"base_model.model.hidden.lora_{side}.weight"].double() for side in "AB")
+    change = saved.weights["hidden.weight"].double() - TinyModel().hidden.weight.detach().double()
+    torch.testing.assert_close(change, ALPHA / RANK * up @ down, rtol=0, atol=1e-7)
+    assert change.abs().max() > 0.01
+
+
+def test_peft_reads_the_adapters_of_a_checkpoint(tmp_path: Path):
+    model = trained(tmp_path).eval()
+    checkpoint = open_run(tmp_path).checkpoint
+    base = filled(checkpoint.tensors("weights"))
+    plain = said(base)
+    theirs = peft.PeftModel.from_pretrained(base, str(checkpoint.folder)).eval()
+    torch.testing.assert_close(said(theirs), said(model), rtol=0, atol=1e-6)
+    assert not torch.allclose(plain, said(model), atol=1e-3)
+
+
+def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
+    trained(tmp_path / "straight")
+    with pytest.raises(Crash):
+        train_tiny(tmp_path / "resumed", settings(lora=LORA, steps=4, save_every=2), watch=crash_after(3))
+    train_tiny(tmp_path / "resumed", settings(lora=LORA, steps=4, save_every=2), TinyModel(seed=1), resume=True)
+    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
+
+
+def test_heads_are_trained_as_they_are():
+    model = create_model("bert-nano")
+    adapt(model, LowRank(), 0)
+    names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert {name.split(".")[0] for name in names if not is_of_adapter(name)} == {"heads", "pooler"}
+    assert len(list(adapted(model))) == 4  # queries and values of two layers
+
+
+@pytest.mark.parametrize(
+    ("lora", "words"),
+    [
+        ({"rank": 0}, "training.lora: rank must be at least 1, got 0"),
+        ({"dropout": 1.0}, "training.lora.dropout: must be at least 0 and below 1, got 1.0"),
+        ({"alpha": 0.0}, "training.lora.alpha: must be a finite number above 0, got 0.0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(lora: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        settings(lora=lora)
+
+
+def test_an_unknown_target_and_what_does_not_combine_are_refused():
+    with pytest.raises(ValueError, match=r"lora.targets: unknown linear map 'qury' \(did you mean 'query'\?\)"):
+        adapt(create_model("bert-nano"), LowRank(targets=("qury",)), 0)
+    with pytest.raises(ValueError, match="training.lora: does not combine with ema, average or strategy fsdp"):
+        settings(lora={}, ema=0.9)
