@@ -13,6 +13,7 @@ from zoo.data.formats.format import formats
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.examples.form import forms
 from zoo.inference.predictors.predictor import predictors
+from zoo.metrics.choose import ChosenMetric
 from zoo.metrics.metric import metrics
 from zoo.models.kinds.part import decoders, encoders
 from zoo.objectives.mixture import DEFAULT_FORM
@@ -91,6 +92,12 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def offering(name: str) -> list[str]:
+    """The objectives that offer a metric; one that has its own of that name does not."""
+    pairs = [(objective, metric) for objective in objectives.names() for metric in objectives[objective].metrics]
+    return [objective for objective, metric in pairs if ChosenMetric(objective, metric).registered == name]
+
+
 def objectives_with(attribute: str, wanted: str) -> list[str]:
     """The objectives whose attribute is, or holds, a name."""
     return [name for name in own_names(objectives) if wanted in one_or_more(getattr(objectives[name], attribute))]
@@ -128,7 +135,7 @@ MORE: dict[str, dict[str, Cell]] = {  # what a slot's table shows beside the sen
     "metric": {
         "better": direction,
         "measures": lambda name: metrics[name].needs,
-        "offered by": lambda name: listed(objectives_with("metrics", name)),
+        "offered by": lambda name: listed(offering(name)),
     },
     "format": {"extensions": lambda name: listed(formats[name].extensions)},
 }

@@ -52,6 +52,25 @@ def test_a_tagger_gives_in_its_pipeline_the_spans_that_zoo_predicts(build: Any, 
     assert ours["scores"] == pytest.approx(scores, abs=1e-5)
 
 
+def test_the_answer_that_their_class_gives_is_ours(build: Any, export: Export):
+    given = build("bert-nano", {"heads": ["span"]}, "wordpiece")
+    folder = export(given).folder
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    question, context = "Yes.", "A small boy kicks a ball in 1923!"
+    read = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)
+    offsets, parts = read.pop("offset_mapping")[0], read.sequence_ids()
+    with torch.no_grad():
+        said = model(**read)
+    sums = said.start_logits[0][:, None] + said.end_logits[0]
+    inside = torch.tensor([part == 1 for part in parts])
+    sums = sums.masked_fill(~(inside[:, None] & inside).triu(), -torch.inf)
+    first, last = divmod(int(sums.argmax()), sums.shape[1])
+    known = Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.parse("span"))
+    (ours,) = Pipeline(known)(question, pair=context)
+    assert (ours["output"]["start"], ours["output"]["end"]) == (int(offsets[first][0]), int(offsets[last][1]))
+
+
 GROUPED = {"decoder.n_heads": 2, "decoder.attention.n_kv_heads": 1}
 
 

@@ -1,6 +1,7 @@
 """Tags of words: spans with their places, by sentence where they are measured."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_tags_are_gathered_by_sentence():
                     Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
     found = tags(passed)
     assert found == [([1, 2], [1, 2]), ([2, 2], [0, 2]), ([2], [1])]
-    given = as_given("tags", found, SPANS)
+    given = as_given("tags", found, Mock(split=Mock(labels=SPANS)))
     assert given["references"][1] == ["O", "I-animal"]
     assert (
         compute("tagging/f1", **given) == f1_score(given["references"], given["predictions"]) == pytest.approx(2 / 3)

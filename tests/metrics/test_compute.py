@@ -12,6 +12,7 @@ import pytest
 import sacrebleu
 import scipy.stats
 from sklearn.metrics import f1_score, matthews_corrcoef
+from squad import compute_exact, compute_f1, normalize_answer
 
 from patience import HANGS
 from zoo.hub.modeling.metric import EvaluateMetric
@@ -23,6 +24,7 @@ MEASURED = {
     "tags": {"predictions": [["B-a", "O"], ["O"]], "references": [["B-a", "I-a"], ["O"]]},
     "sets": {"predictions": [[0, 1], [1, 1]], "references": [[0, 1], [1, 0]]},
     "numbers": {"predictions": [0.5, 2.0, 2.5], "references": [1.0, 3.0, 2.0]},
+    "answers": {"predictions": ["the cat", "no"], "references": [["a cat", "dogs"], [""]]},
     "texts": {"predictions": ["a b c d e"], "references": [["a b c d f"]]},
     "loss": {"loss": [2.0, 3.0], "count": [2, 3], "bytes": [4, 6]},
 }
@@ -163,6 +165,35 @@ def test_every_metric_says_what_it_needs_and_can_be_evaluates(name: str):
             metric.add_batch(**{key: values[half] for key, values in given.items()})
     collected = metric.compute()
     assert collected == {name: compute(name, **given)}
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "exact", "f1"),
+    [
+        ("The cat, sat!", ["a dog", "cat sat"], 100, 100),  # case, punctuation and articles do not count
+        ("the black cat", ["cat sat"], 0, 50),  # one of two words found, one of two words right
+        ("cat cat dog", ["cat dog dog"], 0, 200 / 3),  # words count as often as both have them
+        ("", [""], 100, 100),
+        ("cat", [""], 0, 0),
+        ("", ["cat"], 0, 0),
+        ("cat", ["the", "cat"], 100, 100),  # an answer of articles alone is none
+        ("서울에서", ["서울"], 0, 0),  # words are what stands between spaces, in any language
+    ],
+)
+def test_answers_are_compared_by_squads_rules(prediction: str, answers: list[str], exact: float, f1: float):
+    given = {"predictions": [prediction], "references": [answers]}
+    assert compute("exact_match", **given) == exact and compute("span/f1", **given) == pytest.approx(f1)
+
+
+def test_answers_are_measured_as_by_squads_own_script():
+    texts = ["the Denver Broncos", "in 1066.", "a", "An apple a day", "Zoë's  cat", "“Norman”"]
+    references = [["Denver Broncos", "Broncos"], ["1066"], ["a", "the"], ["apple"], ["zoës cat"], ["Norman"]]
+    ours = [compute(name, predictions=texts, references=references) for name in ("exact_match", "span/f1")]
+    golds = [[a for a in answers if normalize_answer(a)] or [""] for answers in references]
+    pairs = list(zip(texts, golds, strict=True))
+    exact = [max(compute_exact(a, text) for a in answers) for text, answers in pairs]
+    f1 = [max(compute_f1(a, text) for a in answers) for text, answers in pairs]
+    assert ours == pytest.approx([100 * sum(each) / len(each) for each in (exact, f1)])
 
 
 def test_tags_that_make_no_spans_are_told_to_be_measured_otherwise():

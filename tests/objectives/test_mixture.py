@@ -10,6 +10,7 @@ from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
+from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
@@ -149,7 +150,9 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    term = member.term(Scores.of(torch.randn(4 * member.places_each, 7)), torch.full((4,), -1))
+    whole = heads[member.head].picks_places  # then rows are scored as they are, by two kinds of scores
+    logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_each, 7)
+    term = member.term(Scores.of(logits), torch.full((2, 4) if whole else (4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
 
 

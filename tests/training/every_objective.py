@@ -80,7 +80,7 @@ class Case:
         units = {field: generator.integers(2, most, size=counts.sum()) for field in stored.names}
         units |= {PICTURE: np.ones(DOCUMENTS, dtype=np.int64)} if PICTURE in columns else {}
         entries = entries_of(stored, DOCUMENTS, generator)
-        units |= units_of(stored, entries, generator)
+        units |= units_of(stored, entries, DOCUMENTS, generator)
         lengths = Lengths(
             {field: np.cumsum([0, *sizes]) for field, sizes in units.items()},
             np.cumsum([0, *counts]) if counts.max() > 1 else None,
@@ -88,7 +88,7 @@ class Case:
             {field: np.cumsum([0, *sizes]) for field, sizes in entries.items()},
         )
         ids = {field: generator.integers(7, ROLES.vocab_size, size=sizes.sum()) for field, sizes in units.items()}
-        ids |= {column: ids[column] % LABELS for column in stored.numbers}
+        ids |= numbers_of(stored, ids, units)
 
         def read(piece: Piece) -> NDArray[Any]:
             if piece.field == PICTURE:
@@ -115,10 +115,21 @@ def entries_of(stored: StoredFields, documents: int, generator: np.random.Genera
     return words | {field: np.full(documents, LABELS) for field in stored.lists}
 
 
-def units_of(stored: StoredFields, entries: Sizes, generator: np.random.Generator) -> Sizes:
-    """How many tokens each entry has, and how many numbers each document: a tag for each word."""
+def units_of(stored: StoredFields, entries: Sizes, documents: int, generator: np.random.Generator) -> Sizes:
+    """How many tokens each entry has, and how many numbers each document: a tag for each word, two for an answer."""
     units = {field: generator.integers(1, 5, size=sizes.sum()) for field, sizes in entries.items()}
-    return units | {column: entries[field] for column, field in zip(stored.numbers, stored.words, strict=True)}
+    units |= {column: entries[field] for column, field in zip(stored.numbers, stored.words, strict=True)}
+    return units | {column: np.full(documents, 2) for column, _ in stored.answers}
+
+
+def numbers_of(stored: StoredFields, ids: Sizes, units: Sizes) -> Sizes:
+    """Tags made of the ids drawn for them, and answers of one token, or two, that stand in their texts."""
+    found = {column: ids[column] % LABELS for column in stored.numbers}
+    for column, field in stored.answers:
+        begins, more = ids[column].reshape(-1, 2).T
+        first = begins % units[field]
+        found[column] = np.stack([first, np.minimum(first + 1 + more % 2, units[field])], 1).reshape(-1)
+    return found
 
 
 def columns_of(objective: Objectives, stream: ModelTraits) -> tuple[str, ...]:

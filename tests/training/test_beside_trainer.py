@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from every_objective import ROLES, entries_of, units_of
+from every_objective import ROLES, entries_of, numbers_of, units_of
 from tiny import alone, losses, settings
 from torch import Tensor
 
@@ -30,12 +30,14 @@ from zoo.models.create import create_model
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
+from zoo.objectives.span import BEGINS, ENDS
 from zoo.runs.run import RunFiles
 from zoo.training.beginning import begin_run
 from zoo.training.loop import train
 
 STEPS, BATCH, LABELS, DOCUMENTS = 4, 4, 3, 20
 IGNORED = -100
+BORDERS = {"start_positions": BEGINS, "end_positions": ENDS}
 Row = dict[str, Tensor]
 
 
@@ -46,7 +48,8 @@ class Case:
     Args:
         task: beside the objective.
         columns: of the data.
-        labels: the targets of a row as their class takes them.
+        labels: the targets of a row as their class takes them, by argument where that is not `labels`.
+        sizes: of columns whose texts all have as many tokens.
     """
 
     objective: str
@@ -54,7 +57,8 @@ class Case:
     columns: tuple[str, ...] = ("text",)
     options: dict[str, Any] = field(default_factory=dict)
     task: dict[str, Any] = field(default_factory=dict)
-    labels: Callable[[Tensor], Tensor] = lambda targets: targets
+    labels: Callable[[Tensor], Tensor | Row] = lambda targets: targets
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.objective} {self.model} {self.task.get('labels', '')}".strip()
@@ -78,10 +82,11 @@ class Case:
         mixture, stream = self.mixture, stream_of(model)
         stored = mixture.form_class(self.columns).stored
         sizes = {column: generator.integers(2, 8, size=DOCUMENTS) for column in stored.names}
+        sizes |= {column: np.full(DOCUMENTS, size) for column, size in self.sizes.items()}
         entries = entries_of(stored, DOCUMENTS, generator)
-        sizes |= units_of(stored, entries, generator)
+        sizes |= units_of(stored, entries, DOCUMENTS, generator)
         ids = {column: generator.integers(7, 39, size=size.sum()) for column, size in sizes.items()}
-        ids |= {column: ids[column] % LABELS for column in stored.numbers}
+        ids |= numbers_of(stored, ids, sizes)
         lengths = Lengths(
             {column: np.cumsum([0, *size]) for column, size in sizes.items()},
             labels=labels_of(read_task(self.tree, "task").label_kind, generator),
@@ -108,6 +113,16 @@ CASES = [
     Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
     Case("tagging", "bert-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
     Case("tagging", "gpt2-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
+    *(  # their softmax takes padding, too, so there is none
+        Case(
+            "span",
+            model,
+            ("question", "context", "answers"),
+            labels=lambda targets: borders(targets),
+            sizes={"question": 3, "context": 14},
+        )
+        for model in ("bert-nano", "bert-modern-nano")
+    ),  # fmt: skip
 ]
 
 
@@ -122,6 +137,11 @@ def labels_of(kind: str, generator: np.random.Generator) -> Any:
 def of_documents(targets: Tensor) -> Tensor:
     """Labels of rows: each holds one document, though there are places for more."""
     return targets.unflatten(0, (BATCH, -1))[:, 0]
+
+
+def borders(targets: Tensor) -> Row:
+    """The places where answers begin and end."""
+    return {name: (targets & bit > 0).int().argmax(-1) for name, bit in BORDERS.items()}
 
 
 def unscored(targets: Tensor) -> Tensor:
@@ -142,7 +162,8 @@ def rows_of(part: MicroBatch, case: Case) -> list[Row]:
     if "segments" in part.inputs:
         named["token_type_ids"] = numbers("segments")
     (targets,) = part.targets.values()
-    named["labels"] = case.labels(targets)
+    given = case.labels(targets)
+    named |= given if isinstance(given, dict) else {"labels": given}
     return [{name: tensor[row] for name, tensor in named.items()} for row in range(len(part.examples))]
 
 

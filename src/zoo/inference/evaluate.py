@@ -12,7 +12,7 @@ from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import in_batches
-from zoo.inference.gathered import GATHERED, Compared, Passed, as_given
+from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import write
@@ -192,7 +192,7 @@ class Evaluation:
             compared = total.compared[needs, chosen.objective]
             if not compared:
                 raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
-            return compute(chosen.registered, **as_given(needs, compared, self.split.labels))
+            return compute(chosen.registered, **as_given(needs, compared, About(loaded, self.examples, self.split)))
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})

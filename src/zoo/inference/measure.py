@@ -112,10 +112,15 @@ def read_examples(
         tokenizer: None for a model that neither reads nor writes text.
 
     Raises:
-        ValueError: a column is missing, the model cannot read such examples, or the tokenizer lacks a role.
+        ValueError: a column is missing, the model cannot read such examples, the tokenizer lacks a role, or the data is
+            none that an objective can be trained on.
     """
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
+    for name, split in splits.items():
+        for member in mixture.members.values():
+            if obstacle := member.obstacle_in(split.lengths):
+                raise ValueError(f"{name}: {obstacle}")
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
     return {name: (Examples(form, mixture, s.lengths, s.reader(size), roles, shape), s) for name, s in splits.items()}

@@ -17,12 +17,12 @@ class Metric(ABC):
     Class attributes:
         higher_is_better: which way is better.
         needs: what is measured: `classes` (numbers), `sets` of classes (0 or 1 by class), `numbers`, `tags` (names by
-            sentence), `texts`, or the `loss` (its sums, in nats).
+            sentence), `answers` (texts found in others), `texts`, or the `loss` (its sums, in nats).
         inputs: by name, the type of what one example gives (of a loss: one example, or one batch).
     """
 
     higher_is_better: ClassVar[bool]
-    needs: ClassVar[Literal["classes", "sets", "numbers", "tags", "texts", "loss"]]
+    needs: ClassVar[Literal["classes", "sets", "numbers", "tags", "answers", "texts", "loss"]]
     inputs: ClassVar[dict[str, InputType]]
 
     @property

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoo.data.ids import Roles
+from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
@@ -77,6 +77,10 @@ class Objective(ABC):
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
         """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
         return False
+
+    def obstacle_in(self, lengths: Lengths) -> str | None:
+        """Why it cannot be trained, or judged, on a split of the data; None where it can."""
+        return None
 
     @property
     def offered(self) -> tuple[str, ...]:

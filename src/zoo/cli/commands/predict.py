@@ -20,6 +20,7 @@ from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
 INPUTS = "A text, or the file of a picture; none: the lines of standard input."
+NO_ANSWER = "(no answer)"
 PAIR = "The second text; once for each TEXT."
 
 
@@ -86,7 +87,10 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     if isinstance(answer.output, list):  # the spans of the text, whose scores --json gives
         say_spans(answer.input, answer.output)
         return answer
-    say(answer.output)
+    if isinstance(answer.output, dict):  # a part of the second text
+        say(answer.output["text"])
+        return answer
+    say(NO_ANSWER if answer.output is None else answer.output)
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
     for one in scores:
         if isinstance(one, dict):

@@ -18,6 +18,7 @@ from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import refuse_not_finite
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
 from zoo.models.model import Model, Output
 from zoo.objectives.answers import Answer
@@ -119,6 +120,9 @@ def compare_losses(
     """
     loss = torch.zeros((), dtype=torch.float64)
     for head in native.heads:
+        if heads[head].picks_places:
+            loss += mean_of_places(ours[head], rows, native.label_of(head).split())
+            continue
         labels, logits = [row.labels[native.label_of(head)] for row in rows], ours[head]
         if logits.dim() == 2:
             cost = answer.cost(Scores.of(logits), torch.tensor(labels), label_smoothing=0.0)
@@ -129,6 +133,16 @@ def compare_losses(
             logits, targets = logits[:, :-1], targets[:, 1:]
         loss += F.cross_entropy(logits.flatten(0, -2), targets.flatten())
     return compare("losses", dtype, loss, torch.tensor(theirs, dtype=torch.float64))
+
+
+def mean_of_places(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[str]) -> Tensor:
+    """The mean cross-entropy over rows and kinds of scores: which place of its row each label is."""
+    losses = [
+        F.cross_entropy(logits[number, : len(row.tokens), kind], torch.tensor(row.labels[name]))
+        for number, row in enumerate(rows)
+        for kind, name in enumerate(names)
+    ]
+    return torch.stack(losses).double().mean()
 
 
 def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:

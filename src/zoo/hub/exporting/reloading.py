@@ -46,9 +46,10 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
 
     Args:
         request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source, labels by argument), `outputs`
-            (head -> field), `left` (the heads that can agree with padding on the left), `relative` (whether positions
-            are), `texts`, `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams`
-            (settings of a beam search).
+            (head -> field, or several apart by a space), `alone` (whether the loss is that of rows without padding),
+            `left` (the heads that can agree with padding on the left), `relative` (whether positions are), `texts`,
+            `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams` (settings of a
+            beam search).
     """
     request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
@@ -98,8 +99,13 @@ def ids_of(folder: Path, request: Request) -> dict[str, Any]:
 def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
     """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
     outputs, rows = request["outputs"], request["rows"]
-    output = model(**inputs(request, left=False), **labels(rows, model.dtype))
-    logits = {f"right/{head}": getattr(output, name).contiguous() for head, name in outputs.items()}
+    if request["alone"]:
+        output = model(**inputs(request, left=False))
+        loss = sum(loss_of_row(model, request, row) for row in rows) / len(rows)
+    else:
+        output = model(**inputs(request, left=False), **labels(rows, model.dtype))
+        loss = float(output.loss)
+    logits = {f"right/{head}": scores_in(output, name) for head, name in outputs.items()}
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if takes_positions or request["relative"]:
         given = inputs(request, left=True)
@@ -107,8 +113,19 @@ def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
             given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp_min(0)
         shifted = model(**given)
         lengths = [len(row["tokens"]) for row in rows]
-        logits |= {f"left/{head}": to_the_right(getattr(shifted, outputs[head]), lengths) for head in request["left"]}
-    return logits, float(output.loss)
+        logits |= {f"left/{head}": to_the_right(scores_in(shifted, outputs[head]), lengths) for head in request["left"]}
+    return logits, loss
+
+
+def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
+    """The loss of a row without padding."""
+    return float(model(**inputs({**request, "rows": [row]}, left=False), **labels([row], model.dtype)).loss)
+
+
+def scores_in(output: Any, names: str) -> Tensor:
+    """A head's logits: one field of the output, or several side by side."""
+    fields = [getattr(output, name) for name in names.split()]
+    return fields[0].contiguous() if len(fields) == 1 else torch.stack(fields, -1)
 
 
 def inputs(request: Request, left: bool) -> dict[str, Tensor]:

@@ -127,6 +127,8 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "segments": trained.segments,
         "outputs": dict(native.heads),
         # a pooled head reads the first place of a row, which is padding where rows are padded on the left
+        # their softmax over the places of a row takes padding, too
+        "alone": any(heads[head].picks_places for head in native.heads),
         "left": [head for head in native.heads if not (heads[head].scores_documents and pooled)],
         "relative": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
@@ -146,12 +148,18 @@ def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) 
     def label(head: str, number: int, row: SampleRow) -> Any:
         if heads[head].scores_documents and head in choosing:
             return trained.answer.sample(number, choosing[head])
+        if heads[head].picks_places:
+            return [number % len(row.tokens), len(row.tokens) - 1]
         return number % 2 if heads[head].scores_documents else [token % 2 for token in row.tokens]
 
-    return [
-        replace(row, labels={native.label_of(head): label(head, number, row) for head in native.heads})
-        for number, row in enumerate(rows)
-    ]
+    def labels(number: int, row: SampleRow) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for head in native.heads:
+            names, given = native.label_of(head).split(), label(head, number, row)
+            found |= dict(zip(names, given, strict=True)) if len(names) > 1 else {names[0]: given}
+        return found
+
+    return [replace(row, labels=labels(number, row)) for number, row in enumerate(rows)]
 
 
 def prompt_of(row: SampleRow, number: int, room: int, both: bool) -> dict[str, Any]:

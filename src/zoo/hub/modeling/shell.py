@@ -89,6 +89,30 @@ class ZooForTokenClassification(Shell):
     carries, sides, answers = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
 
 
+class ZooForQuestionAnswering(Shell):
+    """Scores of the places where the answer begins, and of those where it ends."""
+
+    carries, sides, takes = ("span",), (ENCODER,), (*ROW, "start_positions", "end_positions")
+    answers = modeling_outputs.QuestionAnsweringModelOutput
+
+    # A signature of its own: Trainer expects a label for each of both arguments.
+    @answering
+    def forward(  # type: ignore[override]
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+    ) -> Any:
+        given = part_input(input_ids, attention_mask, token_type_ids)
+        begins, ends = self.score(self.read(given)[0], given).unbind(-1)
+        pairs = (begins, start_positions), (ends, end_positions)
+        losses = [mean_loss(logits, wanted) for logits, wanted in pairs if wanted is not None]
+        loss = sum(losses) / len(losses) if losses else None
+        return modeling_outputs.QuestionAnsweringModelOutput(loss, begins.contiguous(), ends.contiguous())
+
+
 class ZooForImageClassification(Shell):
     """Scores of the classes of each picture."""
 
@@ -138,6 +162,7 @@ AUTO: dict[str, type[Shell]] = {
     "AutoModelForNextSentencePrediction": ZooForNextSentencePrediction,
     "AutoModelForSequenceClassification": ZooForSequenceClassification,
     "AutoModelForTokenClassification": ZooForTokenClassification,
+    "AutoModelForQuestionAnswering": ZooForQuestionAnswering,
     "AutoModelForImageClassification": ZooForImageClassification,
     "AutoModelForImageTextToText": ZooForImageTextToText,
 }

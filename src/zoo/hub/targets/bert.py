@@ -3,7 +3,14 @@
 Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
 """
 
-from zoo.hub.targets.declare.classes import masked_lm, next_sentence, pretraining, text_classifier, token_classifier
+from zoo.hub.targets.declare.classes import (
+    masked_lm,
+    next_sentence,
+    pretraining,
+    question_answerer,
+    text_classifier,
+    token_classifier,
+)
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
@@ -119,6 +126,12 @@ target = Target(
             requirements=exactly("pooler", places=False),
             keys=(dropout("tagging"),),
             renames=affine("heads.tagging.output", "classifier"),
+        ),
+        question_answerer(
+            "BertForQuestionAnswering",
+            unread=UNTIED,
+            requirements=exactly("pooler", places=False),
+            renames=affine("heads.span.output", "qa_outputs"),
         ),
     ),
     longest="encoder.max_length",

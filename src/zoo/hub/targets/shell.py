@@ -50,6 +50,7 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
         classes.next_sentence("ZooForNextSentencePrediction"),
         classes.text_classifier(CLASSIFIER),
         classes.token_classifier(TAGGER),
+        classes.question_answerer("ZooForQuestionAnswering"),
     ),
     (("decoder",), ("encoder",)): (CAPTIONING,),
     ((), ("encoder",)): (PICTURES,),

@@ -19,10 +19,12 @@ class Head(nn.Module, ABC):
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
+        picks_places: whether its scores are of the places of a document, one of which each kind of score picks.
         pools_places: whether it scores what the pooler makes of each place, in models whose pooler reads places.
     """
 
     scores_documents: ClassVar[bool]
+    picks_places: ClassVar[bool] = False
     pools_places: ClassVar[bool] = False
 
     @abstractmethod

@@ -8,6 +8,7 @@ PICTURE = 'Image.open("picture.jpg")'
 # by the name of the task in pipelines, what its pipeline is called and how it is used; translation has none any more
 PIPELINES = {
     "text-classification": ("classify", "classify({given})"),
+    "token-classification": ("tag", 'tag({given}, aggregation_strategy="first")'),
     "text-generation": ("generate", 'generate("{beginning}", max_new_tokens=20)[0]["generated_text"]'),
     "fill-mask": ("fill", 'fill(f"A small boy in a {{fill.tokenizer.mask_token}} shirt.")'),
     "image-classification": ("classify", 'classify("picture.jpg")'),

@@ -12,6 +12,7 @@ from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
 
 SCORES = "logits"  # the field of their output
+SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
 encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
 decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
@@ -64,6 +65,12 @@ def decoder_tagger(name: str, output: str) -> NativeClass:
     """
     dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null=lambda config: 0.1)
     return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
+
+
+def question_answerer(name: str, **own: Any) -> NativeClass:
+    """An encoder that finds the answer to the first text in the second one."""
+    labels = {"span": "start_positions end_positions"}
+    return encoder(name, "AutoModelForQuestionAnswering", {"span": SPAN}, labels=labels, **own)
 
 
 def masked_lm(name: str, **own: Any) -> NativeClass:

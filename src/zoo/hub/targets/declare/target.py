@@ -161,10 +161,10 @@ class NativeClass:
     Args:
         name: the class.
         auto: the Auto class that finds it.
-        heads: head -> the field of the class's output with its logits.
+        heads: head -> the field of the class's output with its logits, or the fields that each have one kind of them.
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
-        labels: head -> the argument that takes its labels, where that is not `labels`.
+        labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.
         generates: whether it writes text.
         shifts: whether its loss compares each place with the label of the next one.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.

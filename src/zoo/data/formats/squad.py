@@ -1,0 +1,72 @@
+"""SQuAD's JSON: articles of paragraphs with questions, their answers and where those begin."""
+
+from collections.abc import Collection, Iterator
+from typing import Any, ClassVar
+
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
+from zoo.strict_json import parse_json
+
+
+@formats.register("squad")
+class Squad(FileFormat):
+    """A question a row, with its context and its answers; none where the file says that it is impossible.
+
+    The file is read whole: it is one JSON object. Source: Rajpurkar et al. 2016, arXiv:1606.05250 (1.1), and 2018,
+    arXiv:1806.03822 (2.0).
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()  # .json holds one object a line
+
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        """Every question.
+
+        Raises:
+            ValueError: the file is no JSON, or lacks a key that SQuAD's files have.
+        """
+        for paragraph, question, place in questions(stretch):
+            impossible = question.get("is_impossible", False)
+            yield {
+                "id": str(question.get("id", "")),
+                QUESTION: find(question, "question", str, place),
+                CONTEXT: find(paragraph, "context", str, place),
+                ANSWERS: [] if impossible else find(question, "answers", list, place),
+            }
+
+    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        for number, (_, question, place) in enumerate(questions(stretch), 1):
+            if number == row:
+                return f"{place} (id {question.get('id', 'none')})"
+        return None
+
+
+def questions(stretch: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+    """Each question with its paragraph, and where it stands."""
+    path = stretch.path
+    tree = parse_json("".join(read_lines(stretch)), str(path))
+    for i, article in enumerate(find(tree, "data", list, str(path))):
+        at = f"{path}: data[{i}]"
+        for j, paragraph in enumerate(find(article, "paragraphs", list, at)):
+            below = f"{at}.paragraphs[{j}]"
+            for k, question in enumerate(find(paragraph, "qas", list, below)):
+                yield paragraph, as_map(question, f"{below}.qas[{k}]"), f"{below}.qas[{k}]"
+
+
+def as_map(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: expected a map, got {value!r:.80}")
+    return value
+
+
+def find(tree: Any, key: str, kind: type, place: str) -> Any:
+    """What stands under a key.
+
+    Raises:
+        ValueError: nothing, or something of another kind.
+    """
+    found = as_map(tree, place).get(key)
+    if not isinstance(found, kind):
+        what = "a list" if kind is list else "a text"
+        raise ValueError(f"{place}: '{key}' must be {what}, got {found!r:.80}; is this SQuAD's JSON?")
+    return found

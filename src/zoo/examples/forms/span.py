@@ -1,0 +1,69 @@
+"""Form `span`: a question, and windows of the context that may answer it."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Lengths, Piece, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, ModelTraits, forms
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead
+
+
+@forms.register("span")
+class Span(Form):
+    """[CLS] question [SEP] context [SEP]; a context that does not fit is read in overlapping windows, each an example.
+
+    Its pieces are the question, the window, and all answers. The places of the window are marked; the truth is where
+    the first answer that lies in it begins and ends, or the first place twice where none does. A question may take
+    half of an example; the rest of it is left out, and counted.
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2 and 4.3; the windows: google-research/bert, run_squad.py.
+
+    Args:
+        stride: tokens from where one window begins to where the next one does.
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
+    smallest: ClassVar[int] = 5
+
+    def __init__(self, stream: ModelTraits, whole: bool, *, stride: int = 128) -> None:
+        super().__init__(stream, whole)
+        self.stride = stride
+
+    @property
+    def template(self) -> Template:
+        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        question, context = lengths.span(QUESTION, document), lengths.span(CONTEXT, document)
+        room = limits.longest - overhead(self.template)
+        asked = Piece(QUESTION, question.start, question.start + min(question.length, room // 2))
+        room -= asked.length
+        answers, step = lengths.span(ANSWERS, document), self.step(room)
+        plans: list[ExamplePlan] = []
+        for start in range(context.start, context.stop, step):
+            window = Piece(CONTEXT, start, min(start + room, context.stop))
+            lost = question.length - asked.length if not plans else 0
+            length = asked.length + window.length + overhead(self.template)
+            # what the window's first place is in the context, as a piece without tokens
+            offset = Piece(CONTEXT, start - context.start, start - context.start)
+            pieces = (asked, window, answers, offset)
+            plans.append(ExamplePlan(document, len(plans), length, pieces=pieces, truncated=lost))
+            if window.stop == context.stop:
+                break
+        return plans
+
+    def step(self, room: int) -> int:
+        """From one window to the next: no token of the context is left out."""
+        return min(self.stride, room)
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        _, window, answers, offset = plan.pieces
+        example = lay_out(self.template, plan, read, roles, self.stream.causal)
+        context = np.flatnonzero(example.ordinary)[-window.length :]
+        borders = read(answers).reshape(-1, 2) - offset.start
+        inside = borders[(borders[:, 0] >= 0) & (borders[:, 1] <= window.length)]
+        first = example.summary % len(example.tokens)
+        example.marked = context
+        example.truth = np.array([context[inside[0, 0]], context[inside[0, 1] - 1]] if len(inside) else [first, first])
+        return example

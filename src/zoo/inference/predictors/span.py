@@ -1,0 +1,99 @@
+"""Finds the answer to a question in a text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
+from zoo.data.tokenizers.placed import place_tokens
+from zoo.examples.example import Example
+from zoo.examples.form import Limits
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.spans import WindowAnswer, best_span, choose_answer, cut_out
+from zoo.inference.typed import BATCH, as_inputs
+from zoo.objectives.span import AnswerSpan
+
+
+@predictors.register("span")
+class FoundAnswer(Predictor):
+    """Finds the answer to a question (the text) in a context (its pair), which may be longer than the model reads.
+
+    The output is {text, start, end}, the characters of the context from start to end, or None where there is no
+    answer; the score is its probability in the window that it was found in.
+    """
+
+    pairs = True
+
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        if pair is None:
+            return "--pair: this checkpoint answers questions: TEXT is the question; give the context to answer it from"
+        if not text.strip() or not pair.strip():
+            return f"the {'context' if text.strip() else 'question'} is empty"
+        return None
+
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        assert asked.pairs is not None
+        objective = loaded.mixture.members["span"]
+        assert isinstance(objective, AnswerSpan)
+        placed = place_tokens(loaded.tokenizer, asked.pairs)
+        read = Windows(loaded, loaded.tokenizer.encode(asked.texts), [tokens.ids for tokens in placed])
+        found = []
+        for number, (question, context, tokens) in enumerate(zip(asked.texts, asked.pairs, placed, strict=True)):
+            windows = read.answers(number)
+            best = choose_answer(windows, objective.no_answer)
+            if best is None:
+                share = min(window.null_share for window in windows)
+                found.append(Prediction([question, context], None, share))
+                continue
+            start, end = cut_out(context, tokens, best)
+            answer = {"text": context[start:end], "start": start, "end": end}
+            found.append(Prediction([question, context], answer, best.share))
+        return found
+
+
+class Windows:
+    """Questions with their contexts in the windows that the model reads, a batch of them at a time.
+
+    Raises:
+        ValueError: a question is too long.
+    """
+
+    def __init__(self, loaded: Loaded, questions: Sequence[Ids], contexts: Sequence[Ids]) -> None:
+        self.loaded = loaded
+        self.fields = {
+            QUESTION: questions,
+            CONTEXT: contexts,
+            ANSWERS: [np.empty(0, dtype=np.int64) for _ in questions],
+        }
+        self.flat = {name: np.concatenate([*ids, np.empty(0, dtype=np.int64)]) for name, ids in self.fields.items()}
+        self.lengths = Lengths({name: np.cumsum([0, *map(len, ids)]) for name, ids in self.fields.items()})
+        self.form = loaded.mixture.build_form("span", loaded.stream)
+
+    def read(self, piece: Piece) -> Ids:
+        return self.flat[piece.field][piece.start : piece.stop]
+
+    def answers(self, number: int) -> list[WindowAnswer]:
+        """The best span of each window of a question."""
+        limits = Limits(self.loaded.model.stream.max_length)
+        plans = self.form.plan(self.lengths, number, 0, 0, limits)
+        if not plans:
+            raise ValueError("the tokenizer finds nothing in the context")
+        if plans[0].truncated:
+            most = len(self.fields[QUESTION][number]) - plans[0].truncated
+            raise ValueError(
+                f"the question is {plans[0].truncated} tokens too long: beside a context it may have {most}"
+            )
+        found = []
+        for start in range(0, len(plans), BATCH):
+            some = plans[start : start + BATCH]
+            built = [self.form.build(plan, self.read, self.loaded.tokenizer.roles) for plan in some]
+            offsets = [plan.pieces[-1].start for plan in some]
+            found += self.spans(built, offsets)
+        return found
+
+    def spans(self, built: Sequence[Example], offsets: Sequence[int]) -> list[WindowAnswer]:
+        """The best spans of some windows, which begin with these tokens of their context."""
+        logits = self.loaded.run(**as_inputs(self.loaded, built)).heads["span"].float().cpu().numpy()
+        known = ((e, said[: len(e.tokens)], offset) for e, said, offset in zip(built, logits, offsets, strict=True))
+        return [best_span(said, e.marked, offset) for e, said, offset in known if e.marked is not None]

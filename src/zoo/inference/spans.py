@@ -1,0 +1,71 @@
+"""Where an answer stands, from the scores of the windows that were read: the best span, or that there is none."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.ids import Ids
+from zoo.data.tokenizers.placed import PlacedTokens
+
+LONGEST_ANSWER = 30  # tokens; Devlin et al.'s `max_answer_length`
+Logits = NDArray[np.float32]
+
+
+class WindowAnswer(NamedTuple):
+    """The best span of a window.
+
+    Args:
+        score: the logits of its beginning and its end together. null: those of the first place, which is no answer.
+        first, behind: its first token of the context, and the one behind its last.
+        share: the probability of its beginning times that of its end, over all places of the window.
+        null_share: that of the first place.
+    """
+
+    score: float
+    null: float
+    first: int
+    behind: int
+    share: float
+    null_share: float
+
+    def moved(self, offset: int) -> "WindowAnswer":
+        """The same span, where the window begins with another token of the context."""
+        return self._replace(first=self.first + offset, behind=self.behind + offset)
+
+
+def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
+    """The best span of a window that is not longer than answers are.
+
+    Args:
+        logits: (places, 2) of all places. context: the places that the answer may take.
+        offset: the token of the context that the first of them is.
+    """
+    begins, ends = logits[context, 0], logits[context, 1]
+    widths = range(min(LONGEST_ANSWER, len(context)))
+    sums = [begins[: len(begins) - width] + ends[width:] for width in widths]
+    best = [int(each.argmax()) for each in sums]
+    width = max(widths, key=lambda w: sums[w][best[w]])
+    first = best[width]
+    exact = logits.astype(np.float64)
+    shares = np.exp(exact - exact.max(0))
+    shares /= shares.sum(0)
+    share = float(shares[context[first], 0] * shares[context[first + width], 1])
+    null, null_share = float(logits[0].sum()), float(shares[0].prod())
+    return WindowAnswer(float(sums[width][first]), null, offset + first, offset + first + width + 1, share, null_share)
+
+
+def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAnswer | None:
+    """The best span of all windows; None where no window shows an answer rather than none.
+
+    Args:
+        no_answer: whether there may be none.
+    """
+    best = max(windows, key=lambda window: window.score)
+    return None if no_answer and min(window.null for window in windows) > best.score else best
+
+
+def cut_out(text: str, tokens: PlacedTokens, answer: WindowAnswer) -> tuple[int, int]:
+    """The characters of a text that an answer takes."""
+    return int(tokens.begins[answer.first]), int(tokens.ends[answer.behind - 1])

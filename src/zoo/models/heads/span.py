@@ -1,0 +1,26 @@
+"""Head `span`: where an answer begins and ends."""
+
+from torch import nn
+
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
+
+
+@heads.register("span")
+class SpanHead(Head):
+    """Two scores for each place, x W + b: that the answer begins there, and that it ends there.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2; from what the pooler makes of the place where that is
+    set: Warner et al. 2024 (ModernBERT), arXiv:2412.13663; the authors' code.
+    """
+
+    scores_documents = False
+    picks_places = True
+    pools_places = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool) -> None:
+        super().__init__()
+        self.output = nn.Linear(d_model, 2)
+
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(states, self.output.weight, self.output.bias)

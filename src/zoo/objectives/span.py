@@ -1,0 +1,94 @@
+"""Find the part of a context that answers a question."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.data.ids import ANSWERS, Lengths, Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.forms.span import Span
+from zoo.models.heads.scores import Scores
+from zoo.objectives.objective import Objective, Term, Weights, objectives
+from zoo.registry import refuse_below
+
+# what a target says of its place: whether the answer begins or ends there, a document begins, an answer may stand
+BEGINS, ENDS, FIRST, CONTEXT = 1, 2, 4, 8
+
+
+@objectives.register("span")
+class AnswerSpan(Objective):
+    """(log p(begin) + log p(end)) / 2, each a softmax over all places of a document; counted by documents.
+
+    A window without the answer, and a question that has none, begin and end at the first place.
+    Source: Devlin et al. 2019, arXiv:1810.04805, sections 4.2 and 4.3.
+
+    Args:
+        stride: tokens from where one window of a long context begins to where the next one does.
+        no_answer: whether a question may have no answer, as in SQuAD 2.0; else the likeliest span is always given.
+    """
+
+    head: ClassVar[str] = "span"
+    forms: ClassVar[tuple[str, ...]] = ("span",)
+    whole: ClassVar[bool] = True
+    causal: ClassVar[bool | None] = False
+    why: ClassVar[str] = "whether an answer begins at a place is told by what follows it"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match")
+
+    def __init__(self, *, weight: float = 1.0, stride: int = 128, no_answer: bool = False) -> None:
+        super().__init__(weight=weight)
+        refuse_below(1, stride=stride)
+        self.form_options: dict[str, Any] = {"stride": stride}
+        self.no_answer = no_answer
+
+    def obstacle_in(self, lengths: Lengths) -> str | None:
+        answered = np.diff(lengths.offsets[ANSWERS][:])
+        lacking = int((answered == 0).sum())
+        if self.no_answer or not lacking:
+            return None
+        return (
+            f"{lacking:,} of {len(answered):,} questions have no answer; if none is to be found, say "
+            "objective: {span: {no_answer: true}}"
+        )
+
+    def scored(self, plan: ExamplePlan) -> int:
+        return plan.length
+
+    def capacity(self, length: int) -> int | None:
+        return None
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        assert example.marked is not None and example.truth is not None, "a form of contexts marks them"
+        targets = np.zeros(len(example.tokens), dtype=np.int64)
+        targets[example.marked] += CONTEXT
+        targets[0] += FIRST
+        targets[example.truth[0]] += BEGINS
+        targets[example.truth[1]] += ENDS
+        example.targets[self.head] = targets
+
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
+        logits = scores.logits()
+        exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        with torch.autocast(exact.device.type, enabled=False):
+            total = span_loss(exact, targets)
+        return Term(total, self.count(targets), self.weight, total)
+
+    def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
+        return ((targets >= 0) & (targets & FIRST > 0)).sum()
+
+
+def span_loss(logits: Float[Tensor, "batch length 2"], targets: Int[Tensor, "batch length"]) -> Float[Tensor, ""]:
+    """sum over documents of (logsumexp_i b_i - b_begin + logsumexp_i e_i - e_end) / 2, each over its own places."""
+    known = targets >= 0
+    number = ((targets & FIRST > 0) & known).cumsum(1) * known
+    # as many as a row can hold; which of them there are, the CPU does not wait to know
+    every = torch.arange(1, targets.shape[1] // Span.smallest + 2, device=targets.device)
+    its = number[:, None, :] == every[:, None]
+    there = its.any(-1, keepdim=True)
+    right = torch.stack([(targets & bit > 0) & known for bit in (BEGINS, ENDS)], -1)
+    # a document that is not there takes all places: a sum over none has no gradient
+    sums = logits[:, None].masked_fill(~(its | ~there)[..., None], -torch.inf).logsumexp(2)
+    losses = torch.where(there, sums, 0).sum() - torch.where(right, logits, 0).sum()
+    return losses / 2

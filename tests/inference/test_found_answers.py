@@ -1,0 +1,123 @@
+"""Answers in a context: the best span over all windows, with its place, or none."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from looking import loaded
+from torch import Tensor
+
+from zoo.data.task import read_task
+from zoo.inference.loaded import Loaded
+from zoo.inference.measure import measure
+from zoo.inference.pipeline import Pipeline
+from zoo.inference.spans import LONGEST_ANSWER, best_span, choose_answer
+from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.scores import Scores
+
+CONTEXT = "the red cat sleeps on the house , cats and dogs running over the trees"
+
+
+def logits(length: int, *begins_and_ends: tuple[int, int, float]) -> np.ndarray:
+    found = np.zeros((length, 2), dtype=np.float32)
+    for begin, end, score in begins_and_ends:
+        found[begin, 0] += score
+        found[end, 1] += score
+    return found
+
+
+def test_the_best_span_begins_before_it_ends_and_stands_in_the_context():
+    said = logits(8, (0, 1, 9.0), (6, 3, 5.0), (4, 5, 3.0))  # the first in the question, the second ends too early
+    found = best_span(said, np.arange(3, 8), 10)
+    assert (found.first, found.behind, found.score) == (11, 13, 6.0)
+
+
+def test_an_answer_is_not_longer_than_answers_are():
+    said = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 4, 5.0))
+    found = best_span(said, np.arange(2, LONGEST_ANSWER + 5), 0)
+    assert found.behind - found.first <= LONGEST_ANSWER
+
+
+def test_its_share_is_the_product_of_both_softmaxes():
+    said = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
+    found = best_span(said, np.arange(2, 7), 0)
+    shares = torch.from_numpy(said).double().softmax(0)
+    assert found.share == pytest.approx(float(shares[2 + found.first, 0] * shares[1 + found.behind, 1]))
+    assert found.null_share == pytest.approx(float(shares[0].prod())) and found.null == pytest.approx(said[0].sum())
+
+
+def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_than_the_best_span():
+    best = best_span(logits(6, (0, 0, 1.0), (3, 4, 2.0)), np.arange(2, 6), 0)
+    assert choose_answer([best], no_answer=True) == best
+    lost = best._replace(null=best.score + 1)
+    assert choose_answer([lost], no_answer=True) is None and choose_answer([lost], no_answer=False) == lost
+    assert choose_answer([lost, best], no_answer=True) is not None
+
+
+def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor]) -> None:
+    """Have models say of each place what a function says of the tokens."""
+    ask = Loaded.run
+
+    def run(self: Loaded, **inputs: Any) -> Any:
+        said = ask(self, **inputs)
+        said.scores["span"] = Scores.of(score(inputs["tokens"]))
+        return said
+
+    monkeypatch.setattr(Loaded, "run", run)
+
+
+def pointing(model: Loaded, first: str, last: str) -> Callable[[Tensor], Tensor]:
+    """Scores that are highest where two words stand."""
+    pair = [int(model.tokenizer.encode([word])[0][at]) for word, at in ((first, 0), (last, -1))]
+    return lambda tokens: torch.stack([(tokens == word) * 20.0 for word in pair], -1)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe"])
+@pytest.mark.parametrize("most", [40, 14])
+def test_the_answer_has_its_place_in_the_context_however_many_windows_it_takes(
+    most: int, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    model = loaded("bert-nano", {"span": {"stride": 3}}, kind, max_length=most)
+    say(monkeypatch, pointing(model, " dogs", " running"))
+    (found,) = Pipeline(model)("cats", pair=CONTEXT)
+    assert found["output"] == {"text": "dogs running", "start": 43, "end": 55}
+    assert CONTEXT[43:55] == "dogs running" and 0.9 < found["scores"] <= 1
+
+
+def test_no_answer_is_none(monkeypatch: pytest.MonkeyPatch):
+    model = loaded("bert-nano", {"span": {"no_answer": True}})
+    say(monkeypatch, lambda tokens: torch.stack([(tokens == tokens[0, 0]) * 20.0] * 2, -1))
+    (found,) = Pipeline(model)("cats", pair=CONTEXT)
+    assert found["output"] is None and found["scores"] > 0.9
+
+
+def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    rows = [{"question": "cats", "context": CONTEXT, "answers": [text]} for text in ("dogs running", "red cat", "dogs")]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    tree = {"objective": {"span": {"stride": 3}}, "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
+            "metrics": ["f1", "exact_match"], "length": 14}  # fmt: skip
+    model = loaded("bert-nano", tree["objective"], max_length=14)
+    say(monkeypatch, pointing(model, " dogs", " running"))
+    found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
+    assert found["span/exact_match"] == pytest.approx(100 / 3)
+    assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "said"),
+    [
+        ("cats", None, "this checkpoint answers questions: TEXT is the question; give the context to answer it from"),
+        (" ", CONTEXT, "the question is empty"),
+        ("cats", "", "the context is empty"),
+        ("cats " * 30, CONTEXT, "the question is .* tokens too long: beside a context it may have 18"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused(text: str, pair: str | None, said: str):
+    with pytest.raises(ValueError, match=said):
+        Pipeline(loaded("bert-nano", "span", max_length=40))(text, pair=pair)

@@ -1,0 +1,54 @@
+"""The loss of answers is a softmax over the places of each document, counted by documents."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from zoo.data.ids import Lengths
+from zoo.models.heads.scores import Scores
+from zoo.objectives.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan
+
+# two documents of 3 and 2 places beside padding; one of 4; none
+TARGETS = torch.tensor(
+    [
+        [FIRST, CONTEXT + BEGINS, CONTEXT + ENDS, FIRST + BEGINS + ENDS, CONTEXT, -1],
+        [FIRST, 0, CONTEXT + BEGINS + ENDS, CONTEXT, -1, -1],
+        [-1] * 6,
+    ]
+)
+DOCUMENTS = [(0, 0, 3, (1, 2)), (0, 3, 5, (0, 0)), (1, 0, 4, (2, 2))]  # row, first place, last, where it begins, ends
+
+
+def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_places_of_a_document():
+    logits = torch.randn(3, 6, 2, dtype=torch.float64, requires_grad=True)
+    term = AnswerSpan().term(Scores.of(logits), TARGETS)
+    wanted = sum(
+        cross_entropy(logits[row, first:last, kind], torch.tensor(right[kind])) / 2
+        for row, first, last, right in DOCUMENTS
+        for kind in (0, 1)
+    )
+    torch.testing.assert_close(term.sum, wanted)
+    assert int(term.count) == 3
+    (gradient,) = torch.autograd.grad(term.sum, logits)
+    (expected,) = torch.autograd.grad(wanted, logits)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_places_beside_documents_cost_nothing_and_get_no_gradient():
+    logits = torch.randn(3, 6, 2, requires_grad=True)
+    AnswerSpan().term(Scores.of(logits), TARGETS).sum.backward()
+    assert logits.grad is not None and logits.grad.isfinite().all()
+    assert not logits.grad[TARGETS < 0].any() and logits.grad[TARGETS >= 0].all()
+
+
+def test_questions_without_an_answer_are_refused_unless_there_may_be_none():
+    lengths = Lengths({"answers": np.array([0, 2, 2, 6])})
+    said = AnswerSpan().obstacle_in(lengths)
+    assert said is not None and said.startswith("1 of 3 questions have no answer; if none is to be found, say ")
+    assert AnswerSpan(no_answer=True).obstacle_in(lengths) is None
+
+
+def test_a_stride_of_no_tokens_is_refused():
+    with pytest.raises(ValueError, match="stride must be at least 1, got 0"):
+        AnswerSpan(stride=0)
