@@ -17,6 +17,7 @@ from zoo.cli.main import main
 from zoo.cli.table import COMMANDS, load
 from zoo.config import as_tree, parse_set
 from zoo.data.task import DERIVED, Task, load_task
+from zoo.data.task_list import listed_tasks
 from zoo.experiments.request import by_section
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
@@ -72,7 +73,10 @@ def test_every_command_of_the_pages_exists_with_its_options_names_and_keys(line:
     if "model" in given and given["model"] != "MODEL":
         load_settings(given["model"], sections["model"])
     if given.get("task") and given["task"] != "TASK":
-        load_task(given["task"], as_tree(sections["task"]))
+        of_task = as_tree(sections["task"])
+        listed = listed_tasks(given["task"], of_task.pop("tasks", None)) or [given["task"]]
+        for task in listed:
+            load_task(task, of_task)
     resolve_training([as_tree(sections["training"])])
     parse_generate(as_tree(sections["generate"]))
 

@@ -95,3 +95,10 @@ def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):
     assert zoo("check", tmp_path / "absent").status == 2
     said = zoo("check", tmp_path)
     assert said.status == 2 and "not a run, a checkpoint" in said.err
+
+
+def test_a_list_of_tasks_is_checked_task_by_task(zoo: Zoo, tmp_path: Path):
+    (tmp_path / "list.yaml").write_text("tasks: [sst2, broken.yaml]\n")
+    (tmp_path / "broken.yaml").write_text("base: sst2\nmetrics: [bleu]\n")
+    said = zoo("check", tmp_path / "list.yaml")
+    assert said.status == 1 and "unknown metric of classification 'bleu'" in said.out

@@ -6,6 +6,7 @@ import pytest
 
 from zoo import config
 from zoo.data.task import Sides, load_task, read_objectives, read_task
+from zoo.data.task_list import listed_tasks
 
 LEAST = {"objective": "causal_lm", "source": {"builtin": "pydocs"}}
 
@@ -16,7 +17,7 @@ def refused(**changes: object) -> str:
     return str(refusal.value)
 
 
-@pytest.mark.parametrize("name", config.names("tasks"))
+@pytest.mark.parametrize("name", [name for name in config.names("tasks") if listed_tasks(name) is None])
 def test_a_shipped_task_reads_back_what_it_writes(name: str) -> None:
     task = load_task(name)
     assert read_task(config.parse_yaml(config.to_yaml(task.plain()), name), name) == task

@@ -23,7 +23,7 @@ from zoo.registry import nearest, refuse_unknown
 FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
 KEYS = {  # by section, the files and the class that declare its settings; importing them would import torch
     "": (("models/settings.py", "Settings"), ("models/kinds/*.py", "Settings")),
-    "task": (("data/task.py", "Task"),),
+    "task": (("data/task.py", "Task"), ("data/task_list.py", "ListedTask")),
     "training": (("training/settings.py", "Training"),),
     "generate": (("models/generation/*.py", "GenerateSettings"),),
 }

@@ -194,6 +194,8 @@ def read_task(tree: Mapping[str, Any], place: str) -> Task:
         ValueError: an unknown key, a wrong type or settings that contradict each other.
     """
     tree = dict(tree)
+    if "tasks" in tree:
+        raise ValueError(f"{place}: it is a list of tasks, which only zoo finetune takes; name one of them")
     if "objective" in tree:
         tree["objective"] = read_objectives(tree["objective"], f"{place}.objective")
     for key in tree:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from zoo.data.sources.find import find_origin
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
@@ -55,6 +56,15 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         carry_over(model, finite(saved.weights, str(saved.folder)))
 
     return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
+
+
+def check_finetuning(saved: SavedRun, request: Request) -> None:
+    """Refuse a request that cannot be met, before anything is read but files of settings.
+
+    Raises:
+        ValueError: as `finetune`, or a file of the task's data is not there.
+    """
+    find_origin(resolve_finetuning(saved, request).task.source, request.data)
 
 
 def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:

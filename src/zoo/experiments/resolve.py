@@ -10,6 +10,7 @@ from pathlib import Path
 from zoo import config
 from zoo.config import Layer, Tree, as_tree, merge, nest
 from zoo.data.task import Task, read_task
+from zoo.data.task_list import listed_tasks
 from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
@@ -55,6 +56,10 @@ def check_task(name: str) -> None:
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
     """
+    if (tasks := listed_tasks(name)) is not None:
+        for task_name in tasks:
+            check_task(task_name)
+        return
     files = config.read_layers(name, "tasks")
     task, _ = resolve_task(name, files, ())
     parse_metrics(task.metrics, Mixture.of(task).metrics)

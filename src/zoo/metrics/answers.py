@@ -24,6 +24,7 @@ class AnswerMetric(Metric):
     """
 
     higher_is_better = True
+    best = 100.0
     needs = "answers"
     inputs = {"predictions": "string", "references": ["string"]}
 

@@ -12,6 +12,7 @@ class ClassMetric(Metric):
     """
 
     higher_is_better = True
+    best = 1.0
     needs = "classes"
     inputs = {"predictions": "int64", "references": "int64"}
 

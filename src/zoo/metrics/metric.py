@@ -16,12 +16,14 @@ class Metric(ABC):
 
     Class attributes:
         higher_is_better: which way is better.
+        best: the best value there is; None: it has none that scores could be measured by.
         needs: what is measured: `classes` (numbers), `sets` of classes (0 or 1 by class), `numbers`, `tags` (names by
             sentence), `answers` (texts found in others), `texts`, or the `loss` (its sums, in nats).
         inputs: by name, the type of what one example gives (of a loss: one example, or one batch).
     """
 
     higher_is_better: ClassVar[bool]
+    best: ClassVar[float | None] = None
     needs: ClassVar[Literal["classes", "sets", "numbers", "tags", "answers", "texts", "loss"]]
     inputs: ClassVar[dict[str, InputType]]
 

@@ -1,6 +1,7 @@
 """How close predicted numbers come to true ones."""
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
@@ -13,6 +14,7 @@ class NumberMetric(Metric):
     """A metric of predicted against true numbers."""
 
     higher_is_better = True
+    best: ClassVar[float | None] = 1.0
     needs = "numbers"
     inputs = {"predictions": "float64", "references": "float64"}
 
@@ -44,6 +46,7 @@ class MeanSquaredError(NumberMetric):
     """The mean of (predicted - true)^2."""
 
     higher_is_better = False
+    best = None
 
     def measure(self, predictions: list[float], references: list[float]) -> float:
         return float(mean_squared_error(references, predictions))

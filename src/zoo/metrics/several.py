@@ -11,6 +11,7 @@ class SetMetric(Metric):
     """A metric of predicted against true sets: a list of 0 and 1 for each document, one a class."""
 
     higher_is_better = True
+    best = 1.0
     needs = "sets"
     inputs = {"predictions": ["int64"], "references": ["int64"]}
     average: Literal["micro", "macro"]

@@ -17,6 +17,7 @@ class SpanF1(Metric):
     """
 
     higher_is_better = True
+    best = 1.0
     needs = "tags"
     inputs = {"predictions": ["string"], "references": ["string"]}
 

@@ -18,6 +18,7 @@ class TextMetric(Metric):
     """
 
     higher_is_better = True
+    best = 100.0
     needs = "texts"
     inputs = {"predictions": "string", "references": ["string"]}
     counter: ClassVar[Callable[[], Any]]

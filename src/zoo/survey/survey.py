@@ -128,9 +128,7 @@ def describe_tokens(tally: TokenTally) -> dict[str, Any]:
     return {"documents": documents, "tokens": tally.tokens, "unknown": tally.unknown, "lengths": lengths}
 
 
-def describe_entropy(
-    tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]
-) -> dict[str, Any]:
+def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]) -> dict[str, Any]:
     """What a model scores that learned nothing but how often each token is written in train."""
     costs = tallies[first].costs()
     found: dict[str, Any] = {}
@@ -139,4 +137,3 @@ def describe_entropy(
         bits = loss * tally.tokens / math.log(2) / size if size else None
         found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
     return found
-

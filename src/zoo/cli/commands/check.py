@@ -17,6 +17,7 @@ from zoo.cli.visible import say, say_json
 from zoo.config import parse_set
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
+from zoo.data.task_list import ListedTask
 from zoo.experiments.request import Pair, by_section
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -136,7 +137,7 @@ def check_file(place: Path) -> Report:
 
 def kind_of(tree: Mapping[str, Any]) -> str:
     """Whose file it is by its keys: a task's, a run's training settings, else a model's."""
-    tasks = {field.name for field in fields(Task)} - {"training"}
+    tasks = {field.name for known in (Task, ListedTask) for field in fields(known)} - {"training"}
     training = {field.name for field in fields(Training)} | set(OF_OPTIMIZER)
     counts = {"model": 0, "task": len(tasks & tree.keys()), "training": len(training & tree.keys())}
     most = max(counts, key=lambda kind: counts[kind])

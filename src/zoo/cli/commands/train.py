@@ -9,14 +9,18 @@ import typer
 
 from zoo.cli.main import is_main_process
 from zoo.cli.options import Changes, Checkpoint, Data, Model, Set, output_path
-from zoo.cli.progress import bars
-from zoo.cli.visible import complain, say
+from zoo.cli.progress import Bars, bars
+from zoo.cli.visible import complain, say, say_rows
 from zoo.config import parse_set
+from zoo.data.task_list import listed_tasks
+from zoo.experiments.finetune import check_finetuning
 from zoo.experiments.finetune import finetune as run_finetune
 from zoo.experiments.pretrain import pretrain as run_pretrain
 from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
+from zoo.experiments.table import ExperimentTable, Outcome, mean_score, over_tasks
 from zoo.hub.checkpoint import resolve
+from zoo.runs.saved import SavedRun
 from zoo.training.state import State
 
 RUN = "Folder of the run: new or empty, unless --resume."
@@ -51,8 +55,48 @@ def finetune(
 ) -> None:
     """Train a checkpoint further, on another task."""
     request = ask(checkpoint, task, output, [*sets, *changes], resume, data)
+    chosen = next((value for path, value in request.sets if path == ("task", "tasks")), None)
+    tasks = listed_tasks(task, chosen)
     saved = resolve(checkpoint)
-    watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
+    if tasks is None:
+        watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
+    else:
+        walk(saved, over_tasks(request, tasks), task)
+
+
+def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
+    """Fine-tune on each of several tasks, and show what came of all."""
+    table.check(lambda request: check_finetuning(saved, request))
+    outcomes = []
+    for found in table.walk(lambda request: train_in(saved, request)):
+        outcomes.append(found)
+        complain(f"{found.name}: {in_words(found)}", style=None)
+    if is_main_process():
+        mean = mean_score(outcomes)
+        rows = [(found.name, percent(found.score), in_words(found), str(found.folder)) for found in outcomes]
+        rows.append((f"mean of {len(rows)}", percent(mean), "", ""))
+        say_rows(rows, name, ("task", "score", "metrics on validation", "run"))
+
+
+def train_in(saved: SavedRun, request: Request) -> State:
+    """Fine-tune once, with bars to look at."""
+    with bars() as drawn:
+        return run_finetune(saved, request, watcher_of(drawn))
+
+
+def watcher_of(drawn: Bars) -> Watcher:
+    """Who draws the progress of a run."""
+    return Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step)
+
+
+def in_words(found: Outcome) -> str:
+    """The metrics of one task."""
+    return ", ".join(f"{name.rpartition('/')[2]} {value:.4f}" for name, value in found.values.items()) or "-"
+
+
+def percent(score: float | None) -> str:
+    """A score with one digit."""
+    return "-" if score is None else f"{score:.1f}"
 
 
 def ask(start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None) -> Request:
@@ -67,7 +111,7 @@ def ask(start: str, task: str, output: Path, changes: list[str], resume: bool, d
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
     """Train with bars to look at; say what came out and where it lies."""
     with bars() as drawn:
-        state = work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
+        state = work(watcher_of(drawn))
     if not is_main_process():
         return
     if state.best is not None:

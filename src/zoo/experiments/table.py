@@ -1,0 +1,149 @@
+"""A table of experiments, walked once: each is a run folder, found again, continued or begun.
+
+It knows nothing of what differs between its rows: tasks here, models, settings and seeds in a comparison.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zoo.config import build
+from zoo.data.task import read_task
+from zoo.experiments.request import Request
+from zoo.metrics.choose import parse_metrics
+from zoo.metrics.metric import metrics
+from zoo.objectives.mixture import Mixture
+from zoo.runs.checkpoint import latest
+from zoo.runs.files import names_in
+from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
+from zoo.runs.request import read_request
+from zoo.runs.saved import open_run
+from zoo.training.settings import Training
+from zoo.training.state import State, is_over
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one experiment.
+
+    Args:
+        name: of its row.
+        folder: of its run. step: of its best checkpoint.
+        values: each metric of its task on validation, by name.
+        score: their mean, where each has a best value, of which it is a share (in percent); None: one of them has not.
+    """
+
+    name: str
+    folder: Path
+    step: int
+    values: dict[str, float]
+    score: float | None
+
+
+@dataclass(frozen=True)
+class ExperimentTable:
+    """Experiments by name, in their order; each has a run folder of that name.
+
+    Args:
+        rows: by name, what is asked for.
+    """
+
+    rows: dict[str, Request]
+
+    def check(self, able: Callable[[Request], object]) -> None:
+        """Refuse the whole table before the first experiment where one of them cannot be.
+
+        Raises:
+            ValueError: with the first message of each that cannot.
+        """
+        found = []
+        for name, request in self.rows.items():
+            try:
+                refuse_other(request)
+                able(request)
+            except ValueError as problem:
+                found.append(f"{name}: {problem}")
+        if found:
+            count = f"{len(found)} of {len(self.rows)} experiments cannot be run, so none is begun"
+            raise ValueError("\n".join([count, *found]))
+
+    def walk(self, work: Callable[[Request], State]) -> Iterator[Outcome]:
+        """Do what is not done yet, and say what came of each in turn.
+
+        Args:
+            work: trains; it continues a run that is there.
+        """
+        for number, (name, request) in enumerate(self.rows.items(), 1):
+            place = f"{name} ({number} of {len(self.rows)})"
+            if is_complete(request.folder):
+                logger.info("%s: already complete in %s", place, request.folder)
+            else:
+                logger.info("%s: %s", place, request.folder)
+                work(replace(request, resume=is_begun(request.folder)))
+            yield outcome(name, request.folder)
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a run stands in a folder."""
+    return bool(set(names_in(folder)) - {LOCK})
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a run is at its end: all steps are done, or validations stopped getting better."""
+    newest = latest(folder / CHECKPOINTS) if is_begun(folder) else None
+    if newest is None:
+        return False
+    state = build(State, newest.state, str(newest.folder / STATE))
+    return state.line is None and is_over(state, build(Training, newest.training, str(newest.folder)))
+
+
+def refuse_other(request: Request) -> None:
+    """Refuse a folder whose run was asked for in other words: it would be taken for this one.
+
+    Raises:
+        ValueError: with what differs.
+    """
+    if not (request.folder / REQUEST).exists():
+        return
+    before = read_request(request.folder)
+    asked = {"checkpoint": where(request.start), "task": request.task, "changes": request.changes}
+    there = {"checkpoint": where(before.start), "task": before.task, "changes": before.changes}
+    for what, value in asked.items():
+        if value != there[what]:
+            other = f"the run that is there has the {what} {there[what] or 'none'}, asked for: {value or 'none'}"
+            raise ValueError(f"{request.folder}: {other}; name another folder with -o, or remove this one")
+
+
+def where(start: str) -> str:
+    """A checkpoint's place, whichever way it is written."""
+    return start if start.startswith("hub:") else str(Path(start).expanduser().resolve())
+
+
+def outcome(name: str, folder: Path) -> Outcome:
+    """What the best checkpoint of a run reached on validation."""
+    saved = open_run(folder)
+    task = read_task(saved.task, str(folder))
+    chosen = parse_metrics(task.metrics, Mixture.of(task).metrics)
+    line = next((line for line in saved.metrics if line["step"] == saved.step), {})
+    values = {m.name: value for m in chosen if isinstance(value := line.get(f"validation/{m.name}"), float | int)}
+    best = {m.name: metrics[m.registered].best for m in chosen}
+    shares = [100 * values[name] / most for name, most in best.items() if most is not None and name in values]
+    whole = bool(chosen) and len(shares) == len(chosen)
+    return Outcome(name, folder, saved.step, values, sum(shares) / len(shares) if whole else None)
+
+
+def mean_score(outcomes: Sequence[Outcome]) -> float | None:
+    """The mean of the scores; None where an experiment has none."""
+    scores = [found.score for found in outcomes if found.score is not None]
+    return sum(scores) / len(scores) if scores and len(scores) == len(outcomes) else None
+
+
+def over_tasks(request: Request, tasks: Iterable[str]) -> ExperimentTable:
+    """One experiment for each task, with the same changes; its folder is named for the task."""
+    changes = [pair for pair in request.sets if pair[0] != ("task", "tasks")]
+    named = {Path(task).stem: task for task in tasks}
+    rows = {n: replace(request, task=task, folder=request.folder / n, sets=changes) for n, task in named.items()}
+    return ExperimentTable(rows)

@@ -1,0 +1,128 @@
+"""A table of experiments is walked once: what is complete stays, what was stopped goes on."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from resolved import resolve_training
+from zoo import config
+from zoo.config import parse_set
+from zoo.data.task_list import listed_tasks
+from zoo.experiments.request import Request
+from zoo.experiments.settle import fix_training
+from zoo.experiments.table import ExperimentTable, mean_score, over_tasks
+from zoo.runs.request import RequestRecord
+from zoo.runs.run import RunFiles, create_run
+from zoo.training.state import State
+
+STEPS = 2
+METRICS = {"sst2": {"accuracy": 0.5}, "mrpc": {"accuracy": 0.5, "f1": 0.7}, "tiny": {"perplexity": 3.0}}
+
+
+class Training:
+    """Stands for training: writes a run that ends after its steps, or is stopped after the first."""
+
+    def __init__(self, stops: tuple[str, ...] = ()) -> None:
+        self.stops = set(stops)
+        self.done: list[tuple[str, bool]] = []
+
+    def __call__(self, request: Request) -> State:
+        self.done.append((request.folder.name, request.resume))
+        name, metrics = request.folder.name, METRICS[request.folder.name]
+        objective = "causal_lm" if name == "tiny" else "classification"
+        task = {"objective": objective, "source": {"builtin": "pydocs"}, "metrics": list(metrics)}
+        settled = fix_training(resolve_training([{"steps": STEPS}]), rows=9, d_model=4)
+        record = RequestRecord(request.start, request.task, request.changes)
+        files = RunFiles({}, task, config.dump(settled), request=config.dump(record))
+        values = {f"validation/{objective}/{metric}": value for metric, value in metrics.items()}
+        with create_run(request.folder, files, request.resume) as run:
+            begun = 0 if run.checkpoint is None else run.checkpoint.step
+            for step in range(begun + 1, STEPS + 1):
+                run.log({"step": step, **values})
+                run.save(step, {"weights": {"w": torch.ones(1)}}, {**vars(State(step)), "usual": vars(State().usual)})
+                if name in self.stops:
+                    self.stops.remove(name)
+                    raise KeyboardInterrupt
+        return State(STEPS)
+
+
+def table(folder: Path, *names: str, sets: tuple[str, ...] = ()) -> ExperimentTable:
+    return over_tasks(Request("bert", "list", folder, [parse_set(text) for text in sets]), names)
+
+
+def test_each_task_has_a_folder_and_a_score(tmp_path: Path):
+    found = list(table(tmp_path, "sst2", "mrpc").walk(Training()))
+    assert [(one.name, one.folder.name, one.step, one.score) for one in found] == [
+        ("sst2", "sst2", 2, 50.0),
+        ("mrpc", "mrpc", 2, pytest.approx(60.0)),
+    ]
+    assert mean_score(found) == pytest.approx(55.0)
+
+
+def test_what_is_complete_is_not_done_again(tmp_path: Path):
+    list(table(tmp_path, "sst2").walk(Training()))
+    again = Training()
+    assert [one.name for one in table(tmp_path, "sst2", "mrpc").walk(again)] == ["sst2", "mrpc"]
+    assert again.done == [("mrpc", False)]
+
+
+def test_what_was_stopped_goes_on(tmp_path: Path):
+    work = Training(stops=("mrpc",))
+    with pytest.raises(KeyboardInterrupt):
+        list(table(tmp_path, "sst2", "mrpc").walk(work))
+    assert [one.score for one in table(tmp_path, "sst2", "mrpc").walk(work)] == [50.0, pytest.approx(60.0)]
+    assert work.done == [("sst2", False), ("mrpc", False), ("mrpc", True)]
+
+
+def test_a_metric_without_a_best_value_gives_no_score(tmp_path: Path):
+    found = list(table(tmp_path, "sst2", "tiny").walk(Training()))
+    assert [one.score for one in found] == [50.0, None] and mean_score(found) is None
+    assert found[1].values == {"causal_lm/perplexity": 3.0}
+
+
+def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_path: Path):
+    list(table(tmp_path, "sst2").walk(Training()))
+    other = table(tmp_path, "sst2", "mrpc", sets=("training.steps=7",))
+    with pytest.raises(ValueError, match=r"(?s)1 of 2 experiments cannot be run, .* has the changes none, asked"):
+        other.check(lambda request: None)
+
+
+def test_what_cannot_be_is_said_of_all_at_once(tmp_path: Path):
+    def able(request: Request) -> None:
+        raise ValueError(f"no file for {request.task}")
+
+    with pytest.raises(ValueError, match=r"(?s)2 of 2 .*\nsst2: no file for sst2\nmrpc: no file for mrpc"):
+        table(tmp_path, "sst2", "mrpc").check(able)
+
+
+def test_changes_are_those_of_every_experiment(tmp_path: Path):
+    rows = table(tmp_path, "sst2", "mrpc", sets=("task.tasks=[sst2]", "dropout=0.0")).rows
+    assert [request.changes for request in rows.values()] == [[{"dropout": 0.0}]] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tasks: [sst2, sst2]\n", "'sst2' stands there twice"),
+        ("tasks: []\n", "it lists no task"),
+        ("tasks: [sst3]\n", r"unknown task 'sst3' \(did you mean 'sst2'\?\)"),
+        ("tasks: [glue]\n", "glue is a list of tasks itself"),
+        ("tasks: sst2\n", "expected a list, got 'sst2'"),
+        ("tasks: [sst2]\nlength: 7\n", "unknown key 'length'"),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused(tmp_path: Path, text: str, words: str):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        listed_tasks(str(tmp_path / "mine.yaml"))
+
+
+def test_a_list_may_name_files_beside_it(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text("tasks: [one.yaml, sst2]\n")
+    (tmp_path / "one.yaml").write_text("base: sst2\n")
+    assert listed_tasks(str(tmp_path / "mine.yaml")) == [str(tmp_path / "one.yaml"), "sst2"]
+
+
+def test_a_task_is_no_list() -> None:
+    assert listed_tasks("sst2") is None
