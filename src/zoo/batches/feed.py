@@ -74,6 +74,10 @@ class Feed:
                     raise ValueError("data: no document is long enough for an example")
         return taken
 
+    def taken(self, position: Tree) -> dict[str, float]:
+        """By the name of a mixed source, how many of its rows were taken up to a position; none of a single source."""
+        return {}
+
     def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
         """Some of the rows as a micro-batch of a fixed number of rows."""
         return collate(rows, self.examples, micro_batch)

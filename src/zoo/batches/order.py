@@ -1,5 +1,6 @@
 """The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,15 +22,30 @@ WINDOW = 1024  # documents that are planned and packed together
 
 
 class PackedRow(NamedTuple):
-    """Planned examples that share a row, and the epoch that they are planned for."""
+    """Planned examples that share a row, their epoch, and the number of their source where several are mixed."""
 
     epoch: int
     plans: tuple[ExamplePlan, ...]
+    source: int = 0
 
     @property
     def names(self) -> list[tuple[int, int, int]]:
         """(epoch, document, number) of each example."""
         return [(self.epoch, plan.document, plan.number) for plan in self.plans]
+
+
+class Ingredient(NamedTuple):
+    """One of several sources whose rows are mixed.
+
+    Args:
+        weight: in proportion to which its rows are drawn.
+        lengths, read: its part of the store.
+    """
+
+    name: str
+    weight: float
+    lengths: Lengths
+    read: Read
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,7 @@ class Examples:
         seed: of order, cuts, pairs and masks.
         augment: how pictures are varied; None: not at all.
         only: by document, the numbers of the examples that are used; None: all.
+        mix: the sources that training mixes; none where there is one. Evaluating reads them as one split.
 
     Raises:
         ValueError: the tokenizer lacks an objective's own role, or the shape leaves no room for text.
@@ -58,6 +75,7 @@ class Examples:
     seed: int = 0
     augment: Augment | None = None
     only: Mapping[int, frozenset[int]] | None = None
+    mix: tuple[Ingredient, ...] = ()
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
@@ -126,8 +144,22 @@ class Examples:
         return [PackedRow(epoch, packed[i]) for i in shuffled]
 
     def rows_of_epoch(self, epoch: int = 0) -> int:
-        """How many rows an epoch has; plans all of it."""
-        return sum(len(self.rows(epoch, window)) for window in range(self.windows))
+        """How many rows an epoch has; plans all of it. An epoch of a mixture has read its largest source once."""
+        if not self.mix:
+            return sum(len(self.rows(epoch, window)) for window in range(self.windows))
+        total = sum(one.weight for one in self.mix)
+        rows = [examples.rows_of_epoch(epoch) for examples in self.sources]
+        largest = max(range(len(rows)), key=rows.__getitem__)
+        return math.ceil(rows[largest] * total / self.mix[largest].weight)
+
+    @cached_property
+    def sources(self) -> tuple["Examples", ...]:
+        """Each source of the mixture for itself; what is drawn for one of them does not depend on the others."""
+        seeds = [keyed(Purpose.SOURCE, self.seed, *one.name.encode()).integers(2**31) for one in self.mix]
+        return tuple(
+            replace(self, lengths=one.lengths, read=one.read, seed=int(seed), mix=())
+            for one, seed in zip(self.mix, seeds, strict=True)
+        )
 
     def once(self) -> Iterator[PackedRow]:
         """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
@@ -146,6 +178,8 @@ class Examples:
 
     def build(self, row: PackedRow) -> list[Example]:
         """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""
+        if self.mix:
+            return self.sources[row.source].build(row)
         built = []
         for plan in row.plans:
             example = self.form.build(plan, self.read, self.roles)

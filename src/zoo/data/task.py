@@ -1,5 +1,6 @@
 """A task: which objectives, on what data, in rows of what length, measured how."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -42,6 +43,8 @@ class SourceSettings:
         builtin: the name of a source that needs no file.
         language: code of the texts' language, such as de, by whose abbreviations sentencex splits them into sentences;
             None: one rule splits all scripts.
+        mix: by name, several sources in place of one, each with these same keys and a `weight`, by which their rows are
+            drawn in training. What is said beside `mix` holds for all of them.
     """
 
     files: dict[str, str | list[str] | dict[str, str | list[str]]] | None = None
@@ -53,6 +56,25 @@ class SourceSettings:
     hub: str | None = None
     builtin: str | None = None
     language: str | None = None
+    mix: dict[str, dict[str, Any]] | None = None
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """By the name of a mixed source, its weight."""
+        return {name: tree.get("weight", 1) for name, tree in (self.mix or {}).items()}
+
+    def mixed(self, place: str = "source") -> dict[str, "SourceSettings"]:
+        """By name, each of the mixed sources.
+
+        Raises:
+            ValueError: an unknown key or a wrong type.
+        """
+        shared = {key: value for key, value in config.dump(self).items() if key != "mix" and value is not None}
+        trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
+        return {
+            name: config.build(SourceSettings, {**shared, **tree}, f"{place}.mix.{name}")
+            for name, tree in trees.items()
+        }
 
     def reading(self, split: str) -> ReadOptions:
         """How the files of a split are read."""
@@ -61,6 +83,8 @@ class SourceSettings:
 
     def verify(self, place: str) -> None:
         """Raise a ValueError where the settings contradict each other."""
+        if self.mix is not None:
+            self.verify_mix(place)
         if self.builtin is not None and (self.files or self.hub):
             raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
         if self.builtin is not None:
@@ -75,6 +99,21 @@ class SourceSettings:
             raise ValueError(f"{place}.language: {self.language!r} is no code of a language, such as de, en or ko")
         if not 0 < self.validation < 1:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
+
+    def verify_mix(self, place: str) -> None:
+        """Raise a ValueError where a mixed source cannot be, or there is one more beside them."""
+        if self.files or self.hub or self.builtin:
+            raise ValueError(f"{place}: 'mix' stands in place of 'files', 'hub' and 'builtin'")
+        if not self.mix:
+            raise ValueError(f"{place}.mix: it names no source")
+        for name, weight in self.weights.items():
+            where = f"{place}.mix.{name}"
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+                raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
+        for name, source in self.mixed(place).items():
+            if source.mix is not None:
+                raise ValueError(f"{place}.mix.{name}: a mixed source cannot be mixed itself")
+            source.verify(f"{place}.mix.{name}")
 
 
 @dataclass(frozen=True)

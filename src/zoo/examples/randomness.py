@@ -15,6 +15,7 @@ class Purpose(IntEnum):
     SAMPLE = 5
     POOL = 6
     BLOCKS = 7
+    SOURCE = 8
 
 
 def keyed(purpose: Purpose, *key: int) -> np.random.Generator:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from zoo import config
-from zoo.batches.feed import Feed
+from zoo.batches.mixing import feed_of
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.known import remember
@@ -183,7 +183,7 @@ def begin(
     with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         with working():  # the request is settled and written: what fails from here on is the work
-            return train(model, Feed(examples), given.mixture, given.training, run, processes, watch)
+            return train(model, feed_of(examples), given.mixture, given.training, run, processes, watch)
 
 
 def fingerprint(model: nn.Module) -> list[float]:

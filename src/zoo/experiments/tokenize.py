@@ -99,7 +99,8 @@ def plan_filling(
     elif tokenizer is None:
         tokenizer = own_tokenizer(task, rows, retrain)
     recipe = StoreRecipe(stored, tokenizer)
-    return Filling([(split, shard) for split, part in rows.items() for shard in plan_shards(part, recipe)])
+    parts = [(split, one) for split, part in rows.items() for one in part.sources.values()]
+    return Filling([(split, shard) for split, one in parts for shard in plan_shards(one, recipe)])
 
 
 def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> Tokenizer:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from zoo.batches.order import Examples
+from zoo.batches.order import Examples, Ingredient
 from zoo.batches.packing import RowShape
 from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
@@ -123,4 +123,14 @@ def read_examples(
                 raise ValueError(f"{name}: {obstacle}")
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
-    return {name: (Examples(form, mixture, s.lengths, s.reader(size), roles, shape), s) for name, s in splits.items()}
+    found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
+    return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
+
+
+def mix(split: Split, image_size: int | None) -> tuple[Ingredient, ...]:
+    """The sources that a split is mixed from; none where it has one."""
+    parts = {name: split.of(name) for name in split.source.weights}
+    return tuple(
+        Ingredient(name, split.source.weights[name], part.lengths, part.reader(image_size))
+        for name, part in parts.items()
+    )

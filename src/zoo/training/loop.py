@@ -62,7 +62,8 @@ def train(
         while not finished:
             processes.alive()
             parts, state.position = next(steps)
-            tally = Tally(state.step + 1, count(processes, [goal.counts(part.targets) for part in parts]))
+            counts = count(processes, [goal.counts(part.targets) for part in parts])
+            tally = Tally(state.step + 1, counts, feed.taken(state.position))
             take_step(learner, goal, parts, tally, signals.flags())
             state.step += 1
             stop = None

@@ -22,10 +22,12 @@ class Tally:
     Args:
         step: its number, from 1.
         counts: by term, the scored places of all processes.
+        taken: what the line says of the rows that were read, such as how many of each source.
     """
 
-    def __init__(self, step: int, counts: Mapping[str, Tensor]) -> None:
+    def __init__(self, step: int, counts: Mapping[str, Tensor], taken: Line | None = None) -> None:
         self.step, self.counts, self.began = step, counts, time.perf_counter()
+        self.taken = taken or {}
         self.examples: list[list[tuple[int, int, int]]] = []  # by micro-batch
         self.rows: list[Tensor] = []  # of each micro-batch: its terms' sums, then each metric's sum and count
         self.weights: dict[str, float] = {}
@@ -70,7 +72,7 @@ class Tally:
         self.tokens, filled, parts, bad = rest[-4:]
         self.skipped = bad > 0
         self.line = {"step": self.step, **self.losses(numbers[:terms], known), **self.shares(numbers[terms:])}
-        self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate}
+        self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate, **self.taken}
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
         """The weighted loss and each term; a term that scored nothing is left out."""

@@ -196,3 +196,40 @@ def test_files_of_columns_may_be_many_and_must_be_equally_many(several: Path) ->
     assert [(row["source"], row["target"]) for row in found] == [("a.txt", "b.txt"), ("b.txt", "a.txt")]
     with pytest.raises(ValueError, match="source.files.test: .*'source' has 2, 'target' has 1"):
         load_rows(task(files={"test": {**pairs, "target": "wiki/a.txt"}}), inputs())
+
+
+def mixed(**changes: Any) -> dict[str, Any]:
+    wiki = {"files": {"train": "wiki/?.txt"}, "validation": 0.5, "weight": 3}
+    return {"wiki": {**wiki, **changes}, "more": {"files": {"train": "wiki/d.jsonl", "validation": "wiki/more"}}}
+
+
+def test_the_splits_of_a_mixture_are_those_of_its_sources(several: Path) -> None:
+    found = load_rows(task(mix=mixed()), inputs())
+    assert found["train"].weights == {"wiki": 3, "more": 1} and found["train"].inputs == ["text"]
+    texts = {split: {row["text"] for row in rows} for split, rows in found.items()}
+    assert texts["train"] | texts["validation"] == {"a.txt", "b.txt", "d.jsonl", "more/c.txt"}
+    assert "more/c.txt" in texts["validation"] and "d.jsonl" in texts["train"] and len(texts["train"]) == 2
+
+
+def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None:
+    one, other = (load_rows(task(mix=mixed(weight=weight)), inputs())["train"] for weight in (1, 2))
+    assert one.fingerprint != other.fingerprint and one.called == other.called
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"mix": mixed(weight=0)}, r"source.mix.wiki.weight: must be a number above 0, got 0"),
+        ({"mix": mixed(weight="3")}, r"source.mix.wiki.weight: must be a number above 0, got '3'"),
+        ({"mix": mixed(weight=float("inf"))}, r"source.mix.wiki.weight: must be a number above 0, got inf"),
+        ({"mix": {}}, r"source.mix: it names no source"),
+        ({"mix": mixed(mix=mixed())}, r"source.mix.wiki: a mixed source cannot be mixed itself"),
+        ({"mix": mixed(filse=1)}, r"source.mix.wiki: unknown key 'filse' \(did you mean 'files'\?\)"),
+        ({"mix": mixed(), "builtin": "numbers"}, r"source: 'mix' stands in place of 'files', 'hub' and 'builtin'"),
+        ({"mix": mixed(files={"test": "both.txt"})}, r"source.mix.wiki: it has no split 'train', as the others have"),
+        ({"mix": mixed(builtin="numbers", files=None)}, r"sources have different columns; name them under 'columns'"),
+    ],
+)
+def test_a_mixture_that_cannot_be_is_refused(several: Path, source: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        _ = load_rows(task(**source), inputs())["train"].inputs

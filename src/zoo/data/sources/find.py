@@ -11,7 +11,8 @@ from zoo.data.builtin.builtin import builtins
 from zoo.data.ids import PICTURE
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.files import find_files
-from zoo.data.sources.origin import Origin
+from zoo.data.sources.mixed import MixedRows
+from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import Rows, SourcePart
 from zoo.data.sources.pictures import Pictures
 from zoo.data.sources.rows import SplitReader, SplitRows
@@ -130,8 +131,31 @@ def load_rows(
     Raises:
         ValueError: a file is missing, or the source has no such split.
     """
-    origin = find_origin(task.source, data_dir)
-    reader = SplitReader(origin, Columns(inputs, task.columns), task.source.validation, task.labels, task.label_kind)
+    if task.source.mix is None:
+        return rows_of(task, task.source, inputs, data_dir, splits)
+    wanted = task.source.mixed()
+    found = {name: rows_of(task, source, inputs, data_dir, splits) for name, source in wanted.items()}
+    mixed: dict[str, SplitRows] = {}
+    for split in (split for split in SPLITS if any(split in rows for rows in found.values())):
+        sources = {name: rows[split] for name, rows in found.items() if split in rows}
+        if split == "train" and len(sources) < len(found):
+            lacking = [name for name in found if name not in sources]
+            raise ValueError(f"source.mix.{lacking[0]}: it has no split 'train', as the others have")
+        first = next(iter(sources.values()))
+        mixed[split] = MixedRows(first.reader, split, first.asked, sources, task.source.weights)
+    return mixed
+
+
+def rows_of(
+    task: Task,
+    source: SourceSettings,
+    inputs: Sequence[str],
+    data_dir: Path | None,
+    splits: Collection[str] | None,
+) -> dict[str, SplitRows]:
+    """The splits of one source of a task; as `load_rows`."""
+    origin = find_origin(source, data_dir)
+    reader = SplitReader(origin, Columns(inputs, task.columns), source.validation, task.labels, task.label_kind)
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
     asked = reader.splits() if splits is None else splits

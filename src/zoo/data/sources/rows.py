@@ -237,6 +237,22 @@ class SplitRows:
     asked: bool = False
 
     @property
+    def sources(self) -> Mapping[str, "SplitRows"]:
+        """By name, the sources that it is mixed from; itself where it is one."""
+        return {"": self}
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """By the name of a source, its weight; none where nothing is mixed."""
+        return {}
+
+    @property
+    def called(self) -> str:
+        """What decides its rows beside what lies in the parts of its source: a name for what is made from it."""
+        chosen = self.reader.choose(self.source, self.parts[0])
+        return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}"
+
+    @property
     def source(self) -> str:
         """The split of the source that its rows come from."""
         return self.reader.source(self.split)

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +20,34 @@ from zoo.data.store.shard import Shard
 CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold codes of the shard's own, and of which column
 
 
+class HeldShard(NamedTuple):
+    """A shard, and the part of a source that it was made from."""
+
+    shard: Shard
+    part: SourcePart
+    rows: SplitRows
+
+
 class Split:
     """A split as training and evaluation read it; opened, its ids stay on disk.
 
     Args:
         rows: what it was made from.
-        shards: of the source's parts, in their order.
+        shards: by the name of a source, those of its parts, in their order.
     """
 
-    def __init__(self, rows: SplitRows, shards: Sequence[Shard]) -> None:
-        self.source = rows
-        filled = [(shard, part) for shard, part in zip(shards, rows.parts, strict=True) if shard.documents(rows.split)]
-        self.shards: list[Shard] = [shard for shard, _ in filled]
-        self.parts: list[SourcePart] = [part for _, part in filled]
+    def __init__(self, rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> None:
+        self.source, self.given = rows, shards
+        every = [
+            HeldShard(shard, part, one)
+            for source, one in rows.sources.items()
+            for shard, part in zip(shards[source], one.parts, strict=True)
+        ]
+        self.held = [one for one in every if one.shard.documents(rows.split)]
+        self.shards: list[Shard] = [one.shard for one in self.held]
         self.known = self.shards[0].sides[rows.split]
-        self.skipped = sum(found["rows"] - found["documents"] for found in (s.sides[rows.split] for s in shards))
+        sides = [one.shard.sides[rows.split] for one in every]
+        self.skipped = sum(found["rows"] - found["documents"] for found in sides)
         fields: list[str] = self.known["fields"]
         self.ids: dict[str, Any] = {field: self.values(f"{field}.ids") for field in fields}
         self.lengths = Lengths(
@@ -68,16 +81,31 @@ class Split:
         counts, totals = ([int(kind["count"]) - 1 for kind in kinds], [int(kind["total"]) for kind in kinds])
         return join_offsets(counts, totals, lambda number: self.array(number, name))
 
+    def of(self, source: str) -> "Split":
+        """What one of its sources gives."""
+        return Split(self.source.sources[source], {"": self.given[source]})
+
     @cached_property
-    def numbers(self) -> dict[tuple[str, str], Label]:
-        """What each label that the source holds stands for."""
-        return self.source.reader.numbers(self.source.source)
+    def numbers(self) -> list[dict[tuple[str, str], Label]]:
+        """By shard, what each label that its source holds stands for."""
+        found = {id(one): one.reader.numbers(one.source) for one in self.source.sources.values()}
+        return [found[id(one.rows)] for one in self.held]
 
     @cached_property
     def tables(self) -> list[NDArray[Any]]:
         """By shard, what each of its codes of labels stands for."""
         written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
-        return [table_of([self.numbers[label_key(value)] for value in values]) for values in written]
+        known = zip(written, self.numbers, strict=True)
+        return [table_of([numbers[label_key(value)] for value in values]) for values, numbers in known]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """By shard, the number of its first document; then how many there are."""
+        return [0, *accumulate(shard.documents(self.source.split) for shard in self.shards)]
+
+    def shard_of(self, document: int) -> int:
+        """The number of the shard that holds a document."""
+        return bisect_right(self.starts, document) - 1
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -111,20 +139,20 @@ class Split:
         """
         if image_size is None:
             return self.read
-        size, starts = image_size, [0, *accumulate(shard.documents(self.source.split) for shard in self.shards)]
+        size = image_size
 
         def read(piece: Piece) -> NDArray[Any]:
             ids = self.read(piece)
             if piece.field != PICTURE:
                 return ids
-            return self.pictures[bisect_right(starts, piece.start) - 1].read(int(ids[0]), size)
+            return self.pictures[self.shard_of(piece.start)].read(int(ids[0]), size)
 
         return read
 
     @cached_property
     def pictures(self) -> list[Pictures]:
-        """By part, the pictures that its rows name by number."""
-        return [self.source.pictures(part) for part in self.parts]
+        """By shard, the pictures that its rows name by number."""
+        return [one.rows.pictures(one.part) for one in self.held]
 
 
 def table_of(labels: Sequence[Label]) -> NDArray[Any]:
@@ -172,4 +200,6 @@ class KeptRows:
     def __getitem__(self, document: int) -> dict[str, Any]:
         written = np.asarray(self.texts[int(self.offsets[document]) : int(self.offsets[document + 1])])
         row = json.loads(written.tobytes())
-        return number_labels(row, self.split.numbers) if LABEL in row or TAGS in row else dict(row)
+        if LABEL not in row and TAGS not in row:
+            return dict(row)
+        return number_labels(row, self.split.numbers[self.split.shard_of(document)])

@@ -103,8 +103,10 @@ def open_cache(
         ValueError: a column is missing, or no document has any text.
     """
     recipe = StoreRecipe(stored, tokenizer)
-    planned = {name: plan_shards(split, recipe) for name, split in rows.items()}
-    opened = {name: fill(name, shards, progress) for name, shards in planned.items()}
+    opened: dict[str, dict[str, list[Shard]]] = {name: {} for name in rows}
+    for name, split in rows.items():
+        for source, one in split.sources.items():
+            opened[name][source] = fill(f"{name} {source}".strip(), plan_shards(one, recipe), progress)
     return {name: open_split(rows[name], shards) for name, shards in opened.items()}
 
 
@@ -165,18 +167,20 @@ def make(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
     return None
 
 
-def open_split(rows: SplitRows, shards: Sequence[Shard]) -> Split:
-    """A split of some shards.
+def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
+    """A split of the shards of its sources.
 
     Raises:
         ValueError: it has no document.
     """
-    name = rows.split
-    total, documents = (sum(shard.sides[name][what] for shard in shards) for what in ("rows", "documents"))
-    if total == 0:
-        raise ValueError(f"{rows.place}: it has no rows")
-    if documents == 0:
-        raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
-    if skipped := total - documents:
-        logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{total:,}")
+    split = rows.split
+    for source, found in shards.items():
+        name = f"{split} {source}".strip()
+        total, documents = (sum(shard.sides[split][what] for shard in found) for what in ("rows", "documents"))
+        if total == 0:
+            raise ValueError(f"{rows.sources[source].place}: it has no rows")
+        if documents == 0:
+            raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
+        if skipped := total - documents:
+            logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{total:,}")
     return Split(rows, shards)

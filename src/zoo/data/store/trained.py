@@ -72,10 +72,8 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
     Args:
         retrain: train it even if it is there.
     """
-    reader = rows.reader
-    called = reader.origin.called(rows.source)
-    key = [VERSION, how.choice.name, how.choice.options, how.sample, called, reader.choose(rows.source, rows.parts[0])]
-    name = sha256(json.dumps([*key, reader.share], sort_keys=True, default=str).encode()).hexdigest()[:32]
+    key = [VERSION, how.choice.name, how.choice.options, how.sample, rows.called]
+    name = sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
     folder = home() / FOLDER / name
     now = [part.digest for part in rows.parts]
 

@@ -1,0 +1,111 @@
+"""Rows of several sources: in proportion at every prefix, a function of the row's number, resumed anywhere."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zoo.batches import order
+from zoo.batches.feed import Feed
+from zoo.batches.mixing import MixedFeed, feed_of, next_source, shares
+from zoo.batches.order import Examples, Ingredient, PackedRow
+from zoo.batches.packing import RowShape
+from zoo.data.ids import Lengths, Roles
+from zoo.examples.form import ModelTraits
+from zoo.objectives.mixture import Mixture
+
+ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+SIZES = {"wiki": 40, "books": 15}
+WEIGHTS = {"wiki": 3.0, "books": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "WINDOW", 8)
+
+
+def ingredient(name: str) -> Ingredient:
+    """Documents of five tokens, each of which is the number of its document."""
+    ids = np.repeat(np.arange(7, 7 + SIZES[name]), 5)
+    lengths = Lengths({"text": np.arange(SIZES[name] + 1) * 5})
+    return Ingredient(name, WEIGHTS[name], lengths, lambda piece: ids[piece.start : piece.stop])
+
+
+def examples(*names: str, seed: int = 0) -> Examples:
+    mixture = Mixture.parse("masked_lm")
+    form = mixture.form(["text"], ModelTraits(causal=False))
+    first, shape = ingredient("wiki"), RowShape(16)
+    mix = tuple(map(ingredient, names))
+    return Examples(form, mixture, first.lengths, first.read, ROLES, shape, seed, mix=mix)
+
+
+@pytest.mark.parametrize("weights", [[1], [3, 1], [1, 1, 1], [0.7, 0.2, 0.1], [100, 1, 1, 7, 0.01], [1e-3, 1]])
+def test_every_source_is_within_one_row_of_its_share_at_every_prefix(weights: list[float]):
+    taken, wanted = [0] * len(weights), shares(weights)
+    for number in range(1, 700):
+        taken[next_source(wanted, taken)] += 1
+        assert all(abs(share * number - count) < 1 for share, count in zip(wanted, taken, strict=True))
+        assert sum(taken) == number
+
+
+def sources(rows: list[PackedRow]) -> list[int]:
+    return [sum(row.source == source for row in rows) for source in range(2)]
+
+
+def test_rows_are_those_of_each_source_alone_in_proportion():
+    given = examples("wiki", "books")
+    rows = feed_of(given).take(28)
+    assert sources(rows) == [24, 4]
+    for number, source in enumerate(given.sources):
+        alone = Feed(source).take(sources(rows)[number])
+        assert [row._replace(source=0) for row in rows if row.source == number] == alone
+
+
+def test_the_stream_goes_on_identically_from_any_row():
+    whole = MixedFeed(examples("wiki", "books"))
+    rows = whole.take(60)
+    for taken in range(0, 60, 7):
+        stopped, resumed = (MixedFeed(examples("wiki", "books")) for _ in range(2))
+        stopped.take(taken)
+        resumed.seek(json.loads(json.dumps(stopped.position)))
+        assert resumed.take(60 - taken) == rows[taken:] and resumed.position == whole.position
+
+
+def test_a_row_is_built_from_its_own_source():
+    given = examples("wiki", "books")
+    for row in feed_of(given).take(14):
+        built = given.build(row)
+        for example, plan in zip(built, row.plans, strict=True):
+            assert set(example.tokens[example.ordinary].tolist()) <= {7 + plan.document, *range(50)}
+            assert [e.tokens.tolist() for e in given.sources[row.source].build(row)] == [
+                e.tokens.tolist() for e in built
+            ]
+
+
+def test_sources_of_one_mixture_draw_apart_and_do_not_depend_on_each_other():
+    both, alone = examples("wiki", "books").sources, examples("books").sources
+    assert both[0].seed != both[1].seed == alone[0].seed != replace(examples("books"), seed=1).sources[0].seed
+
+
+def test_an_epoch_of_a_mixture_has_read_its_largest_source_once():
+    given = examples("wiki", "books")
+    largest = given.sources[0].rows_of_epoch()
+    feed = MixedFeed(given)
+    rows = feed.take(given.rows_of_epoch())
+    assert 0 <= sources(rows)[0] - largest <= 1 and largest > given.sources[1].rows_of_epoch()
+
+
+def test_the_line_of_the_log_counts_the_rows_of_each_source():
+    feed = feed_of(examples("wiki", "books"))
+    feed.take(7)
+    assert feed.taken(feed.position) == {"rows/wiki": 6.0, "rows/books": 1.0}
+    alone = Feed(examples())
+    assert alone.taken(alone.position) == {}
+
+
+@pytest.mark.parametrize("names", [(), ("wiki",), ("books", "wiki")])
+def test_a_position_in_another_mixture_is_refused(names: tuple[str, ...]):
+    position = feed_of(examples(*names)).position
+    with pytest.raises(ValueError, match="data position: it is that of .*, but source.mix has wiki, books"):
+        MixedFeed(examples("wiki", "books")).seek(position)
