@@ -8,6 +8,7 @@ from typing import Any
 
 from zoo.data.ids import LABEL, TAGS
 from zoo.data.sources.checking import content, text_columns
+from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.survey.near import NearRepeats
 from zoo.survey.repeats import Repeats, RowPlace
@@ -52,15 +53,15 @@ class SourceSurvey:
         self.names = list(rows)
         self.tallies = {name: RowTally() for name in rows}
         self.repeats, self.near = Repeats(folder), NearRepeats()
-        reader = next(iter(rows.values())).reader
-        self.reader = reader
-        for source in dict.fromkeys(split.source for split in rows.values()):
-            self.read(source)
+        self.parts: list[SourcePart] = []
+        one_by_one = [one for split in rows.values() for one in split.sources.values()]
+        for reader, source in dict.fromkeys((one.reader, one.source) for one in one_by_one):
+            self.read(reader, source)
 
-    def read(self, source: str) -> None:
-        """All rows of a split of the source, each to the split that it falls in."""
-        reader: SplitReader = self.reader
-        for number, part in enumerate(reader.parts(source)):
+    def read(self, reader: SplitReader, source: str) -> None:
+        """All rows of a split of a source, each to the split that it falls in."""
+        for number, part in enumerate(reader.parts(source), len(self.parts)):
+            self.parts.append(part)
             for sided in reader.rows(source, part, reader.border_of(source)):
                 if sided.side not in self.tallies:
                     continue
@@ -74,9 +75,7 @@ class SourceSurvey:
 
     def where(self, place: RowPlace) -> str:
         """A row for a person to find."""
-        split = self.names[place.split]
-        part = self.reader.parts(self.reader.source(split))[place.part]
-        return f"{split}: {part.where(place.row)}"
+        return f"{self.names[place.split]}: {self.parts[place.part].where(place.row)}"
 
 
 def listed(value: Any) -> list[Any]:

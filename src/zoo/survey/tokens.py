@@ -1,9 +1,7 @@
 """What the token store of a split holds: lengths, unknown tokens, unigram entropy, the strangest documents."""
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -105,8 +103,7 @@ class TokenTally:
 
     def where(self, document: int) -> str:
         """Where the row of a document stands."""
-        ends = [0, *accumulate(shard.documents(self.split.source.split) for shard in self.split.shards)]
-        part = self.split.parts[bisect_right(ends, document, hi=len(ends) - 1) - 1]
+        part = self.split.held[self.split.shard_of(document)].part
         return part.where(int(self.split.kept[document]) + 1)
 
 
