@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import remember
 from zoo.data.sources.labels import READERS, LabelNumbers, Labels, Occurrence, distinct
+from zoo.data.sources.numbering import label_key, labels_of, number_labels
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.pictures import Pictures
@@ -191,37 +191,6 @@ class SplitReader:
             for sided in self.rows(source, part, border):
                 if sided.side == split:
                     yield number_labels(sided.row, numbers)
-
-
-def number_labels(row: Row, numbers: Mapping[tuple[str, str], Label]) -> dict[str, Any]:
-    """A row with its label, or its tags, as numbers."""
-    changed = dict(row)
-    if LABEL in row:
-        changed[LABEL] = numbers[label_key(row[LABEL])]
-    if TAGS in row:
-        changed[TAGS] = [numbers[label_key(tag)] for tag in row[TAGS]]
-    return changed
-
-
-def label_key(value: object) -> tuple[str, str]:
-    """What tells labels apart that JSON writes alike or not at all."""
-    return type(value).__name__, str(value)
-
-
-def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, int, int | None]]:
-    """Each different label, or tag of words, of a part, and the row and the entry where it stands first."""
-    first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
-    for number, row in enumerate(part.rows([column]), 1):
-        if column not in row:
-            raise ValueError(f"{part.line(number)}: column '{column}' is missing")
-        value = row[column]
-        if not tags:
-            first.setdefault(label_key(value), (value, number, None))
-            continue
-        for entry, tag in enumerate(value if isinstance(value, list) else [], 1):
-            if isinstance(tag, str | int):  # anything else is refused with its row
-                first.setdefault(label_key(tag), (tag, number, entry))
-    return list(first.values())
 
 
 @dataclass(frozen=True)

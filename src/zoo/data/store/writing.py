@@ -14,7 +14,7 @@ from zoo.data.formats.format import Row
 from zoo.data.home import name_file
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
 from zoo.data.sources.checking import Sided
-from zoo.data.sources.rows import label_key
+from zoo.data.sources.numbering import label_key
 from zoo.data.store.sentences import splitter
 from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
