@@ -18,6 +18,8 @@ def say_survey(found: Found) -> None:
     names = ["rows", "empty", "characters", *(["documents", "tokens"] if has_tokens else [])]
     rows = [[name, *(f"{split.get(key, 0):,}" for key in names), unknown(split)] for name, split in splits.items()]
     say_rows(rows, header=["split", *names, "unknown"])
+    if found["left_out"]:
+        say(f"source.filter leaves out {found['left_out']:,} rows of train")
     for name, split in splits.items():
         say_lengths(name, split.get("lengths", {}))
     say_sizes(found.get("row_sizes", []))

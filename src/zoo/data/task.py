@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from zoo import config
 from zoo.data.builtin.builtin import builtins
 from zoo.data.formats.format import ReadOptions, formats
+from zoo.data.sources.filtering import EVERY_ROW, RowFilter
 from zoo.data.sources.origin import SPLITS
 from zoo.data.sources.pictures import Augment
 from zoo.registry import check, refuse_unknown
@@ -45,6 +46,7 @@ class SourceSettings:
             None: one rule splits all scripts.
         mix: by name, several sources in place of one, each with these same keys and a `weight`, by which their rows are
             drawn in training. What is said beside `mix` holds for all of them.
+        filter: which rows of train stay.
     """
 
     files: dict[str, str | list[str] | dict[str, str | list[str]]] | None = None
@@ -56,6 +58,7 @@ class SourceSettings:
     hub: str | None = None
     builtin: str | None = None
     language: str | None = None
+    filter: RowFilter = EVERY_ROW
     mix: dict[str, dict[str, Any]] | None = None
 
     @property
@@ -97,6 +100,7 @@ class SourceSettings:
             refuse_unknown(split, SPLITS, "split", f"{place}.header")
         if self.language is not None and not re.fullmatch("[a-z]{2,3}", self.language):
             raise ValueError(f"{place}.language: {self.language!r} is no code of a language, such as de, en or ko")
+        self.filter.verify(f"{place}.filter")
         if not 0 < self.validation < 1:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
 

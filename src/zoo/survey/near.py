@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from zoo.survey.repeats import RowPlace
+from zoo.data.sources.repeats import RowPlace
 
 try:
     from datasketch import MinHash, MinHashLSH

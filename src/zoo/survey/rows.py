@@ -8,10 +8,11 @@ from typing import Any
 
 from zoo.data.ids import LABEL, TAGS
 from zoo.data.sources.checking import content, text_columns
+from zoo.data.sources.filtering import LEFT_OUT, listed
 from zoo.data.sources.part import SourcePart
+from zoo.data.sources.repeats import Repeats, RowPlace
 from zoo.data.sources.rows import SplitReader, SplitRows
 from zoo.survey.near import NearRepeats
-from zoo.survey.repeats import Repeats, RowPlace
 
 MOST_LABELS = 10_000  # different values that are counted
 
@@ -53,6 +54,7 @@ class SourceSurvey:
         self.names = list(rows)
         self.tallies = {name: RowTally() for name in rows}
         self.repeats, self.near = Repeats(folder), NearRepeats()
+        self.left_out = 0
         self.parts: list[SourcePart] = []
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
         for reader, source in dict.fromkeys((one.reader, one.source) for one in one_by_one):
@@ -63,7 +65,8 @@ class SourceSurvey:
         for number, part in enumerate(reader.parts(source), len(self.parts)):
             self.parts.append(part)
             for sided in reader.rows(source, part, reader.border_of(source)):
-                if sided.side not in self.tallies:
+                if sided.side == LEFT_OUT:
+                    self.left_out += 1
                     continue
                 text = self.tallies[sided.side].add(sided.row)
                 place = RowPlace(self.names.index(sided.side), number, sided.number)
@@ -76,11 +79,6 @@ class SourceSurvey:
     def where(self, place: RowPlace) -> str:
         """A row for a person to find."""
         return f"{self.names[place.split]}: {self.parts[place.part].where(place.row)}"
-
-
-def listed(value: Any) -> list[Any]:
-    """The entries of a list, or the one value."""
-    return value if isinstance(value, list) else [value]
 
 
 def counted(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:

@@ -64,7 +64,7 @@ class Surveyed:
             source = SourceSurvey(self.rows, Path(folder))
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
-        found: dict[str, Any] = {"splits": splits, **repetition}
+        found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
         if (balance := describe_labels(source.tallies[self.first])) is not None:
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)

@@ -155,7 +155,8 @@ def rows_of(
 ) -> dict[str, SplitRows]:
     """The splits of one source of a task; as `load_rows`."""
     origin = find_origin(source, data_dir)
-    reader = SplitReader(origin, Columns(inputs, task.columns), source.validation, task.labels, task.label_kind)
+    columns = Columns(inputs, task.columns)
+    reader = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, source.filter)
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
     asked = reader.splits() if splits is None else splits

@@ -10,6 +10,7 @@ from typing import Any
 from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
+from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
 from zoo.data.sources.labels import READERS, LabelNumbers, Labels, Occurrence, distinct
 from zoo.data.sources.numbering import label_key, labels_of, number_labels
@@ -29,10 +30,17 @@ class SplitReader:
         share: of train that becomes validation, where the source has no such split.
         names: of the classes; None: the distinct values of train.
         kind: what a row's label is, as a task says it.
+        rule: which rows of train stay.
     """
 
     def __init__(
-        self, origin: Origin, columns: Columns, share: float, names: list[str] | None, kind: str = "one"
+        self,
+        origin: Origin,
+        columns: Columns,
+        share: float,
+        names: list[str] | None,
+        kind: str = "one",
+        rule: RowFilter = EVERY_ROW,
     ) -> None:
         self.origin = origin
         self.columns = columns
@@ -41,6 +49,7 @@ class SplitReader:
         self.kind, self.label_reader = kind, READERS[kind]
         self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
         self.parts = cache(origin.parts)
+        self.filtering = Filtering(rule, lambda: [(part, self.choose(TRAIN, part)) for part in self.parts(TRAIN)])
         self.found_labels = cache(self.find_labels)
 
     def splits(self) -> list[str]:
@@ -74,7 +83,8 @@ class SplitReader:
     def fingerprint(self, split: str) -> str:
         """A hash of the sources' bytes and of all that decides what is read from them."""
         source = self.source(split)
-        parts = [[part.digest, self.choose(source, part)] for part in self.parts(source)]
+        read = [(part, self.choose(source, part)) for part in self.parts(source)]
+        parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
         decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
 
@@ -95,6 +105,7 @@ class SplitReader:
             sided = hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
         else:
             sided = (Sided(source, number, row) for number, row in enumerate(rows, 1))
+        sided = self.filtering.apply(sided, source, part)
         return one_text_a_row(sided, part.place)
 
     @cached_property

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zoo.data.home import home
 from zoo.data.ids import StoredFields
+from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.making import claim, make_folder, remove_all_leftovers, sync_folder
@@ -76,11 +77,16 @@ class PlannedShard:
         for side, keeps in self.rows.sides.items():
             (folder / side).mkdir()
             writers[side] = SideWriter(folder / side, side, self.recipe.stored, self.recipe.tokenizer, keeps)
-        characters = 0
+        characters = left_out = 0
         for number, sided in enumerate(reader.rows(source, self.part, self.rows.border), 1):
+            if sided.side == LEFT_OUT:
+                left_out += 1
+                continue
             characters += writers[sided.side].add(sided)
             if number % ROWS == 0:
                 seen(min(characters, self.part.size))
+        if left_out:
+            logger.info("%s: source.filter leaves out %s rows", self.part.place, f"{left_out:,}")
         files: dict[str, dict[str, object]] = {}
         for side, writer in writers.items():
             writer.flush()
@@ -117,7 +123,8 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     held_out = [rows.border, reader.share, len(rows.parts) == 1] if len(rows.sides) > 1 else []
     found = []
     for part in rows.parts:
-        read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides]
+        filtered = reader.filtering.key(source, part)
+        read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, *filtered]
         decided = json.dumps([*known, *read, held_out], sort_keys=True)
         name = hashlib.sha256(decided.encode()).hexdigest()[:32]
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))

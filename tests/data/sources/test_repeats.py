@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.survey import near, repeats
+from zoo.data.sources import repeats
+from zoo.data.sources.repeats import Repeats, RowPlace
+from zoo.survey import near
 from zoo.survey.near import NearRepeats, shingles
-from zoo.survey.repeats import Repeats, RowPlace
 
 WORDS = [f"word{i}" for i in range(60)]
 TEXT = " ".join(WORDS)

@@ -79,6 +79,13 @@ class Repeats:
             leaking += groups(entries, first, table, np.flatnonzero(splits_of > 1))
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
+    def later(self) -> Iterator[NDArray[np.void]]:
+        """The entries of all rows but the first one of each text, in the order of splits, parts and rows."""
+        self.flush()
+        for entries in self.buckets():
+            entries.sort(order=["hash", "split", "part", "row"])
+            yield entries[1:][entries["hash"][1:] == entries["hash"][:-1]]
+
     def buckets(self) -> Iterator[NDArray[np.void]]:
         for number in range(BUCKETS):
             path = self.folder / str(number)

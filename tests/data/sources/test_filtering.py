@@ -1,0 +1,112 @@
+"""Which rows of train a task leaves out, and that the store knows."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.data.ids import StoredFields
+from zoo.data.sources.filtering import RowFilter
+from zoo.data.sources.find import load_rows
+from zoo.data.store.store import open_cache
+from zoo.data.task import read_task
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import inputs
+
+FIRST, SECOND = ["one", "two words", "one", "three"], ["two  words", "a much longer text", "one", "new"]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    (tmp_path / "a.txt").write_text("\n".join(FIRST))
+    (tmp_path / "b.txt").write_text("\n".join(SECOND))
+    (tmp_path / "v.txt").write_text("one\none\nx")
+    return tmp_path
+
+
+def rows_of(**rule: Any) -> dict[str, Any]:
+    source = {"files": {"train": ["a.txt", "b.txt"], "validation": "v.txt"}, "filter": rule}
+    return load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
+
+
+def texts(split: str = "train", **rule: Any) -> list[str]:
+    return [row["text"] for row in rows_of(**rule)[split]]
+
+
+def test_without_a_filter_all_rows_stay(files: Path) -> None:
+    assert texts() == [*FIRST, *SECOND]
+
+
+def test_rows_that_are_too_short_or_too_long_are_left_out(files: Path) -> None:
+    assert texts(shortest=4, longest=10) == ["two words", "three", "two  words"]
+
+
+def test_the_first_row_of_each_text_stays(files: Path) -> None:
+    assert texts(deduplicate=True) == ["one", "two words", "three", "a much longer text", "new"]
+
+
+def test_validation_is_as_it_is(files: Path) -> None:
+    assert texts("validation", shortest=4, deduplicate=True) == ["one", "one", "x"]
+
+
+def test_what_is_held_out_is_not_filtered(files: Path) -> None:
+    source = {"files": {"train": ["a.txt", "b.txt"]}, "validation": 0.5, "filter": {"longest": 1}}
+    rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
+    assert list(rows["validation"]) and not list(rows["train"])
+
+
+def shards(files: Path, **rule: Any) -> set[str]:
+    tokenizer = Tokenizer.train(tokenizers.parse("characters"), [*FIRST, *SECOND, "x"])
+    open_cache(rows_of(**rule), StoredFields(("text",)), tokenizer)
+    return {path.name for path in (files / "cache" / "shards").iterdir() if path.is_dir()}
+
+
+def test_a_filter_is_part_of_the_name_of_trains_shards(files: Path) -> None:
+    plain = shards(files)
+    assert len(plain) == 3  # two files of train and one of validation
+    assert len(shards(files, longest=10) - plain) == 2
+    assert shards(files) == shards(files, longest=10)
+
+
+def test_a_new_file_makes_only_its_own_shard_again(files: Path) -> None:
+    before = shards(files, deduplicate=True)
+    (files / "b.txt").write_text("one\nother")
+    assert len(shards(files, deduplicate=True) - before) == 1
+
+
+def test_the_log_says_how_many_rows_are_left_out(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        shards(files, deduplicate=True)
+    assert f"{files / 'b.txt'}: source.filter leaves out 2 rows" in caplog.text
+
+
+def test_lengths_add_up_over_the_texts_of_a_row() -> None:
+    rule = RowFilter(shortest=4, longest=5)
+    assert rule.takes({"source": "ab", "target": "cd"}) and not rule.takes({"source": "abc", "target": "def"})
+    assert rule.takes({"image": 3}) and rule.takes({"words": ["ab", "cd"]})
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"shortest": -1}, "task.source.filter.shortest: must be at least 0, got -1"),
+        ({"shortest": 5, "longest": 4}, "task.source.filter.longest: must be at least 5, got 4"),
+        ({"longest": 0}, "task.source.filter.longest: must be at least 1, got 0"),
+        ({"longests": 3}, "unknown key 'longests'"),
+    ],
+)
+def test_a_filter_that_no_row_passes_is_refused(rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        read_task({"objective": "causal_lm", "source": {"builtin": "pydocs", "filter": rule}}, "task")
+    assert message in str(refused.value)
+
+
+def test_a_task_writes_its_filter_and_reads_it_back() -> None:
+    source = {"builtin": "pydocs", "filter": {"deduplicate": True}}
+    task = read_task({"objective": "causal_lm", "source": source}, "task")
+    assert read_task(json.loads(json.dumps(task.plain())), "task") == task
