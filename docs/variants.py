@@ -16,7 +16,6 @@ from zoo.inference.predictors.predictor import predictors
 from zoo.metrics.choose import ChosenMetric
 from zoo.metrics.metric import metrics
 from zoo.models.kinds.part import decoders, encoders
-from zoo.objectives.mixture import DEFAULT_FORM
 from zoo.objectives.objective import objectives
 from zoo.registry import REQUIRED, Slot, plain
 from zoo.training.optimizers.optimizer import optimizers
@@ -109,7 +108,7 @@ def one_or_more(value: Any) -> tuple[str, ...]:
 
 def forms_of(name: str) -> str:
     """The forms that an objective takes; one that names none follows the others of its task."""
-    return listed(objectives[name].forms) or f"any (alone: `{DEFAULT_FORM}`)"
+    return listed(objectives[name].forms) or f"any (alone: {listed(objectives[name].prefers)})"
 
 
 def direction(name: str) -> str:

@@ -96,7 +96,7 @@ def unused(slot: Slot[Any], used: Iterable[str], how: str) -> list[str]:
 def test_every_head_form_and_metric_is_used_by_an_objective():
     known = [objectives[name] for name in objectives.names()]
     found = unused(heads, [objective.head for objective in known], "trains")
-    found += unused(forms, [form for objective in known for form in objective.forms], "takes")
+    found += unused(forms, [form for objective in known for form in (*objective.forms, *objective.prefers)], "takes")
     offered = [(name, metric) for name in objectives.names() for metric in objectives[name].metrics]
     found += unused(metrics, [ChosenMetric(*pair).registered for pair in offered], "offers")
     assert not found, "\n" + "\n".join(found)

@@ -49,6 +49,7 @@ class Case:
         task: beside the objective.
         columns: of the data.
         labels: the targets of a row as their class takes them, by argument where that is not `labels`.
+        shifts: whether their class compares each place with the label of the next one.
         sizes: of columns whose texts all have as many tokens.
     """
 
@@ -59,6 +60,7 @@ class Case:
     task: dict[str, Any] = field(default_factory=dict)
     labels: Callable[[Tensor], Tensor | Row] = lambda targets: targets
     sizes: dict[str, int] = field(default_factory=dict)
+    shifts: bool = False
 
     def __str__(self) -> str:
         return f"{self.objective} {self.model} {self.task.get('labels', '')}".strip()
@@ -110,6 +112,7 @@ CASES = [
         for model in ("bert-nano", "gpt2-nano")
         for task in ({"labels": "number"}, {"labels": {"several": ["a", "b", "c"]}})
     ),
+    Case("causal_lm", "gpt2-nano", ("prompt", "text"), shifts=True),
     Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
     Case("tagging", "bert-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
     Case("tagging", "gpt2-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
@@ -164,7 +167,17 @@ def rows_of(part: MicroBatch, case: Case) -> list[Row]:
     (targets,) = part.targets.values()
     given = case.labels(targets)
     named |= given if isinstance(given, dict) else {"labels": given}
+    named = behind(named) if case.shifts else named
     return [{name: tensor[row] for name, tensor in named.items()} for row in range(len(part.examples))]
+
+
+def behind(named: Row) -> Row:
+    """Rows with one place more, and labels that stand at the tokens which they are."""
+    wide = {name: torch.nn.functional.pad(tensor, (0, 1)) for name, tensor in named.items()}
+    wide["labels"] = unscored(torch.nn.functional.pad(named["labels"], (1, 0), value=-1))
+    wide["input_ids"] = wide["labels"].where(wide["labels"] >= 0, wide["input_ids"])
+    wide["attention_mask"] = wide["attention_mask"] | (wide["labels"] >= 0).long()
+    return wide
 
 
 def native(model: Model, case: Case) -> Any:

@@ -65,6 +65,11 @@ class Example:
     places: dict[str, Ids] = field(default_factory=dict)
     targets: dict[str, Ids] = field(default_factory=dict)
 
+    @property
+    def prompt(self) -> Ids:
+        """The tokens up to the one that is asked first for what follows."""
+        return self.tokens[: int(np.argmax(self.following >= 0)) + 1]
+
     def split(self) -> list[Ids]:
         """The tokens of each of its documents."""
         return np.split(self.tokens, np.cumsum(self.documents)[:-1]) if self.documents else [self.tokens]

@@ -44,6 +44,7 @@ class Form(ABC):
         stored: the columns that it reads, and how the token store keeps them.
         smallest: the fewest places in which an example makes sense.
         source: whether there is a source beside the scored stream.
+        writes: whether the model is asked for a text that can be compared with the data's.
         truncates: what an example counts that it has to leave out.
 
     Args:
@@ -54,6 +55,7 @@ class Form(ABC):
     stored: ClassVar[StoredFields]
     smallest: ClassVar[int] = 3
     source: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
     truncates: ClassVar[str] = "tokens"
 
     def __init__(self, stream: ModelTraits, whole: bool) -> None:

@@ -126,7 +126,7 @@ def read_data(
         train.roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
     # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
-    if processes.is_main and (given.mixture.whole or train.form.source):
+    if processes.is_main and (given.mixture.whole or train.form.source or train.form.writes):
         report_truncated(data)
     return data
 

@@ -15,7 +15,7 @@ from zoo.devices.memory import in_batches
 from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import BATCH, WINDOW
-from zoo.inference.writing import write
+from zoo.inference.writing import write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
@@ -140,7 +140,7 @@ class Evaluation:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
         everyone = self.examples.documents
         mine, written = everyone[self.process :: self.processes], dict[int, str]()
-        lengths = {plan.document: plan.source_length for plan in self.examples.plan(0, mine)}
+        lengths = {plan.document: plan.source_length or plan.length for plan in self.examples.plan(0, mine)}
         longest_first = sorted(mine, key=lambda document: lengths[document], reverse=True)
         self.progress("texts", 0, len(everyone))
         for start in range(0, -(-len(everyone) // self.processes), self.batch):
@@ -159,6 +159,10 @@ class Evaluation:
         """What the model writes for some documents."""
         examples, device = self.examples, loaded.model.device
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
+        if not examples.form.source:
+            prompts = [example.prompt.tolist() for row in built for example in row]
+            continued = write_on(loaded, prompts, self.generate, documents)
+            return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, continued, strict=True)}
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
         laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
         source, among = torch.from_numpy(laid[0]).to(device), documents_in(laid[1]).to(device)

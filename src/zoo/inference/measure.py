@@ -18,6 +18,8 @@ from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
 from zoo.inference.typed import BATCH
+from zoo.metrics.choose import parse_metrics
+from zoo.metrics.metric import metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
@@ -116,6 +118,10 @@ def read_examples(
             none that an objective can be trained on.
     """
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
+    for chosen in parse_metrics(task.metrics, mixture.metrics):
+        if metrics[chosen.registered].needs == "texts" and not form.writes:
+            raise ValueError(f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a "
+                             "column 'prompt'")  # fmt: skip
     splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
     for name, split in splits.items():
         for member in mixture.members.values():

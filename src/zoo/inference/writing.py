@@ -22,3 +22,11 @@ def write(
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
     with working():
         return generate(loaded.model, begins, settings, loaded.tokenizer.roles.end, source, documents, numbers)
+
+
+def write_on(
+    loaded: Loaded, prompts: Sequence[Sequence[int]], settings: GenerateSettings, numbers: Sequence[int] | None = None
+) -> list[Generated]:
+    """What a decoder writes behind each prompt; `numbers`: of the texts, as in `generate`."""
+    with working():
+        return generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end, numbers=numbers)

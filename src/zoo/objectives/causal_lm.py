@@ -8,10 +8,11 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("causal_lm")
 class CausalLM(NextToken):
-    """L1 = sum_i log p(u_i | u_1 … u_{i-1}).
+    """L1 = sum_i log p(u_i | u_1 … u_{i-1}); with a column `prompt`, over the text behind it alone.
 
     Source: Radford et al. 2018 (GPT), equation 1; with classification and a weight of 0.5 it is the L3 of equation 5.
     """
 
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte")
+    prefers: ClassVar[tuple[str, ...]] = ("prompted", "text")
+    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf")

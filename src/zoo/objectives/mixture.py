@@ -14,7 +14,6 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
 
-DEFAULT_FORM = "text"  # of objectives that all take any form
 KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
 
 
@@ -34,7 +33,7 @@ class Mixture:
                 raise ValueError(f"objective: {both} train the same head '{member.head}'; keep one")
             owners[member.head] = name
         named = {name: member.forms for name, member in self.members.items() if member.forms}
-        lists = list(named.values()) or [(DEFAULT_FORM,)]
+        lists = list(named.values()) or [member.prefers for member in self.members.values()]
         self.forms = [form for form in lists[0] if all(form in others for others in lists)]
         if not self.forms:
             needed = "; ".join(f"{name} needs the form {' or '.join(found)}" for name, found in named.items())

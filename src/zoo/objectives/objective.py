@@ -41,6 +41,7 @@ class Objective(ABC):
     Class attributes:
         head: the registered head that it trains.
         forms: of example that it can be trained on; the first whose columns the data has is taken. None named: any.
+        prefers: of all forms, the ones that it takes where it takes any, the first whose columns the data has.
         whole: whether a document must stay one example (too long, it is truncated instead of cut).
         causal: whether the stream must see the past alone (True) or both sides (False); None where either will do.
         why: the reason for `causal`, as a message says it.
@@ -57,6 +58,7 @@ class Objective(ABC):
 
     head: ClassVar[str]
     forms: ClassVar[tuple[str, ...]] = ()
+    prefers: ClassVar[tuple[str, ...]] = ("text",)
     whole: ClassVar[bool] = False
     causal: ClassVar[bool | None] = None
     why: ClassVar[str] = ""

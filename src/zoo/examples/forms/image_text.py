@@ -17,6 +17,7 @@ class ImageText(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((PICTURE, "text"), predicted=("text",))
     source: ClassVar[bool] = True
+    writes: ClassVar[bool] = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

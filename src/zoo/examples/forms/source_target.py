@@ -20,6 +20,7 @@ class SourceTarget(Form):
     stored: ClassVar[StoredFields] = StoredFields(("source", "target"), predicted=("target",))
     smallest: ClassVar[int] = 2
     source: ClassVar[bool] = True
+    writes: ClassVar[bool] = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,8 +1,9 @@
 """Continues a text."""
 
-from zoo.inference.loaded import Loaded, working
+from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.models.generation.generate import generate, writer
+from zoo.inference.writing import write_on
+from zoo.models.generation.generate import writer
 
 
 @predictors.register("causal_lm")
@@ -12,9 +13,8 @@ class TextContinuation(Predictor):
     writes = True
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        prompts, end = [loaded.tokenizer.begin(text) for text in asked.texts], loaded.tokenizer.roles.end
+        prompts = [loaded.tokenizer.begin(text) for text in asked.texts]
         writer(loaded.model, prompts)
-        with working():
-            found = generate(loaded.model, prompts, asked.settings, end, numbers=asked.numbers)
+        found = write_on(loaded, prompts, asked.settings, asked.numbers)
         triples = zip(asked.texts, prompts, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode([*p, *new.tokens]), new.score) for text, p, new in triples]
