@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=float, default=10e6, help="of a run with AdamW")
     parser.add_argument("--share", type=float, default=0.5, help="of them in a run with Muon")
     parser.add_argument("--search-tokens", type=float, default=2e6, help="of a run that looks for a rate")
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2e-3, 4e-3, 8e-3])
+    parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args()
