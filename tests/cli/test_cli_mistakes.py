@@ -120,7 +120,7 @@ def test_finetuning_keeps_the_architecture(
     zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path], key: str
 ):
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data, "--set", key)
-    assert_refused(zoo(*words), "finetune keeps the checkpoint's architecture; it may change dropout, heads")
+    assert_refused(zoo(*words), "finetune keeps the checkpoint's architecture; it may change dropout, max_length")
 
 
 def test_finetuning_keeps_the_tokenizer(zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]):

@@ -125,7 +125,9 @@ def test_a_value_is_of_the_layer_that_names_it_or_changes_it():
 
 @pytest.mark.parametrize("path", [("d_model",), ("encoder", "norm"), ("embeddings", "segments")])
 def test_finetuning_refuses_another_architecture(path: tuple[str, ...]):
-    with pytest.raises(ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, heads"):
+    with pytest.raises(
+        ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, max_length"
+    ):
         refuse_architecture(path)
 
 

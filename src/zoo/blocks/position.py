@@ -35,6 +35,9 @@ class Position(nn.Module):
         """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
         return None
 
+    def extend(self, known: int) -> None:
+        """Begin the positions behind the first `known` ones, which were trained, as well as one can."""
+
     @classmethod
     def acts_in_attention(cls) -> bool:
         """Whether the variant turns queries and keys or adds to their scores."""
@@ -113,6 +116,12 @@ class Learned(Position):
             raise ValueError(f"a text has {int(at.max()) + 1} tokens, but this model learned positions up to {known}")
         learned: Tensor = self.table(at)
         return x + learned.to(x.dtype)
+
+    @torch.no_grad()
+    def extend(self, known: int) -> None:
+        """Repeat the trained vectors: near places keep their relations (Beltagy et al. 2020, arXiv:2004.05150, 5)."""
+        places = torch.arange(known, self.table.num_embeddings, device=self.table.weight.device)
+        self.table.weight[known:] = self.table.weight[places % known]
 
 
 @positions.register("rotary")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from zoo.blocks.position import Position
 from zoo.data.sources.find import find_origin
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
@@ -86,6 +87,7 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
             # added tokens have rows of their own behind the checkpoint's
             (mine[: len(theirs)] if theirs.dim() else mine).copy_(theirs)
+    extend_positions(model, {name: tensors[name] for name in taken})
     # a tied weight has two names and one storage: filled under either name, it is not missing
     storages = {own[name].data_ptr() for name in taken}
     missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
@@ -95,3 +97,15 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
         logger.info("left out (the task does not train it): %s", ", ".join(dropped))
     if fresh:
         logger.info("newly initialised (missing from the checkpoint): %s", ", ".join(fresh))
+
+
+def extend_positions(model: Model, tensors: Mapping[str, Tensor]) -> None:
+    """Begin the positions of a model that a checkpoint does not have: it was trained on shorter texts."""
+    for name, module in model.named_modules():
+        if not isinstance(module, Position):
+            continue
+        own = {f"{name}.{key}": len(parameter) for key, parameter in module.named_parameters()}
+        fewer = [len(tensors[key]) for key, rows in own.items() if key in tensors and len(tensors[key]) < rows]
+        if fewer:
+            module.extend(min(fewer))
+            logger.info("%s: the positions from %d on begin as those below", name, min(fewer))

@@ -15,6 +15,7 @@ from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leave
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
 from zoo.metrics.choose import parse_metrics
+from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
@@ -23,7 +24,7 @@ from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_traini
 
 Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 OBJECTIVE = "the task's objective"
-MAY_SET = "it may change dropout, heads.…, embeddings.frozen, task.…, training.… and generate.…"
+MAY_SET = "it may change dropout, max_length (upward), heads.…, embeddings.frozen, task.…, training.… and generate.…"
 
 
 def resolve_pretraining(request: Request) -> Experiment:
@@ -75,7 +76,20 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     """
     for path, _ in (*request.repeated, *request.sets):
         refuse_architecture(path)
-    return resolve([Layer(str(saved.folder / "config.yaml"), saved.config)], request, [])
+    place = str(saved.folder / "config.yaml")
+    found = resolve([Layer(place, saved.config)], request, [])
+    before, after = places_of(parse_settings(saved.config, place=place)), places_of(found.model)
+    for part, places in after.items():
+        if places < before[part]:
+            raise ValueError(f"--set max_length={places}: the checkpoint's {part} has {before[part]} places; {MAY_SET}")
+    return found
+
+
+def places_of(settings: ModelSettings) -> dict[str, int]:
+    """How many places each part of a model has that reads tokens."""
+    on = on_meta(settings)
+    parts = {"encoder": on.encoder, "decoder": on.decoder}
+    return {name: part.max_length for name, part in parts.items() if part is not None}
 
 
 def refuse_architecture(path: tuple[str, ...]) -> None:
@@ -83,7 +97,7 @@ def refuse_architecture(path: tuple[str, ...]) -> None:
     written = ".".join(path)
     if path[:2] == ("task", "tokenizer"):
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; leave it out")
-    own = path[0] in ("task", "training", "generate", "heads") or path[-1] == "dropout"
+    own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
     if not own and path != ("embeddings", "frozen"):
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")
 
