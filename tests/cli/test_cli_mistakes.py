@@ -115,7 +115,7 @@ def test_a_folder_that_is_no_run_is_refused(zoo: Zoo, data: Path):
     assert_refused(said, "is not empty and not a run")
 
 
-@pytest.mark.parametrize("key", ["d_model=64", "encoder.norm=rmsnorm", "vocab_size=99", "max_length=99"])
+@pytest.mark.parametrize("key", ["d_model=64", "encoder.norm=rmsnorm", "vocab_size=99", "d_ff=99"])
 def test_finetuning_keeps_the_architecture(
     zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path], key: str
 ):
