@@ -44,7 +44,11 @@ def understand(line: str) -> dict[str, Any]:
     app = typer.Typer(add_completion=False)
     app.command()(load(COMMANDS[name][0]))
     context = typer.main.get_command(app).make_context(name, words)
-    return dict(context.params)
+    found = dict(context.params)
+    if name == "pretrain":  # its first words are MODEL TASK, or TASK alone
+        first, found["changes"] = found.pop("model"), list(found.pop("words") or [])
+        found |= {"task": first} if found["checkpoint"] else {"model": first, "task": found["changes"].pop(0)}
+    return found
 
 
 def files(key: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 from commands import Said
 
@@ -20,6 +21,7 @@ from zoo.experiments.resolve import resolve_alone
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
+from zoo.runs.saved import open_run
 from zoo.training.settings import OF_OPTIMIZER, Training
 
 Zoo = Callable[..., Said]
@@ -101,11 +103,11 @@ def test_a_model_alone_has_its_training_checked(text: str, words: str):
 
 def test_words_options_and_changes_are_told_apart():
     given = ["gpt2", "task", "-o", "run", "a=1", "--resume", "--set", "b=2", "--set=c=3", "--data=x", "d=4"]
-    assert split_words("pretrain", given) == (["gpt2", "task"], ["a=1", "b=2", "c=3", "d=4"])
-    assert split_words("show", ["--", "gpt2", "a=1"]) == (["gpt2"], ["a=1"])
-    assert split_words("pretrain", ["gpt2", "d=1/task.yaml", "a=1"]) == (["gpt2", "d=1/task.yaml"], ["a=1"])
-    assert split_words("pretrain", ["-orun", "--set", "b=2", "gpt2", "task"]) == (["gpt2", "task"], ["b=2"])
-    assert split_words("predict", ["run", "a=1", "--pair", "b", "--", "--set"]) == (["run", "a=1", "--set"], [])
+    assert split_words(given, 2) == (["gpt2", "task"], ["a=1", "b=2", "c=3", "d=4"])
+    assert split_words(["--", "gpt2", "a=1"], 1) == (["gpt2"], ["a=1"])
+    assert split_words(["gpt2", "d=1/task.yaml", "a=1"], 2) == (["gpt2", "d=1/task.yaml"], ["a=1"])
+    assert split_words(["-orun", "--set", "b=2", "gpt2", "task"], 2) == (["gpt2", "task"], ["b=2"])
+    assert split_words(["run", "a=1", "--pair", "b", "--", "--set"], None) == (["run", "a=1", "--set"], [])
 
 
 def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
@@ -140,6 +142,31 @@ def test_trailing_words_are_changes(zoo: Zoo, data: Path, tmp_path: Path):
     assert read_yaml(tmp_path / "run" / "training.yaml")["seed"] == 4
     shown = zoo("show", "bert-nano", "n_layers=1", "--json").json["settings"]
     assert shown["model.encoder.n_layers"] == {"value": 1, "from": "--set"}
+
+
+def test_pretraining_goes_on_from_a_checkpoint_with_its_tokenizer(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]
+):
+    words = ("pretrain", data / "mlm.yaml", "--from", run_of("mlm"), "-o", tmp_path / "run", "--data", data)
+    said = zoo(*words, "training.steps=1", "training.learning_rate=1e-9")
+    assert said.status == 0 and "newly initialised" not in said.err, said.err
+    before, after = open_run(run_of("mlm")), open_run(tmp_path / "run")
+    assert before.tokenizer == after.tokenizer
+    assert all(torch.allclose(before.weights[name], tensor, atol=1e-6) for name, tensor in after.weights.items())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("bert-nano -o RUN", "TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT"),
+        ("pydocs-ml --from HERE -o RUN", "unknown task 'pydocs-ml' .did you mean 'pydocs-mlm'"),
+        ("bert-nano pydocs-mlm --from=HERE -o RUN", "unknown task 'bert-nano'"),
+        ("pydocs-mlm --from HERE -o RUN trainin.steps=3", "unknown key 'trainin' .did you mean 'training"),
+    ],
+)
+def test_words_of_pretraining_that_do_not_fit_are_refused(zoo: Zoo, tmp_path: Path, words: str, said: str):
+    found = zoo("pretrain", *words.replace("HERE", str(tmp_path)).replace("RUN", str(tmp_path / "run")).split())
+    assert found.status == 2 and re.search(said, found.err), found.err
 
 
 def test_show_with_a_task_prints_what_a_run_would_resolve_to(zoo: Zoo):

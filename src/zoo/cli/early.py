@@ -54,6 +54,7 @@ WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: f
 }
 # commands that take changes of any setting, as trailing words too -> how many words always stand before those
 CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
+FROM = "--from"  # with it, pretrain has no MODEL
 GENERATING = ("predict", "evaluate")  # commands that take changes of `generate` only
 
 
@@ -65,8 +66,10 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
     """
     if {"--help", "-h"} & set(arguments):
         return
-    words, sets = split_words(command, arguments)
-    for kind, word in zip(WORDS.get(command, ()), words, strict=False):
+    goes_on = command == "pretrain" and any(word.partition("=")[0] == FROM for word in arguments)
+    words, sets = split_words(arguments, 1 if goes_on else CHANGING.get(command))
+    kinds = WORDS[command][1:] if goes_on else WORDS.get(command, ())
+    for kind, word in zip(kinds, words, strict=False):
         if kind == "place":
             check_place(word)
         elif kind == "place or task":
@@ -96,8 +99,12 @@ def check_changes(command: str, sets: Sequence[str], alone: bool) -> None:
             refuse_unknown(path[0], declared(section), "key", f"--set {section}.{path[0]}")
 
 
-def split_words(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words of a command that are no options, and its changes."""
+def split_words(arguments: Sequence[str], before: int | None) -> tuple[list[str], list[str]]:
+    """The words of a command that are no options, and its changes.
+
+    Args:
+        before: how many words always stand before a change; None: it takes changes by --set alone.
+    """
     words: list[str] = []
     sets: list[str] = []
     left, only_words = iter(arguments), False
@@ -105,7 +112,7 @@ def split_words(command: str, arguments: Sequence[str]) -> tuple[list[str], list
         if word == "--" and not only_words:
             only_words = True
         elif only_words or not word.startswith("-") or word == "-":
-            changes = command in CHANGING and len(words) >= CHANGING[command] and "=" in word
+            changes = before is not None and len(words) >= before and "=" in word
             (sets if changes else words).append(word)
         elif word.startswith("--set="):
             sets.append(word.removeprefix("--set="))

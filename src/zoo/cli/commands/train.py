@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import is_main_process
-from zoo.cli.options import Changes, Checkpoint, Data, Model, Set, output_path
+from zoo.cli.options import MODEL, Changes, Checkpoint, Data, Set, output_path
 from zoo.cli.progress import Bars, bars
 from zoo.cli.visible import complain, say, say_rows
 from zoo.config import parse_set
@@ -26,20 +26,32 @@ from zoo.training.state import State
 RUN = "Folder of the run: new or empty, unless --resume."
 RESUME = "Continue the run that is in the folder, with the changes that it was started with."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
+TASK_AND_CHANGES = "A task as in `zoo list tasks`, unless --from is given, then changes, as with --set."
+ModelOrTask = Annotated[str, typer.Argument(metavar="MODEL", help=f"{MODEL} With --from: TASK.")]
+Words = Annotated[list[str], typer.Argument(metavar="[TASK] [KEY=VALUE]", help=TASK_AND_CHANGES)]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="CHECKPOINT", help="Go on from a checkpoint, with its tokenizer.")
+]
 Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN, parser=output_path)]
 Resume = Annotated[bool, typer.Option("--resume", help=RESUME)]
 
 
 def pretrain(
-    model: Model,
-    task: Task,
+    model: ModelOrTask,
     output: Out,
-    changes: Changes = [],  # noqa: B006
+    words: Words = [],  # noqa: B006
     sets: Set = [],  # noqa: B006
+    checkpoint: From = None,
     resume: Resume = False,
     data: Data = None,
 ) -> None:
-    """Train a model from scratch on a task."""
+    """Train a model from scratch on a task, or a checkpoint further."""
+    if checkpoint is not None:
+        finetune(checkpoint, model, output, words, sets, resume, data)
+        return
+    if not words:
+        raise typer.BadParameter("TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT")
+    task, *changes = words
     request = ask(model, task, output, [*sets, *changes], resume, data)
     watch(lambda watcher: run_pretrain(request, watcher), request.folder)
 
