@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from zoo.batches.order import WINDOW, Examples
 from zoo.batches.packing import RowShape, pack
 from zoo.data.ids import PICTURE, Roles
@@ -14,7 +16,8 @@ from zoo.objectives.mixture import Mixture
 from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
 
 FACTORS = (0.5, 1, 2)  # of the task's length
-LOOKED_AT = 8  # windows of documents, spread over the data
+LOOKED_AT = 4  # windows of documents, spread over the data
+MOST = 1 << 19  # tokens of a window: planning takes time
 READERS = (  # what a model may make of its tokens
     ModelTraits(causal=True),
     ModelTraits(causal=False, segments=True),
@@ -87,9 +90,13 @@ def empty_share(form: Form, mixture: Mixture, split: Split, roles: Roles, shape:
         examples = Examples(form, mixture, lengths, split.read, roles, shape)
         step = max(WINDOW, lengths.documents // LOOKED_AT)
         for first in range(0, lengths.documents, step):
-            documents = range(first, min(first + WINDOW, lengths.documents))
-            if fields and int(totals(lengths, fields, first, documents.stop).sum()) > TOKENS:
-                continue  # long texts fill their rows
+            last = min(first + WINDOW, lengths.documents)
+            if fields:
+                sizes = np.cumsum(totals(lengths, fields, first, last))
+                last = first + max(1, int(np.searchsorted(sizes, MOST, side="right")))
+                if sizes[0] > TOKENS:
+                    continue  # a text that long fills its rows
+            documents = range(first, last)
             rows = pack(examples.plan(0, documents), shape, mixture)
             used += sum(plan.length + plan.source_length for row in rows for plan in row)
             places += len(rows) * (shape.length + shape.source)
