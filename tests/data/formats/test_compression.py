@@ -14,6 +14,7 @@ import zstandard
 
 from zoo.data.formats import lines
 from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.sources.known import known_stretches
 
 TEXT = b"".join(b"line %d has words\n" % i for i in range(20))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -110,10 +111,11 @@ def test_a_zst_file_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path)
     assert "too much memory" in refusal(tmp_path / "a.txt.zst")
 
 
-def test_a_file_of_nul_bytes_is_refused_after_its_first_piece(tmp_path: Path) -> None:
+def test_a_file_of_nul_bytes_is_hashed_and_refused_in_pieces(tmp_path: Path) -> None:
     with (tmp_path / "a.txt").open("wb") as file:
-        file.truncate(1 << 30)
+        file.truncate((1 << 28) + (1 << 26))  # more than one stretch
     with memory_below(8 << 20):
+        assert known_stretches(tmp_path / "a.txt", cut=True)
         assert "line 1: NUL byte at column 1; is this a text file in UTF-8?" in refusal(tmp_path / "a.txt")
 
 

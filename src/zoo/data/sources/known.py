@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.data.formats.lines import LONGEST_LINE, LineRange
+from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, replace_file
 
 VERSION = 1  # raise it where the same key stands for something else
@@ -81,12 +81,11 @@ def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
             return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest())]
         start, line, left = 0, 1, True
         while left:
-            digest, at, lines = hashlib.sha256(), start, 0
-            while left and at < start + size:
-                piece = stream.read(min(PIECE, start + size - at))
-                left = bool(piece)
-                if left and at + len(piece) >= start + size and not piece.endswith(b"\n"):
-                    piece += stream.readline(LONGEST_LINE)
+            digest, at, lines, ended = hashlib.sha256(), start, 0, True
+            while left and (at < start + size or not ended):
+                # the line on which the stretch ends is read to its end, a piece at a time
+                piece = stream.read(min(PIECE, start + size - at)) if at < start + size else stream.readline(PIECE)
+                left, ended = bool(piece), piece.endswith(b"\n")
                 digest.update(piece)
                 at, lines = at + len(piece), lines + piece.count(b"\n")
             if at > start or not found:
