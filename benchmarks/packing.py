@@ -9,7 +9,6 @@ hold a token, `empty` in the log lines is the rest; for source and target rows i
 
 import argparse
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from zoo.batches.order import Examples, PackedRow
@@ -19,23 +18,11 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
 from zoo.data.task import Task, load_task
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.examples.form import Form, inputs
+from zoo.examples.form import inputs
 from zoo.experiments.pretrain import train_tokenizer
-from zoo.inference.loaded import stream_of
-from zoo.models.create import create_model, list_models
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import open_run
-
-
-def form_for_some_model(mixture: Mixture, columns: Iterable[str]) -> Form:
-    """The form of the examples, for the first small model that the objectives can train."""
-    columns, refusal = list(columns), None
-    for name in list_models("*-nano"):
-        try:
-            return mixture.form(columns, stream_of(create_model(name)))
-        except ValueError as error:
-            refusal = error
-    raise refusal or ValueError("no small model is there")
+from zoo.survey.sizes import form_for_some_model
 
 
 def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:

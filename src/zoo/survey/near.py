@@ -3,11 +3,10 @@
 Source: Broder 1997, "On the resemblance and containment of documents"; MinHash and its index are datasketch's.
 """
 
-from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from zoo.data.sources.repeats import RowPlace
+from zoo.data.sources.repeats import RowPlace, code_of
 
 try:
     from datasketch import MinHash, MinHashLSH
@@ -16,6 +15,7 @@ except ImportError:  # the extra `duplicates` is not installed: then nothing is 
 
 ROWS = 20_000  # of the sample
 WORDS = 2000  # of a text that are looked at
+LETTERS = 20  # a text that has more in a word does not part its words
 SHINGLE = 5  # words, or twice as many characters where a text has few words
 PERMUTATIONS = 64
 ALIKE = 0.8  # share of all shingles that two texts have in common
@@ -34,8 +34,7 @@ class NearRepeats:
     def add(self, text: str, place: RowPlace) -> None:
         """One more row; of those with the same text the first is taken."""
         self.seen += 1
-        words = text.split()
-        code = blake2b(" ".join(words).encode(), digest_size=8).digest()
+        code, words = code_of(text), text[: LETTERS * WORDS].split()
         if MinHash is None or code in self.kept or at(code) >= self.share or not words:
             return
         found = MinHash(num_perm=PERMUTATIONS, hashfunc=crc32)
@@ -72,7 +71,7 @@ def shingles(words: list[str]) -> list[bytes]:
     """Each run of some words; of some characters in a text that does not part its words."""
     words = words[:WORDS]
     text = " ".join(words)
-    if len(text) > 20 * len(words) or len(words) < SHINGLE:
+    if len(text) > LETTERS * len(words) or len(words) < SHINGLE:
         size = 2 * SHINGLE
         text = text[: 5 * WORDS]
         return [text[i : i + size].encode() for i in range(max(1, len(text) - size + 1))]

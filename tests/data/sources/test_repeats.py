@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.data.sources import repeats
-from zoo.data.sources.repeats import Repeats, RowPlace
+from zoo.data.sources.repeats import Repeats, RowPlace, code_of
 from zoo.survey import near
 from zoo.survey.near import NearRepeats, shingles
 
@@ -70,3 +70,10 @@ def test_without_datasketch_nothing_is_said_of_near_duplicates(monkeypatch: pyte
     found = NearRepeats()
     found.add(TEXT, RowPlace(0, 0, 1))
     assert found.find() is None
+
+
+def test_a_long_text_has_the_code_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = code_of(TEXT)
+    monkeypatch.setattr(repeats, "PART", 20)
+    assert code_of(TEXT) == code_of(TEXT.replace(" ", "  \n")) == code_of(f" {TEXT}\n") == whole
+    assert code_of(CHANGED) != whole

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 BUCKETS = 64  # files by the first bits of the hash; each is sorted alone
 WAITING = 1 << 16  # rows that are held before they are written
 SHOWN = 3  # of what is found
+PART = 1 << 20  # characters of a long text whose words are parted at once
 ENTRY = np.dtype([("hash", "<u8"), ("split", "<u1"), ("part", "<u4"), ("row", "<u4")])
 
 
@@ -45,8 +46,7 @@ class Repeats:
 
     def add(self, text: str, place: RowPlace) -> None:
         """One more row."""
-        code = int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8).digest(), "big")
-        self.waiting.append((code, *place))
+        self.waiting.append((int.from_bytes(code_of(text), "big"), *place))
         if len(self.waiting) >= WAITING:
             self.flush()
 
@@ -91,6 +91,27 @@ class Repeats:
             path = self.folder / str(number)
             if path.exists():
                 yield np.fromfile(path, dtype=ENTRY)
+
+
+def code_of(text: str) -> bytes:
+    """Eight bytes that are the same for texts that differ in white space alone."""
+    code, at_start = blake2b(digest_size=8), True
+    for words in (part.split() for part in in_parts(text)):
+        if words:
+            code.update(("" if at_start else " ").encode() + " ".join(words).encode())
+            at_start = False
+    return code.digest()
+
+
+def in_parts(text: str) -> Iterator[str]:
+    """A text in parts of about `PART` characters that begin with a space or a line's end, where there are any."""
+    start = 0
+    while len(text) - start > PART:
+        stop = max(text.rfind(space, start + 1, start + PART) for space in " \n")
+        stop = stop if stop > start else start + PART
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
 
 
 def groups(
