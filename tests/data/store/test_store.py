@@ -16,7 +16,7 @@ from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.rows import SplitReader, SplitRows
-from zoo.data.store import writing
+from zoo.data.store import encoding, writing
 from zoo.data.store.split import Split
 from zoo.data.store.store import open_cache
 from zoo.examples.form import forms
@@ -154,7 +154,7 @@ def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"A{i}. B{i * 37}" for i in range(7)]
     whole = opened("sentences", text=texts)
     monkeypatch.setattr(writing, "ROWS", 3)
-    monkeypatch.setattr(writing, "BATCH", 4)
+    monkeypatch.setattr(encoding, "BATCH", 4)
     parts = opened("sentences", Letters(999), text=texts)
     assert ids(parts) == ids(whole) and parts.lengths.sentences is not None
     assert parts.lengths.sentences.tolist() == list(range(0, 15, 2)) and parts.kept.tolist() == list(range(7))

@@ -3,18 +3,19 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from zoo.data.formats.format import Row
 from zoo.data.home import name_file
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
 from zoo.data.sources.checking import Sided
 from zoo.data.sources.numbering import label_key
+from zoo.data.store.encoding import encode
 from zoo.data.store.sentences import splitter
 from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -23,7 +24,6 @@ from zoo.registry import refuse_unknown
 ROWS = 250  # rows that are tokenised together
 CHARACTERS = 1 << 22  # or so many characters of them
 SMALL = 1 << 16  # tokens whose ids fit into two bytes
-BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
 
 
 class ArrayWriter:
@@ -198,15 +198,3 @@ def numbers_of(
             for given, tokens in zip(batch[column], placed, strict=True)
         ]  # fmt: skip
     return found
-
-
-def encode(
-    documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer
-) -> Iterator[list[NDArray[np.int64]]]:
-    """The ids of each document's units; units without a token are left out."""
-    units = [split(document) if document.strip() else [] for document in documents]
-    texts = [unit for document in units for unit in document]
-    encoded = (ids for start in range(0, len(texts), BATCH) for ids in tokenizer.encode(texts[start : start + BATCH]))
-    for document in units:
-        ids = [next(encoded) for _ in document]
-        yield [unit for unit in ids if len(unit)]
