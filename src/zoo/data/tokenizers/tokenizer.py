@@ -69,7 +69,7 @@ class Tokenizer:
         roles = json.dumps(self.role_tokens, indent=2, ensure_ascii=False) + "\n"
         return {BACKEND_FILE: self.backend.to_str(pretty=True).encode(), ROLES_FILE: roles.encode()}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of what decides the ids of a text: roles, which no text spells, and their tokens do not."""
         spec = json.loads(self.backend.to_str())
