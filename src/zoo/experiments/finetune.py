@@ -1,7 +1,7 @@
 """zoo finetune: a trained model on another task; heads that it does not train are dropped, missing ones initialised."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch import Tensor
 from zoo.blocks.position import Position
 from zoo.data.sources.find import find_origin
 from zoo.data.sources.rows import SplitRows
+from zoo.data.tokenizers.adding import ADD, add_words, pieces_of_added, words_to_add
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
@@ -24,6 +25,7 @@ from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, part_of
 from zoo.training.state import State
 
+SCORING = ("output.weight", "output.bias", "bias")  # of a head that scores tokens: one row, or one number, for each
 logger = logging.getLogger(__name__)
 
 
@@ -36,7 +38,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     if request.resume:
         request = request.repeat(read_request(request.folder).changes)
     experiment = resolve_finetuning(saved, request)
-    if experiment.task.tokenizer is not None:
+    words = words_to_add(experiment.task.tokenizer)
+    if set(experiment.task.tokenizer or ()) - {ADD}:
         logger.info("task.tokenizer is not used: finetune keeps the checkpoint's tokenizer")
     check_sizes(saved, parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights)
 
@@ -49,12 +52,18 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         if lacking:
             new = len(tokenizer.add_roles(lacking))
             logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
+        if words:
+            added = add_words(tokenizer, words)
+            said = "tokenizer: %d of %d added words are new, each with a new row of the embedding"
+            logger.info(said, len(added), len(words))
         if sentinels := tokenizer.add_sentinels(settled.mixture.sentinels):
             logger.info("tokenizer: %d new sentinels, each with a new row of the embedding", sentinels)
         return tokenizer
 
     def fill(model: Model, tokenizer: Tokenizer | None) -> None:
         carry_over(model, finite(saved.weights, str(saved.folder)))
+        if tokenizer is not None and words:
+            begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 
     return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
 
@@ -66,6 +75,22 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
         ValueError: as `finetune`, or a file of the task's data is not there.
     """
     find_origin(resolve_finetuning(saved, request).task.source, request.data)
+
+
+@torch.no_grad()
+def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
+    """Let each added token begin as the mean of the tokens that its word was read as before.
+
+    Source: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language Models"; of the pieces alone.
+    """
+    parts = (part.embeddings for part in (model.encoder, model.decoder) if part is not None)
+    tables = [embeddings.tokens.weight for embeddings in parts if embeddings is not None]
+    rows = {len(table) for table in tables}
+    own = (named for head in model.heads.values() for named in head.named_parameters())
+    scoring = [weight for name, weight in own if name in SCORING and len(weight) in rows]
+    for table in {table.data_ptr(): table for table in [*tables, *scoring]}.values():
+        for token, ids in pieces.items():
+            table[token] = table[list(ids)].mean(0)
 
 
 def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:

@@ -11,6 +11,7 @@ from zoo import config
 from zoo.config import Layer, Tree, as_tree, merge, nest
 from zoo.data.task import Task, read_task
 from zoo.data.task_list import listed_tasks
+from zoo.data.tokenizers.adding import ADD
 from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
@@ -95,8 +96,9 @@ def places_of(settings: ModelSettings) -> dict[str, int]:
 def refuse_architecture(path: tuple[str, ...]) -> None:
     """Refuse a `--set` that would make another model, or another tokenizer, of the checkpoint."""
     written = ".".join(path)
-    if path[:2] == ("task", "tokenizer"):
-        raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; leave it out")
+    if path[:2] == ("task", "tokenizer") and path[2:] != (ADD,):
+        only = "tokenizer.add alone gives it words"
+        raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
     if not own and path != ("embeddings", "frozen"):
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")

@@ -1,0 +1,54 @@
+"""`tokenizer.add`: words of a domain, each a token of its own."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import AddedToken
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.registry import check
+
+ADD = "add"
+# scripts in which a word is followed by its particles, or by the next word, without a space
+JOINED = ("HANGUL", "CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+
+
+def words_to_add(settings: Mapping[str, Any] | None) -> list[str]:
+    """The words that a task's `tokenizer` adds.
+
+    Raises:
+        ValueError: they are no list of words.
+    """
+    place = f"task.tokenizer.{ADD}"
+    words: list[str] = check((settings or {}).get(ADD, []), list[str], place)
+    for word in words:
+        if not word or word.split() != [word]:
+            raise ValueError(f"{place}: a word must be without spaces, got {word!r}")
+    return list(dict.fromkeys(words))
+
+
+def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
+    """Have each word read as one token; those that are new (a new row of the embedding each).
+
+    A word is found between two ends of words; one in a script that joins words, such as Hangul, also before a particle.
+    """
+    unknown = tokenizer.roles.unk
+    read = zip(words, tokenizer.encode(words), strict=True)
+    new = [word for word, ids in read if len(ids) != 1 or ids[0] == unknown]
+    tokenizer.backend.add_tokens([AddedToken(word, single_word=not is_joined(word), normalized=True) for word in new])
+    tokenizer.match(())
+    return new
+
+
+def is_joined(word: str) -> bool:
+    """Whether something may follow a word without a space."""
+    return unicodedata.name(word[-1], "").startswith(JOINED)
+
+
+def pieces_of_added(before: Tokenizer, after: Tokenizer) -> dict[int, list[int]]:
+    """By the id of each added word, the ids that it was read as before; roles and sentinels are none."""
+    special = {i for i, token in after.backend.get_added_tokens_decoder().items() if token.special}
+    added = [i for i in range(before.vocab_size, after.vocab_size) if i not in special]
+    pieces = before.encode([after.spell(i) for i in added])
+    return {i: ids.tolist() for i, ids in zip(added, pieces, strict=True) if len(ids)}

@@ -1,0 +1,73 @@
+"""Words that are added to a tokenizer are tokens of their own, and begin as the mean of their pieces."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.data.tokenizers.adding import add_words, pieces_of_added, words_to_add
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.experiments.finetune import begin_as_mean
+from zoo.models.create import create_model
+
+TEXTS = ["the film was a bore", "코로나 백신 을 맞았다", "the cinema of the bore"] * 3
+
+
+def trained(kind: str) -> Tokenizer:
+    sizes = {"byte_bpe": 270, "wordpiece": 60, "bpe": 60}
+    return Tokenizer.train(tokenizers.parse({"name": kind, "vocab_size": sizes[kind]}), TEXTS)
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece", "bpe"])
+def test_an_added_word_is_one_token_and_texts_come_back(kind: str):
+    tokenizer = trained(kind)
+    before = tokenizer.vocab_size
+    assert add_words(tokenizer, ["cinematic", "백신접종"]) == ["cinematic", "백신접종"]
+    text = "the cinematic bore"
+    (ids,) = tokenizer.encode([text])
+    assert before in ids and tokenizer.decode(ids) == text
+    assert Tokenizer.from_files(tokenizer.files()).encode([text])[0].tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize(("text", "found"), [("a cinematic bore", True), ("cinematics", False), ("uncinematic", False)])
+def test_a_word_is_not_found_within_another_one(text: str, found: bool):
+    tokenizer = trained("wordpiece")
+    add_words(tokenizer, ["cinematic"])
+    assert (tokenizer.vocabulary["cinematic"] in tokenizer.encode([text])[0]) == found
+
+
+def test_a_korean_word_is_found_before_its_particle():
+    tokenizer = trained("wordpiece")
+    add_words(tokenizer, ["백신접종"])
+    assert tokenizer.vocabulary["백신접종"] in tokenizer.encode(["백신접종을 맞았다"])[0]
+
+
+def test_a_word_that_is_a_token_already_is_not_added():
+    tokenizer = trained("bpe")
+    assert add_words(tokenizer, ["the"]) == [] and add_words(tokenizer, ["cinematic"]) == ["cinematic"]
+    assert add_words(tokenizer, ["cinematic"]) == []
+
+
+def test_an_added_word_begins_as_the_mean_of_its_pieces():
+    before, after = trained("bpe"), trained("bpe")
+    after.add_roles(["extract"])
+    add_words(after, ["cinematic"])
+    pieces = pieces_of_added(before, after)
+    ((token, ids),) = pieces.items()
+    assert ids == before.encode(["cinematic"])[0].tolist() and token == after.vocabulary["cinematic"]
+    model = create_model("bert-nano", heads=["masked_lm"], vocab_size=after.vocab_size).initialize(0)
+    torch.nn.init.normal_(model.get_parameter("heads.masked_lm.bias"))
+    begin_as_mean(model, pieces)
+    for name in ("encoder.stack.embeddings.tokens.weight", "heads.masked_lm.bias"):
+        table = model.get_parameter(name)
+        torch.testing.assert_close(table[token], table[ids].mean(0))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [("film", "task.tokenizer.add: expected a list, got 'film'"), (["a b"], "without spaces, got 'a b'"), ([""], "''")],
+)
+def test_what_are_no_words_is_refused(given: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        words_to_add({"add": given})
