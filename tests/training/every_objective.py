@@ -37,6 +37,7 @@ Objectives = dict[str, dict[str, Any]]
 MIXTURES: list[Objectives] = [
     {"masked_lm": {}, "next_sentence": {}},  # BERT
     {"classification": {}, "causal_lm": {"weight": 0.5}},  # GPT-1's L3
+    {"choice": {}, "causal_lm": {"weight": 0.5}},  # the same, of several choices
     {"captioning": {"coverage": 2.0}},  # Xu et al.'s
 ]
 ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6, sentinels=tuple(range(49, 39, -1)))

@@ -29,6 +29,7 @@ from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
+from zoo.objectives.choice import RIGHT
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.span import BEGINS, ENDS
 from zoo.runs.run import RunFiles
@@ -51,6 +52,7 @@ class Case:
         labels: the targets of a row as their class takes them, by argument where that is not `labels`.
         shifts: whether their class compares each place with the label of the next one.
         sizes: of columns whose texts all have as many tokens.
+        choices: whether each document of a row is a choice, which their class takes as a row of its own.
     """
 
     objective: str
@@ -61,6 +63,7 @@ class Case:
     labels: Callable[[Tensor], Tensor | Row] = lambda targets: targets
     sizes: dict[str, int] = field(default_factory=dict)
     shifts: bool = False
+    choices: bool = False
 
     def __str__(self) -> str:
         return f"{self.objective} {self.model} {self.task.get('labels', '')}".strip()
@@ -87,6 +90,7 @@ class Case:
         sizes |= {column: np.full(DOCUMENTS, size) for column, size in self.sizes.items()}
         entries = entries_of(stored, DOCUMENTS, generator)
         sizes |= units_of(stored, entries, DOCUMENTS, generator)
+        sizes |= {column: np.full_like(sizes[column], self.sizes[column]) for column in stored.lists}
         ids = {column: generator.integers(7, 39, size=size.sum()) for column, size in sizes.items()}
         ids |= numbers_of(stored, ids, sizes)
         lengths = Lengths(
@@ -94,7 +98,9 @@ class Case:
             labels=labels_of(read_task(self.tree, "task").label_kind, generator),
             lists={column: np.cumsum([0, *counts]) for column, counts in entries.items()},
         )
-        shape = RowShape(20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False)
+        shape = RowShape(
+            21 if self.choices else 20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False
+        )
         form = mixture.form(self.columns, stream)
         return Examples(form, mixture, lengths, lambda p: ids[p.field][p.start : p.stop], ROLES, shape)
 
@@ -116,6 +122,17 @@ CASES = [
     Case("prefix_lm", "t5-nano", labels=lambda targets: unscored(targets)),
     Case("tagging", "bert-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
     Case("tagging", "gpt2-nano", ("words", "tags"), labels=lambda targets: unscored(targets)),
+    *(
+        Case(
+            "choice",
+            model,
+            ("context", "choices", "label"),
+            labels=lambda targets: chosen(targets),
+            choices=True,
+            sizes={"context": 2, "choices": 2},
+        )
+        for model in ("bert-nano", "bert-modern-nano")
+    ),  # fmt: skip
     *(  # their softmax takes padding, too, so there is none
         Case(
             "span",
@@ -140,6 +157,12 @@ def labels_of(kind: str, generator: np.random.Generator) -> Any:
 def of_documents(targets: Tensor) -> Tensor:
     """Labels of rows: each holds one document, though there are places for more."""
     return targets.unflatten(0, (BATCH, -1))[:, 0]
+
+
+def chosen(targets: Tensor) -> Tensor:
+    """The right choice of each row, which holds one example."""
+    of_rows = targets.unflatten(0, (BATCH, -1))[:, :LABELS]
+    return (of_rows & RIGHT > 0).int().argmax(-1)
 
 
 def borders(targets: Tensor) -> Row:
@@ -168,6 +191,9 @@ def rows_of(part: MicroBatch, case: Case) -> list[Row]:
     given = case.labels(targets)
     named |= given if isinstance(given, dict) else {"labels": given}
     named = behind(named) if case.shifts else named
+    if case.choices:  # all documents have as many tokens
+        rows = {name: tensor.unflatten(1, (LABELS, -1)) for name, tensor in named.items() if name != "labels"}
+        named |= rows
     return [{name: tensor[row] for name, tensor in named.items()} for row in range(len(part.examples))]
 
 

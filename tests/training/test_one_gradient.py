@@ -17,6 +17,8 @@ from zoo.training import step
 CASES = cases()
 EACH = pytest.mark.parametrize("case", CASES, ids=str)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+# what the choices of an example share cancels in their softmax: in float32 rounding is a larger part of what is left
+CANCELS = {"choice": 10}
 ZERO = 1e-12  # a gradient this much smaller than the largest is 0 but for rounding: keys' biases cancel in the softmax
 
 
@@ -74,7 +76,8 @@ def in_float64(case: Case) -> Case:
 
 
 def check(case: Case, split: Step, whole: Callable[[Case], Step]) -> None:
-    assert difference(case, whole(case), split, whole(in_float64(case))) < TOLERANCE[case.dtype]
+    cancels = max(CANCELS.get(name, 1) for name in case.objective) if case.dtype == torch.float32 else 1
+    assert difference(case, whole(case), split, whole(in_float64(case))) < TOLERANCE[case.dtype] * cancels
 
 
 def test_every_registered_objective_is_here():

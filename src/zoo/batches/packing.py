@@ -34,7 +34,7 @@ class RowShape:
     @property
     def limits(self) -> Limits:
         longest = self.length if self.longest is None else self.longest
-        return Limits(longest, self.source if self.longest_source is None else self.longest_source)
+        return Limits(longest, self.source if self.longest_source is None else self.longest_source, self.length)
 
     def around(self, rows: Sequence[Sequence[ExamplePlan]]) -> tuple[int, int]:
         """Places and source places that are enough for these rows, rounded up, so that few sizes occur."""

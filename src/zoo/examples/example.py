@@ -70,6 +70,13 @@ class Example:
         """The tokens up to the one that is asked first for what follows."""
         return self.tokens[: int(np.argmax(self.following >= 0)) + 1]
 
+    @property
+    def summaries(self) -> Ids:
+        """The place that stands for each of its documents."""
+        sizes = np.array(self.documents or [len(self.tokens)], dtype=np.int64)
+        found: Ids = np.cumsum([0, *sizes[:-1]]) + self.summary % sizes
+        return found
+
     def split(self) -> list[Ids]:
         """The tokens of each of its documents."""
         return np.split(self.tokens, np.cumsum(self.documents)[:-1]) if self.documents else [self.tokens]

@@ -31,10 +31,15 @@ class ModelTraits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most tokens of one example, special ones included, in the scored stream and in the source."""
+    """The most tokens of one document, special ones included, in the scored stream and in the source.
+
+    Args:
+        row: of an example that is made of several documents; they share a row.
+    """
 
     longest: int
     source: int = 0
+    row: int = 0
 
 
 class Form(ABC):

@@ -1,5 +1,7 @@
 """Layouts of examples: which special tokens stand where, and how long texts are cut or shortened to fit."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from zoo.data.ids import Ids, Read, Roles
@@ -47,6 +49,20 @@ def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, cau
         summary=-1 if causal else 0,
         label=plan.label,
         segments=np.repeat(np.array([0, 0, 0, 1, 1], dtype=np.int64)[: len(sizes)], sizes),
+    )
+
+
+def side_by_side(parts: Sequence[Example]) -> Example:
+    """Examples with one label as the documents of one example."""
+    none = np.zeros(0, dtype=np.int64)
+    return Example(
+        tokens=np.concatenate([part.tokens for part in parts]),
+        ordinary=np.concatenate([part.ordinary for part in parts]),
+        following=np.concatenate([part.following for part in parts]),
+        summary=parts[0].summary,
+        label=parts[0].label,
+        segments=np.concatenate([none if part.segments is None else part.segments for part in parts]),
+        documents=tuple(len(part.tokens) for part in parts),
     )
 
 

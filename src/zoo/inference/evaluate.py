@@ -85,7 +85,10 @@ class Evaluation:
             ValueError: a metric that no objective offers.
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
-        asked = {(metrics[m.registered].needs, m.objective) for m in chosen}
+        members = loaded.mixture.members
+        asked = {
+            (metrics[m.registered].needs, m.objective) for m in chosen if m.metric not in members[m.objective].counted
+        }
         compared = [(needs, objective) for needs, objective in sorted(asked) if needs in GATHERED]
         total = Sums()
         for sums in self.gather(self.losses(loaded, compared)):
@@ -193,7 +196,7 @@ class Evaluation:
         if needs == "texts" and texts is not None:
             return compute(chosen.registered, predictions=texts[0], references=texts[1])
         if needs in GATHERED:
-            compared = total.compared[needs, chosen.objective]
+            compared = total.compared.get((needs, chosen.objective))
             if not compared:
                 raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
             return compute(chosen.registered, **as_given(needs, compared, About(loaded, self.examples, self.split)))

@@ -47,6 +47,7 @@ class Objective(ABC):
         why: the reason for `causal`, as a message says it.
         roles: roles that it needs beside those of the template.
         metrics: the names of the metrics that it offers beside its loss.
+        counted: those of `metrics` that its term counts by itself.
         places_each: how many places each target is scored by.
         assumed: whether an imported model with its head is taken to be trained for it.
 
@@ -65,6 +66,7 @@ class Objective(ABC):
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
     places_each: ClassVar[int] = 1
+    counted: ClassVar[tuple[str, ...]] = ()
     assumed: ClassVar[bool] = True
     label_smoothing: float = 0.0
     form_options: Mapping[str, Any] = {}

@@ -42,7 +42,7 @@ class Similarity(DocumentLabel):
         return True
 
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
-        example.places[self.head] = np.cumsum(example.documents) - 1
+        example.places[self.head] = example.summaries
         example.targets[self.head] = self.answer.target(example.label)[None]
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:

@@ -96,10 +96,27 @@ def test_answers_that_do_not_stand_there_are_refused(question: str, answers: Any
         read(question=[question], context=[CONTEXT], answers=[answers])
 
 
+def test_the_right_choice_is_the_number_that_the_label_says():
+    rows = {"context": ["a", "b"], "choices": [["x", "y"], ["x", "y", "z"]], "label": [1, "2"]}
+    assert read(**rows)["label"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (2, r"row 1: the label is 2, but the 2 choices are counted from 0"),
+        ("x", r"row 1: the label must be the number of the right choice, from 0; got 'x'"),
+    ],
+)
+def test_a_label_that_is_no_choice_is_refused(label: Any, said: str):
+    with pytest.raises(ValueError, match=said):
+        read(context=["a"], choices=[["x", "y"]], label=[label])
+
+
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        (["one"], r"row 1: 'choices' must be a list of at least two texts, got \['one'\]"),
+        (["one"], r"row 1: 'choices' must be a list of 2 to 64 texts, got \['one'\]"),
         (["one", " "], r"row 1: choice 2 of 2 is empty"),
     ],
 )

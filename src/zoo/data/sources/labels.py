@@ -18,9 +18,11 @@ class LabelReader(ABC):
 
     Class attributes:
         unknown: what stands for a label that a test split keeps to itself.
+        named: whether labels are classes with names.
     """
 
     unknown: ClassVar[Any]
+    named: ClassVar[bool] = True
 
     @staticmethod
     @abstractmethod
@@ -142,6 +144,7 @@ class LabelNumbers(LabelReader):
     """A number a row."""
 
     unknown: ClassVar[Any] = math.nan
+    named: ClassVar[bool] = False
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
@@ -168,6 +171,29 @@ class LabelNumbers(LabelReader):
         known = [number for number in read if math.isfinite(number)]
         if train and min(known) == max(known):
             logger.warning("%s: every row has the number %g, so there is nothing to learn", place, known[0])
+
+
+class LabelPositions(LabelReader):
+    """The number of the right choice, from 0; how many there are is each row's own."""
+
+    unknown: ClassVar[Any] = -1
+    named: ClassVar[bool] = False
+
+    @staticmethod
+    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
+        return ()
+
+    @classmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelPositions":
+        return cls()
+
+    def read(self, value: Any, where: Callable[[], str]) -> int:
+        if isinstance(value, bool | float) or not str(value).isdecimal():
+            raise ValueError(f"{where()}: the label must be the number of the right choice, from 0; got {value!r:.80}")
+        return int(value)
+
+    def report(self, read: Sequence[Any], place: str, train: bool) -> None:
+        """Nothing: a position that never is the right one can be chosen all the same."""
 
 
 READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.ids import CHOICES, TAGS, WORDS
+from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 from zoo.data.sources.labels import absent
+
+MOST_CHOICES = 64
 
 
 def check_lists(row: dict[str, Any], hides: bool = False) -> None:
@@ -25,10 +27,13 @@ def check_lists(row: dict[str, Any], hides: bool = False) -> None:
         row[TAGS] = [None] * len(row[WORDS])
     if CHOICES in row:
         choices = row[CHOICES]
-        if not is_list(choices, str) or len(choices) < 2:
-            raise ValueError(f"'{CHOICES}' must be a list of at least two texts, got {choices!r:.80}")
+        if not is_list(choices, str) or not 2 <= len(choices) <= MOST_CHOICES:
+            raise ValueError(f"'{CHOICES}' must be a list of 2 to {MOST_CHOICES} texts, got {choices!r:.80}")
         if empty := [number for number, text in enumerate(choices, 1) if not text.strip()]:
             raise ValueError(f"choice {empty[0]} of {len(choices)} is empty")
+        label = str(row.get(LABEL))
+        if label.isdecimal() and int(label) >= len(choices):
+            raise ValueError(f"the label is {label}, but the {len(choices)} choices are counted from 0")
 
 
 def is_list(value: Any, *kinds: type) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS, Label
+from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.columns import Columns
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
-from zoo.data.sources.labels import READERS, LabelNumbers, Labels, Occurrence, distinct
+from zoo.data.sources.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.sources.numbering import label_key, labels_of, number_labels
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
@@ -144,14 +144,19 @@ class SplitReader:
         if TRAIN not in self.origin.splits():
             return ()
         found = self.found_labels(TRAIN)
-        if found and self.tags(TRAIN):
-            return distinct(found, self.origin.place(TRAIN))
-        return self.label_reader.names_in(found, self.origin.place(TRAIN)) if found else ()
+        return self.reader_of(TRAIN).names_in(found, self.origin.place(TRAIN)) if found else ()
 
     @property
     def labelled(self) -> bool:
         """Whether rows have labels: classes, or numbers."""
-        return bool(self.labels) or self.label_reader is LabelNumbers
+        source = self.origin.splits()[0]
+        return bool(self.labels) or not self.reader_of(source).named
+
+    def reader_of(self, source: str) -> type[LabelReader]:
+        """What reads the labels of a split: the tags of words are classes, and of choices one is right."""
+        if self.tags(source):
+            return Labels
+        return LabelPositions if CHOICES in self.choose(source, self.parts(source)[0]) else self.label_reader
 
     def tags(self, source: str) -> bool:
         """Whether the labels of a split are the tags of its words."""
@@ -178,7 +183,7 @@ class SplitReader:
             ValueError: a label is none of the names, or the split lacks the column.
         """
         found, place = self.found_labels(source), self.origin.place(source)
-        reader = Labels if self.tags(source) else self.label_reader
+        reader = self.reader_of(source)
         unknown = {label_key(None): reader.unknown}
         if not found:
             if self.labelled and source != TEST and not self.tags(source):

@@ -2,12 +2,10 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten
+from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten, side_by_side
 
 
 @forms.register("both_orders")
@@ -34,12 +32,4 @@ class BothOrders(Form):
         texts = {piece: read(piece) for piece in plan.pieces}
         turned = ExamplePlan(plan.document, plan.number, plan.length, pieces=plan.pieces[::-1], label=plan.label)
         both = [lay_out(self.template, one, texts.__getitem__, roles, causal=True) for one in (plan, turned)]
-        return Example(
-            tokens=np.concatenate([one.tokens for one in both]),
-            ordinary=np.concatenate([one.ordinary for one in both]),
-            following=np.concatenate([one.following for one in both]),
-            summary=-1,
-            label=plan.label,
-            segments=np.concatenate([np.zeros(0, np.int64) if one.segments is None else one.segments for one in both]),
-            documents=tuple(len(one.tokens) for one in both),
-        )
+        return side_by_side(both)

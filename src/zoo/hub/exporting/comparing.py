@@ -124,6 +124,9 @@ def compare_losses(
             loss += mean_of_places(ours[head], rows, native.label_of(head).split())
             continue
         labels, logits = [row.labels[native.label_of(head)] for row in rows], ours[head]
+        if native.choices and heads[head].scores_documents:
+            loss += F.cross_entropy(logits.view(-1, native.choices), torch.tensor(labels[:: native.choices]))
+            continue
         if logits.dim() == 2:
             cost = answer.cost(Scores.of(logits), torch.tensor(labels), label_smoothing=0.0)
             loss += cost.sum / cost.count

@@ -49,7 +49,8 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
             (head -> field, or several apart by a space), `alone` (whether the loss is that of rows without padding),
             `left` (the heads that can agree with padding on the left), `relative` (whether positions are), `texts`,
             `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams` (settings of a
-            beam search).
+            beam search), `choices` (how many rows are one example; 0: each is one), `lasts` (the argument for the last
+            place of each).
     """
     request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
@@ -103,11 +104,11 @@ def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
         output = model(**inputs(request, left=False))
         loss = sum(loss_of_row(model, request, row) for row in rows) / len(rows)
     else:
-        output = model(**inputs(request, left=False), **labels(rows, model.dtype))
-        loss = float(output.loss)
-    logits = {f"right/{head}": scores_in(output, name) for head, name in outputs.items()}
+        output = model(**inputs(request, left=False), **labels(rows, model.dtype, request["choices"]))
+        loss = sum(float(each) for name, each in output.items() if name.endswith("loss"))  # of each of its heads
+    logits = {f"right/{head}": scores_in(output, name, request["choices"] > 0) for head, name in outputs.items()}
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-    if takes_positions or request["relative"]:
+    if request["left"] and (takes_positions or request["relative"]):
         given = inputs(request, left=True)
         if takes_positions:
             given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp_min(0)
@@ -122,9 +123,15 @@ def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
     return float(model(**inputs({**request, "rows": [row]}, left=False), **labels([row], model.dtype)).loss)
 
 
-def scores_in(output: Any, names: str) -> Tensor:
-    """A head's logits: one field of the output, or several side by side."""
+def scores_in(output: Any, names: str, choices: bool = False) -> Tensor:
+    """A head's logits row by row: one field of the output, or several side by side.
+
+    Args:
+        choices: whether they are of the choices of examples, each of which is a row.
+    """
     fields = [getattr(output, name) for name in names.split()]
+    if choices:
+        fields = [(field if field.dim() > 2 else field[..., None]).flatten(0, 1) for field in fields]
     return fields[0].contiguous() if len(fields) == 1 else torch.stack(fields, -1)
 
 
@@ -142,14 +149,28 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     if both:
         tokens, mask = batch([row["tokens"] for row in rows], pad, left)
         given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
-    return given
+    if request["lasts"]:  # a decoder, which sees no padding on the right, and whose class takes no mask of choices
+        given.pop("attention_mask")
+        given[request["lasts"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
+    return {name: grouped(each, request["choices"]) for name, each in given.items()}
 
 
-def labels(rows: list[dict[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Labels by argument: one a place, or one a row; numbers in the model's dtype, in which their loss is computed."""
+def grouped(rows: Tensor, choices: int) -> Tensor:
+    """Rows as the choices of examples; as they are, where there are none."""
+    return rows.reshape(-1, choices, *rows.shape[1:]) if choices else rows
+
+
+def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> dict[str, Tensor]:
+    """Labels by argument: one a place, or one a row; numbers in the model's dtype, in which their loss is computed.
+
+    Args:
+        choices: how many rows are one example, whose label is that of the first.
+    """
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
     places = {name for name, found in given.items() if isinstance(found[0], list)}
     found = {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
+    if choices:
+        found = {n: grouped(ids, choices) if n in places else ids[::choices] for n, ids in found.items()}
     return {name: ids.to(dtype) if ids.is_floating_point() else ids for name, ids in found.items()}
 
 

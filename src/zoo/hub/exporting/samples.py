@@ -72,7 +72,7 @@ def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> lis
     if native.pair and limit >= overhead(native.pair):
         numbers = [[TEXTS.index(text) for text in pair] for pair in PAIRS]
         rows += [lay_out(roles, native.pair, [texts[i] for i in pair], limit) for pair in numbers]
-    return rows
+    return rows[: len(rows) // native.choices * native.choices] if native.choices else rows
 
 
 def encode(trained: TrainedModel) -> list[list[int]]:

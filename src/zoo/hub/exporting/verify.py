@@ -129,7 +129,9 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         # a pooled head reads the first place of a row, which is padding where rows are padded on the left
         # their softmax over the places of a row takes padding, too
         "alone": any(heads[head].picks_places for head in native.heads),
-        "left": [head for head in native.heads if not (heads[head].scores_documents and pooled)],
+        "left": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
+        "choices": native.choices,
+        "lasts": native.lasts,
         "relative": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
@@ -150,7 +152,9 @@ def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) 
             return trained.answer.sample(number, choosing[head])
         if heads[head].picks_places:
             return [number % len(row.tokens), len(row.tokens) - 1]
-        return number % 2 if heads[head].scores_documents else [token % 2 for token in row.tokens]
+        if heads[head].scores_documents:  # of choices, each example has one
+            return number // (native.choices or 1) % 2
+        return [token % 2 for token in row.tokens]
 
     def labels(number: int, row: SampleRow) -> dict[str, Any]:
         found: dict[str, Any] = {}

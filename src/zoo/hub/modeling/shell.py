@@ -89,6 +89,27 @@ class ZooForTokenClassification(Shell):
     carries, sides, answers = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
 
 
+class ZooForMultipleChoice(Shell):
+    """Scores of the choices of each example, which are rows (examples, choices, length)."""
+
+    carries, sides, answers = ("choice",), (ENCODER, DECODER), modeling_outputs.MultipleChoiceModelOutput
+    accepts_loss_kwargs = False  # a label an example, not a row
+
+    @answering
+    def forward(  # type: ignore[override]
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> Any:
+        rows = [None if each is None else each.flatten(0, 1) for each in (input_ids, attention_mask, token_type_ids)]
+        given = part_input(*rows)
+        logits = self.score(self.read(given)[0], given).view(input_ids.shape[:2])
+        loss = None if labels is None else mean_loss(logits, labels)
+        return modeling_outputs.MultipleChoiceModelOutput(loss, logits)
+
+
 class ZooForQuestionAnswering(Shell):
     """Scores of the places where the answer begins, and of those where it ends."""
 
@@ -162,6 +183,7 @@ AUTO: dict[str, type[Shell]] = {
     "AutoModelForNextSentencePrediction": ZooForNextSentencePrediction,
     "AutoModelForSequenceClassification": ZooForSequenceClassification,
     "AutoModelForTokenClassification": ZooForTokenClassification,
+    "AutoModelForMultipleChoice": ZooForMultipleChoice,
     "AutoModelForQuestionAnswering": ZooForQuestionAnswering,
     "AutoModelForImageClassification": ZooForImageClassification,
     "AutoModelForImageTextToText": ZooForImageTextToText,

@@ -4,6 +4,7 @@ Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `models/bert`.
 """
 
 from zoo.hub.targets.declare.classes import (
+    chooser,
     masked_lm,
     next_sentence,
     pretraining,
@@ -126,6 +127,13 @@ target = Target(
             requirements=exactly("pooler", places=False),
             keys=(dropout("tagging"),),
             renames=affine("heads.tagging.output", "classifier"),
+        ),
+        chooser(
+            "BertForMultipleChoice",
+            unread=UNTIED,
+            requirements=POOLER_REQUIREMENTS,
+            keys=(dropout("choice"),),
+            renames=(*POOLER, *affine("heads.choice.output", "classifier")),
         ),
         question_answerer(
             "BertForQuestionAnswering",

@@ -5,7 +5,7 @@ Its layers are those of `openai-gpt` too, with norms in other places.
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
 """
 
-from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifier, tied_causal_lm
+from zoo.hub.targets.declare.classes import decoder_tagger, double_heads, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
@@ -65,6 +65,7 @@ target = Target(
         *affine("decoder.stack.norm", "transformer.ln_f"),
     ),
     classes=(
+        double_heads("GPT2DoubleHeadsModel", "transformer.wte.weight"),
         tied_causal_lm("GPT2LMHeadModel", "transformer.wte.weight"),
         last_token_classifier("GPT2ForSequenceClassification"),
         decoder_tagger("GPT2ForTokenClassification", "classifier"),

@@ -6,7 +6,7 @@ rotary positions. The first layer reads the embeddings without another norm.
 Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
 
-from zoo.hub.targets.declare.classes import masked_lm, question_answerer, text_classifier, token_classifier
+from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
@@ -164,6 +164,13 @@ target = Target(
             requirements=(*exactly("pooler", places=True), *head("pooler")),
             keys=(*head_keys("pooler"), POOLING, key("classifier_dropout", "heads.tagging.dropout", default=0.0)),
             renames=(*PREDICTION_HEAD, *affine("heads.tagging.output", "classifier")),
+        ),
+        chooser(
+            "ModernBertForMultipleChoice",
+            unread=("tie_word_embeddings",),
+            requirements=head("pooler"),
+            keys=(*head_keys("pooler"), POOLING, key("classifier_dropout", "heads.choice.dropout", default=0.0)),
+            renames=(*PREDICTION_HEAD, *affine("heads.choice.output", "classifier")),
         ),
         question_answerer(
             "ModernBertForQuestionAnswering",

@@ -4,7 +4,7 @@ Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre
 `models/openai`.
 """
 
-from zoo.hub.targets.declare.classes import last_token_classifier, tied_causal_lm
+from zoo.hub.targets.declare.classes import double_heads, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.recipes import OPENAI_GPT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
@@ -41,6 +41,7 @@ target = Target(
         *LAYERS,
     ),
     classes=(
+        double_heads("OpenAIGPTDoubleHeadsModel", "transformer.tokens_embed.weight"),
         tied_causal_lm("OpenAIGPTLMHeadModel", "transformer.tokens_embed.weight"),
         last_token_classifier("OpenAIGPTForSequenceClassification"),
     ),

@@ -35,6 +35,7 @@ PICTURES = NativeClass(
     text=(),
     pipeline="image-classification",
 )
+CHOOSER = "ZooForMultipleChoice"
 CLASSIFIER = "ZooForSequenceClassification"
 TAGGER, TAGGER_AUTO = "ZooForTokenClassification", "AutoModelForTokenClassification"
 CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
@@ -42,6 +43,7 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
         classes.causal_lm("ZooForCausalLM"),
         classes.text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
         classes.token_classifier(TAGGER, text=BEGUN),
+        classes.chooser(CHOOSER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
     ),
     (("encoder", "decoder"), ()): (TRANSLATION,),
     (("encoder",), ()): (
@@ -50,6 +52,7 @@ CLASSES = {  # by the parts that read tokens and those that read pictures, in th
         classes.next_sentence("ZooForNextSentencePrediction"),
         classes.text_classifier(CLASSIFIER),
         classes.token_classifier(TAGGER),
+        classes.chooser(CHOOSER),
         classes.question_answerer("ZooForQuestionAnswering"),
     ),
     (("decoder",), ("encoder",)): (CAPTIONING,),

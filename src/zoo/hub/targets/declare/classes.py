@@ -3,6 +3,7 @@
 `own` are the other fields of `NativeClass`: the family's renames, keys, requirements and copies.
 """
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
 
 SCORES = "logits"  # the field of their output
+CHECKED = 2  # choices of an example, where an export is checked
 SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
 encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
@@ -65,6 +67,36 @@ def decoder_tagger(name: str, output: str) -> NativeClass:
     """
     dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null=lambda config: 0.1)
     return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
+
+
+def chooser(name: str, **own: Any) -> NativeClass:
+    """An encoder that scores the choices of an example."""
+    return encoder(name, "AutoModelForMultipleChoice", {"choice": SCORES}, choices=CHECKED, **own)
+
+
+def double_heads(name: str, table: str) -> NativeClass:
+    """GPT-1's pair of heads: a decoder that scores the next token, and the choices of an example by their last place.
+
+    Args:
+        table: their name of the token vectors.
+    """
+    return dataclasses.replace(
+        tied_causal_lm(name, table),
+        auto=name,  # no Auto class finds it
+        heads={"language": SCORES, "choice": "mc_logits"},
+        text=CLASSIFIED_TEXT,
+        pair=CLASSIFIED_PAIR,
+        labels={"choice": "mc_labels"},
+        choices=CHECKED,
+        lasts="mc_token_ids",
+        keys=(*tied_causal_lm(name, table).keys, key("summary_first_dropout", "heads.choice.dropout", default=0.1)),
+        renames=(
+            *tied_causal_lm(name, table).renames,
+            *affine("heads.choice.output", "multiple_choice_head.summary"),
+        ),
+        generates=False,
+        pipeline=None,
+    )
 
 
 def question_answerer(name: str, **own: Any) -> NativeClass:

@@ -165,8 +165,9 @@ class NativeClass:
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.
-        generates: whether it writes text.
-        shifts: whether its loss compares each place with the label of the next one.
+        choices: how many rows it reads as the choices of one example in the export's check; 0: rows are read alone.
+        lasts: the argument that takes the last place of each choice; empty: it needs none.
+        generates: whether it writes text. shifts: whether its loss compares each place with the label of the next one.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
         unread: constants of its family that change nothing in this class; importing takes any value of theirs.
         pipeline: the name of its task in pipelines and model cards.
@@ -182,6 +183,8 @@ class NativeClass:
     keys: tuple[Key, ...] = ()
     copies: tuple[Copy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    choices: int = 0
+    lasts: str = ""
     generates: bool = False
     shifts: bool = False
     reads_roles: bool = False

@@ -1,0 +1,43 @@
+"""Form `choices`: a context, and texts of which one goes on from it best."""
+
+from typing import ClassVar
+
+from zoo.data.ids import CHOICES, CONTEXT, Lengths, Piece, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead, shorten, side_by_side
+
+
+@forms.register(CHOICES)
+class Choices(Form):
+    """The context with each choice as a document of its own, all side by side in one row, however many there are.
+
+    [CLS] context [SEP] choice [SEP] for an encoder; start, context, separator, choice, extract for a decoder. Where
+    the documents do not fit in a row, or one is longer than examples are, the longer text of each is truncated.
+    Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
+    smallest: ClassVar[int] = 5
+
+    @property
+    def template(self) -> Template:
+        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        context, choices = lengths.span(CONTEXT, document), lengths.entries(CHOICES, document)
+        each = min(limits.longest, limits.row // len(choices))
+        if each < self.smallest:
+            raise ValueError(f"length: a row of {limits.row} tokens is too short for {len(choices)} choices")
+        pieces, lost = list[Piece](), 0
+        for choice in choices:
+            kept = shorten(context.length, choice.length, each - overhead(self.template))
+            pieces += [span._replace(stop=span.start + n) for span, n in zip((context, choice), kept, strict=True)]
+            lost += context.length + choice.length - sum(kept)
+        length = sum(piece.length for piece in pieces) + len(choices) * overhead(self.template)
+        return [ExamplePlan(document, 0, length, pieces=tuple(pieces), label=lengths.label(document), truncated=lost)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        pairs = zip(plan.pieces[::2], plan.pieces[1::2], strict=True)
+        plans = (ExamplePlan(plan.document, plan.number, 0, pieces=pair, label=plan.label) for pair in pairs)
+        return side_by_side([lay_out(self.template, one, read, roles, self.stream.causal) for one in plans])

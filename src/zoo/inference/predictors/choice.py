@@ -1,0 +1,43 @@
+"""Chooses the text that goes on from a context."""
+
+import torch
+
+from zoo.data.sources.lists import MOST_CHOICES
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import as_inputs, summary_places, typed_examples
+
+
+@predictors.register("choice")
+class BestChoice(Predictor):
+    """Chooses, for a context (the text), the likeliest of the lines of its pair; scores are their probabilities."""
+
+    pairs = True
+
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        choices = [] if pair is None else lines(pair)
+        if not 2 <= len(choices) <= MOST_CHOICES:
+            return (
+                "--pair: this checkpoint chooses one of several texts: give them for each TEXT, which is the context, "
+                f"one a line; got {len(choices)}, expected 2 to {MOST_CHOICES}"
+            )
+        return None if len(set(choices)) == len(choices) else "--pair: a choice is given twice"
+
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        assert asked.pairs is not None
+        choices = [lines(pair) for pair in asked.pairs]
+        contexts = loaded.tokenizer.encode(asked.texts)
+        repeated = [ids for ids, own in zip(contexts, choices, strict=True) for _ in own]
+        examples = typed_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
+        inputs = as_inputs(loaded, examples)
+        said = loaded.run(**inputs, places={"choice": summary_places(loaded, examples)}).heads["choice"][:, 0].float()
+        found, apart = [], torch.split(said, [len(own) for own in choices])
+        for text, own, scores in zip(asked.texts, choices, apart, strict=True):
+            shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))
+            found.append(Prediction([text, own], max(shares, key=shares.__getitem__), shares))
+        return found
+
+
+def lines(pair: str) -> list[str]:
+    """The choices in a text: its lines that are not blank."""
+    return [line.strip() for line in pair.splitlines() if line.strip()]

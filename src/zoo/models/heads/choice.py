@@ -1,0 +1,28 @@
+"""Head `choice`: how well one of several texts goes on from a context."""
+
+from torch import nn
+
+from zoo.blocks.dropout import Dropout
+from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.scores import Scores
+
+
+@heads.register("choice")
+class ChoiceHead(Head):
+    """One score, x w + b, from the pooled summary of an encoder, or a decoder's last place.
+
+    Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
+
+    Args:
+        dropout: share of the vector dropped in training; the model's, where it is not set.
+    """
+
+    scores_documents = True
+
+    def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(d_model, 1)
+
+    def score(self, states: Scored, table: Table) -> Scores:
+        return Scores(self.dropout(states), self.output.weight, self.output.bias)

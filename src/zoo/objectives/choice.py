@@ -1,0 +1,76 @@
+"""Choose the text that goes on from a context."""
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from zoo.data.ids import CHOICES, Roles
+from zoo.data.sources.lists import MOST_CHOICES
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.forms.choices import Choices
+from zoo.models.heads.scores import Scores
+from zoo.objectives.objective import Objective, Term, Weights, objectives
+
+RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
+
+
+@objectives.register("choice")
+class RightChoice(Objective):
+    """log p(right choice), a softmax over the scores of all choices of an example; counted by examples.
+
+    All choices of an example lie in one row. Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et
+    al. 2019, arXiv:1810.04805, section 4.4.
+    """
+
+    head: ClassVar[str] = "choice"
+    forms: ClassVar[tuple[str, ...]] = (CHOICES,)
+    whole: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    counted: ClassVar[tuple[str, ...]] = ("accuracy",)
+
+    def scored(self, plan: ExamplePlan) -> int:
+        return len(plan.pieces) // 2
+
+    def capacity(self, length: int) -> int | None:
+        return max(1, length // Choices.smallest)
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        targets = np.zeros(len(example.documents), dtype=np.int64)
+        assert isinstance(example.label, int), "the label of choices is the number of one"
+        targets[0] += FIRST
+        targets[example.label] += RIGHT
+        example.places[self.head] = example.summaries
+        example.targets[self.head] = targets if example.label >= 0 else np.full_like(targets, -1)
+
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
+        logits = scores.logits()[..., 0]
+        exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        with torch.autocast(exact.device.type, enabled=False):
+            total, right = choice_loss(exact, targets)
+        count = self.count(targets)
+        return Term(total, count, self.weight, total, measured={"accuracy": (right, count)})
+
+    def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
+        return ((targets >= 0) & (targets & FIRST > 0)).sum()
+
+
+def choice_loss(
+    logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"]
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """sum over examples of logsumexp_k s_k - s_right, and how often the right choice has the highest score."""
+    known = targets >= 0
+    begins, is_right = (targets & FIRST > 0) & known, (targets & RIGHT > 0) & known
+    example = begins.cumsum(0) * known
+    # the choices of an example are side by side: each place is shown those from it on
+    most = min(len(targets), MOST_CHOICES)
+    shown = F.pad(logits, (0, most - 1)).unfold(0, most, 1)
+    its = F.pad(example, (0, most - 1)).unfold(0, most, 1) == example[:, None]
+    # where no example begins all are taken: a sum over none has no gradient
+    shown = shown.masked_fill(~its & begins[:, None], -torch.inf)
+    losses = torch.where(begins, shown.logsumexp(1), 0).sum() - torch.where(is_right, logits, 0).sum()
+    answers = F.pad(is_right.int(), (0, most - 1)).unfold(0, most, 1).argmax(1)
+    return losses, ((shown.argmax(1) == answers) & begins).sum()

@@ -1,0 +1,38 @@
+"""Choices: the likeliest line of the pair, and what is refused."""
+
+import pytest
+import torch
+from looking import loaded
+
+from zoo.inference.pipeline import Pipeline
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt-nano"])
+def test_each_choice_is_scored_with_its_context(name: str):
+    answer = Pipeline(loaded(name, "choice"))
+    (found,) = answer("the red cat", pair="sleeps\nruns over the house\n\ndogs")
+    assert list(found["scores"]) == ["sleeps", "runs over the house", "dogs"]
+    assert sum(found["scores"].values()) == pytest.approx(1) and found["output"] == max(
+        found["scores"], key=found["scores"].__getitem__
+    )
+
+
+def test_contexts_may_have_different_numbers_of_choices():
+    answer = Pipeline(loaded("bert-nano", "choice"))
+    both = answer(["the red cat", "a blue dog"], pair=["sleeps\nruns", "cats\ndogs\ntrees"])
+    alone = answer("a blue dog", pair="cats\ndogs\ntrees")
+    assert len(both[0]["scores"]) == 2
+    torch.testing.assert_close(list(both[1]["scores"].values()), list(alone[0]["scores"].values()))
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        (None, "give them for each TEXT, which is the context, one a line; got 0, expected 2 to 64"),
+        ("one", "got 1, expected 2 to 64"),
+        ("one\none", "a choice is given twice"),
+    ],
+)
+def test_choices_that_are_none_are_refused(pair: str | None, said: str):
+    with pytest.raises(ValueError, match=said):
+        Pipeline(loaded("bert-nano", "choice"))("the red cat", pair=pair)

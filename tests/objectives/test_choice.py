@@ -1,0 +1,71 @@
+"""The loss of choices: a softmax over the choices of each example, counted by examples, wherever they lie in a row."""
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from zoo.data.ids import Lengths, Piece, Roles
+from zoo.examples.form import Limits, ModelTraits
+from zoo.examples.forms.choices import Choices
+from zoo.models.heads.scores import Scores
+from zoo.objectives.choice import FIRST, RIGHT, RightChoice
+
+# two examples, of three choices and of two, one of which the answer is unknown, and one of two
+TARGETS = torch.tensor([FIRST, RIGHT, 0, FIRST + RIGHT, 0, -1, -1, -1, FIRST, RIGHT])
+GROUPS = [(slice(0, 3), 1), (slice(3, 5), 0), (slice(8, 10), 1)]
+
+
+def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices():
+    logits = torch.randn(10, 1, dtype=torch.float64, requires_grad=True)
+    term = RightChoice().term(Scores.of(logits), TARGETS)
+    wanted = sum(cross_entropy(logits[group, 0], torch.tensor(right)) for group, right in GROUPS)
+    torch.testing.assert_close(term.sum, wanted)
+    assert int(term.count) == 3
+    (gradient,), (expected,) = torch.autograd.grad(term.sum, logits), torch.autograd.grad(wanted, logits)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_an_answer_is_right_where_its_score_is_the_highest_of_its_example():
+    scores = torch.tensor([0.0, 2.0, 9.0, 1.0, 0.0, 9.0, 9.0, 9.0, 3.0, 4.0])[:, None]
+    right, asked = RightChoice().term(Scores.of(scores), TARGETS).measured["accuracy"]
+    assert (int(right), int(asked)) == (2, 3)
+
+
+ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+LENGTHS = Lengths(
+    {"context": np.array([0, 3]), "choices": np.array([0, 1, 3, 4])},
+    labels=np.array([2]),
+    lists={"choices": np.array([0, 3])},
+)
+
+
+def read(piece: Piece) -> np.ndarray:
+    return np.arange(piece.start, piece.stop, dtype=np.int64) + {"context": 100, "choices": 200}[piece.field]
+
+
+def test_each_choice_is_a_document_with_the_context():
+    form = Choices(ModelTraits(causal=False, segments=True), True)
+    (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(20, row=64))
+    example = form.build(plan, read, ROLES)
+    assert [document.tolist() for document in example.split()] == [
+        [2, 100, 101, 102, 4, 200, 4],
+        [2, 100, 101, 102, 4, 201, 202, 4],
+        [2, 100, 101, 102, 4, 203, 4],
+    ]
+    assert plan.length == len(example.tokens) == 22 and plan.truncated == 0
+    RightChoice().annotate(example, np.random.default_rng(0), ROLES)
+    assert example.places["choice"].tolist() == [0, 7, 15]
+    assert example.targets["choice"].tolist() == [FIRST, 0, RIGHT]
+
+
+def test_a_decoder_reads_each_choice_at_its_last_place():
+    form = Choices(ModelTraits(causal=True), True)
+    (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(20, row=64))
+    example = form.build(plan, read, ROLES)
+    RightChoice().annotate(example, np.random.default_rng(0), ROLES)
+    assert example.tokens[example.places["choice"]].tolist() == [5, 5, 5]
+
+
+def test_all_choices_of_an_example_fit_in_a_row():
+    (plan,) = Choices(ModelTraits(causal=False), True).plan(LENGTHS, 0, 0, 0, Limits(20, row=18))
+    assert plan.length <= 18 and plan.truncated == 22 - plan.length
