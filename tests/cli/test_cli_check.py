@@ -84,6 +84,8 @@ def test_a_task_whose_data_is_absent_is_whole_and_says_so(zoo: Zoo, tmp_path: Pa
 def test_settings_of_data_are_for_tasks(zoo: Zoo, run_of: RunOf):
     said = zoo("check", run_of("lm"), "--set", "task.length=3")
     assert said.status == 2 and "--set and --data are for a task's data" in said.err
+    said = zoo("check", "sst2", "--set", "training.steps=3")
+    assert said.status == 2 and "--set training.steps: zoo check does not read it; allowed: task" in said.err
 
 
 def test_a_misspelled_task_names_the_nearest(zoo: Zoo):

@@ -29,7 +29,8 @@ def say_survey(found: Found) -> None:
         scores = [f"{name} {loss_of(score)}" for name, score in found["unigram"].items()]
         say(f"a model that learned only how often each token is written: {', '.join(scores)}")
     for one in found.get("strangest", []):
-        say(f"{one['why']}, {one['value']:.4g}: {one['place']}: {one['text'][:SHOWN]}")
+        value = f"{one['value']:,.0f}" if one["value"] >= 100 else f"{one['value']:.4g}"
+        say(f"{one['why']}, {value}: {one['place']}: {one['text'][:SHOWN]}")
     for remark in found["remarks"]:
         say(remark)
 

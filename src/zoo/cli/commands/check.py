@@ -10,7 +10,7 @@ import typer
 
 from zoo import config
 from zoo.cli.main import DONE, FAILED
-from zoo.cli.options import Data, Json, Set
+from zoo.cli.options import Data, Json, Set, read_section
 from zoo.cli.progress import bars
 from zoo.cli.surveyed import say_survey
 from zoo.cli.visible import say, say_json
@@ -43,6 +43,7 @@ def check(
 ) -> None:
     """Say whether something is whole, and what is wrong with it; of a task, what its data holds."""
     place = path.expanduser()
+    read_section(sets, "task", "check")
     pairs = [parse_set(text) for text in sets]
     is_name = not place.exists() and str(path) in config.names("tasks")
     report = Report("task") if is_name else check_file(place) if place.is_file() else check_folder(place)
