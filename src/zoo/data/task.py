@@ -115,6 +115,10 @@ class SourceSettings:
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
                 raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
         for name, source in self.mixed(place).items():
+            if "language" in (self.mix or {})[name]:
+                raise ValueError(
+                    f"{place}.mix.{name}.language: sentences are split alike in all sources: {place}.language"
+                )
             if source.mix is not None:
                 raise ValueError(f"{place}.mix.{name}: a mixed source cannot be mixed itself")
             source.verify(f"{place}.mix.{name}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from test_store import Letters, ids, opened, rows
 
+from zoo.data.sources.mixed import MixedRows
 from zoo.data.store import store as cache
 from zoo.data.store.making import ASIDE, claim
 from zoo.data.store.shard import INDEX, Shard
@@ -140,3 +141,17 @@ def test_an_interrupted_making_leaves_nothing_and_a_killed_one_is_cleared_away(h
     left.mkdir()
     sentences({"text": ["ab"]})
     assert not left.exists()
+
+
+def test_the_sources_of_a_mixture_are_one_split_and_each_for_itself() -> None:
+    tables = {"one": {"text": ["a", "b"], "label": ["y", "x"]}, "two": {"text": ["c"], "label": ["x"]}}
+    sources = {name: rows(table, names=["x", "y"])["validation"] for name, table in tables.items()}
+    first = sources["one"]
+    mixed = MixedRows(first.reader, "validation", mixed=sources, shares={"one": 1.0, "two": 3.0})
+    split = open_cache({"validation": mixed}, forms["text"].stored, Letters())["validation"]  # type: ignore[arg-type]
+    assert ids(split) == ["a", "b", "c"] and [ids(split.of(name)) for name in tables] == [["a", "b"], ["c"]]
+    assert (
+        [split.lengths.label(document) for document in range(3)]
+        == [1, 0, 0]
+        == [split.rows[document]["label"] for document in range(3)]
+    )
