@@ -116,9 +116,8 @@ class SourceSettings:
                 raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
         for name, source in self.mixed(place).items():
             if "language" in (self.mix or {})[name]:
-                raise ValueError(
-                    f"{place}.mix.{name}.language: sentences are split alike in all sources: {place}.language"
-                )
+                said = f"sentences are split alike in all sources; say {place}.language"
+                raise ValueError(f"{place}.mix.{name}.language: {said}")
             if source.mix is not None:
                 raise ValueError(f"{place}.mix.{name}: a mixed source cannot be mixed itself")
             source.verify(f"{place}.mix.{name}")

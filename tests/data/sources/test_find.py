@@ -224,7 +224,7 @@ def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None
         ({"mix": mixed(weight=float("inf"))}, r"source.mix.wiki.weight: must be a number above 0, got inf"),
         ({"mix": {}}, r"source.mix: it names no source"),
         ({"mix": mixed(mix=mixed())}, r"source.mix.wiki: a mixed source cannot be mixed itself"),
-        ({"mix": mixed(language="de")}, r"source.mix.wiki.language: sentences are split alike .*; say task.source.language"),
+        ({"mix": mixed(language="de")}, r"wiki.language: sentences are split alike .*; say task.source.language"),
         ({"mix": mixed(filse=1)}, r"source.mix.wiki: unknown key 'filse' \(did you mean 'files'\?\)"),
         ({"mix": mixed(), "builtin": "numbers"}, r"source: 'mix' stands in place of 'files', 'hub' and 'builtin'"),
         ({"mix": mixed(files={"test": "both.txt"})}, r"source.mix.wiki: it has no split 'train', as the others have"),

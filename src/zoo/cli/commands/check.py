@@ -89,7 +89,8 @@ def check_folder(place: Path) -> Report:
     if (store := shards_of(place)) is not None:
         report = Report("token store")
         whole, report.faults = check_store(store)
-        report.remarks.append(f"{whole} of its shards are whole; a run makes the others again")
+        again = "; a run makes the others again" if report.faults else ""
+        report.remarks.append(f"{whole} of its shards are whole{again}")
         return report
     if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
         report = check_checkpoint(place)
