@@ -79,7 +79,8 @@ def test_special_tokens_have_their_names(trained: dict[str, Tokenizer], tmp_path
 
 
 def test_truncation_keeps_the_template(trained: dict[str, Tokenizer], tmp_path: Path):
-    theirs = load(trained["bpe"], "gpt2", targets["gpt2"].classes[1], tmp_path)
+    native = next(each for each in targets["gpt2"].classes if each.name == "GPT2ForSequenceClassification")
+    theirs = load(trained["bpe"], "gpt2", native, tmp_path)
     ids = theirs(TEXTS[1], truncation=True)["input_ids"]
     roles = trained["bpe"].roles
     assert len(ids) == 37 and (ids[0], ids[-1]) == (roles.start, roles.extract)
