@@ -1,7 +1,7 @@
 """The first step of a run for every registered objective, and for the mixtures that were published."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ MIXTURES: list[Objectives] = [
     {"choice": {}, "causal_lm": {"weight": 0.5}},  # the same, of several choices
     {"captioning": {"coverage": 2.0}},  # Xu et al.'s
 ]
-ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6, sentinels=tuple(range(49, 39, -1)))
+ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 SHAPE = RowShape(32, 32, longest=20, longest_source=20)
 BATCH, LABELS, DOCUMENTS = 32, 3, 100
 
@@ -97,7 +97,7 @@ class Case:
                 return np.random.default_rng(piece.start).integers(0, 256, size, dtype=np.uint8)
             return ids[piece.field][piece.start : piece.stop]
 
-        return Examples(mixture.form(columns, stream), mixture, lengths, read, ROLES, shape_of(stream))
+        return Examples(mixture.form(columns, stream), mixture, lengths, read, roles_of(mixture), shape_of(stream))
 
     def draw_labels(self, generator: np.random.Generator) -> Any:
         """What each document's label is; some are unknown."""
@@ -108,6 +108,11 @@ class Case:
 
 
 Sizes = dict[str, NDArray[np.int64]]
+
+
+def roles_of(mixture: Mixture) -> Roles:
+    """With sentinels where they are written; elsewhere those tokens are text."""
+    return replace(ROLES, sentinels=tuple(range(49, 39, -1))) if mixture.sentinels else ROLES
 
 
 def entries_of(stored: StoredFields, documents: int, generator: np.random.Generator) -> Sizes:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from every_objective import ROLES, entries_of, numbers_of, units_of
+from every_objective import ROLES, entries_of, numbers_of, roles_of, units_of
 from tiny import alone, losses, settings
 from torch import Tensor
 
@@ -102,7 +102,7 @@ class Case:
             21 if self.choices else 20, 20 if stream.source else 0, longest=20, longest_source=20, pack=False
         )
         form = mixture.form(self.columns, stream)
-        return Examples(form, mixture, lengths, lambda p: ids[p.field][p.start : p.stop], ROLES, shape)
+        return Examples(form, mixture, lengths, lambda p: ids[p.field][p.start : p.stop], roles_of(mixture), shape)
 
 
 CASES = [
