@@ -10,6 +10,7 @@ from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters
 LONG = 1 << 20  # characters; a longer text is sampled in pieces
+PIECES = 64  # that a sample has at least, where texts are long
 Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
 
 
@@ -38,7 +39,7 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
     """
     kept: list[tuple[float, int, Pieces]] = []
     share, size, seen = 1.0, 0, 0
-    for texts in pieces_of(rows):
+    for texts in pieces_of(rows, max(1, min(LONG, most // PIECES))):
         length = sum(len(text) for column in texts for text in column)
         seen += length
         at = place_of(f"sample {texts}")
@@ -54,19 +55,23 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
     return Sample([text for column in columns for texts in column for text in texts], size, seen)
 
 
-def pieces_of(rows: SplitRows) -> Iterator[Pieces]:
-    """The texts of each row by column; a long text alone in pieces, which end with a line where they can."""
+def pieces_of(rows: SplitRows, most: int) -> Iterator[Pieces]:
+    """The texts of each row by column; a long text alone in pieces, which end with a line where they can.
+
+    Args:
+        most: characters of a piece.
+    """
     names = text_columns(rows.inputs)
     for row in rows:
         texts = tuple(texts_of(name, row[name]) for name in names)
-        if len(texts) != 1 or len(texts[0]) != 1 or len(texts[0][0]) <= LONG:
+        if len(texts) != 1 or len(texts[0]) != 1 or len(texts[0][0]) <= most:
             yield texts
             continue
         ((text,),) = texts
         start = 0
         while start < len(text):
-            stop = text.rfind("\n", start, start + LONG) + 1 if start + LONG < len(text) else len(text)
-            stop = stop if stop > start else start + LONG
+            stop = text.rfind("\n", start, start + most) + 1 if start + most < len(text) else len(text)
+            stop = stop if stop > start else start + most
             yield ((text[start:stop],),)
             start = stop
 

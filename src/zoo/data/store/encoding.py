@@ -8,8 +8,8 @@ from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
-CHARACTERS = 1 << 22  # of them together; the tokenizer needs about a hundred bytes for each token that it is at
-LONG = 1 << 21  # characters; a longer text is encoded in pieces
+CHARACTERS = 1 << 21  # of them together; the tokenizer needs about a hundred bytes for each token that it is at
+LONG = 1 << 18  # characters; a longer text is encoded in pieces
 SEAM = 200  # characters on each side of a place between two pieces that must not change each other's ids
 TRIES = 20
 
