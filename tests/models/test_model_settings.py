@@ -196,7 +196,7 @@ WRONG = [
     (
         "gpt2-nano",
         "heads=[]",
-        r"gpt2-nano.heads: a model needs at least one head; allowed: classification, language, masked_lm",
+        r"gpt2-nano.heads: a model needs at least one head; allowed: choice, classification, language, masked_lm",
     ),
     ("gpt2-nano", "heads=[language, language]", r"heads: a head is named twice: language, language"),
     ("gpt2-nano", "heads={language: 3}", r"heads.language: expected a map of options, got 3"),

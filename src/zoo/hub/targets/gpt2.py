@@ -65,10 +65,10 @@ target = Target(
         *affine("decoder.stack.norm", "transformer.ln_f"),
     ),
     classes=(
-        double_heads("GPT2DoubleHeadsModel", "transformer.wte.weight"),
         tied_causal_lm("GPT2LMHeadModel", "transformer.wte.weight"),
         last_token_classifier("GPT2ForSequenceClassification"),
         decoder_tagger("GPT2ForTokenClassification", "classifier"),
+        double_heads("GPT2DoubleHeadsModel", "transformer.wte.weight"),
     ),
     longest="decoder.max_length",
     prefix="transformer.",

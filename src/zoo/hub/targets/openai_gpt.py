@@ -41,9 +41,9 @@ target = Target(
         *LAYERS,
     ),
     classes=(
-        double_heads("OpenAIGPTDoubleHeadsModel", "transformer.tokens_embed.weight"),
         tied_causal_lm("OpenAIGPTLMHeadModel", "transformer.tokens_embed.weight"),
         last_token_classifier("OpenAIGPTForSequenceClassification"),
+        double_heads("OpenAIGPTDoubleHeadsModel", "transformer.tokens_embed.weight"),
     ),
     longest="decoder.max_length",
     prefix="transformer.",
