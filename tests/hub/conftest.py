@@ -40,6 +40,11 @@ def trained() -> dict[str, Tokenizer]:
     return {name: Tokenizer.train(choice, [*TEXTS, *TEXTS]) for name, choice in choices.items()}
 
 
+def copy_of(tokenizer: Tokenizer) -> Tokenizer:
+    """One that a test may add tokens to."""
+    return Tokenizer.from_files(tokenizer.files())
+
+
 Build = Callable[..., TrainedModel]
 
 
@@ -56,7 +61,7 @@ def build(trained: dict[str, Tokenizer]) -> Build:
         small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
         pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]
         model = Model(load_settings(name, pairs)).initialize(0)
-        return untold(disturb(model) if moved else model, trained[kind], **known)
+        return untold(disturb(model) if moved else model, copy_of(trained[kind]), **known)
 
     return make
 
@@ -88,7 +93,7 @@ def shelled(trained: dict[str, Tokenizer], export: Callable[..., ExportReport]) 
     def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:
         values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
         settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
-        return export(untold(disturb(Model(settings).initialize(0)), trained[kind], **known), "zoo")
+        return export(untold(disturb(Model(settings).initialize(0)), copy_of(trained[kind]), **known), "zoo")
 
     return make
 

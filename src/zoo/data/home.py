@@ -1,7 +1,6 @@
 """The folder of everything that zoo makes once and keeps: token shards, tokenizers, digests of source files."""
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ def name_file(path: Path) -> Iterator[None]:
 
 def replace_file(path: Path, content: str) -> None:
     """Write a small file whole or not at all; of several who write it at once, the last one wins."""
-    aside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
+    aside = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
     with name_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.write_text(content, "utf-8")

@@ -4,7 +4,6 @@ import fcntl
 import logging
 import os
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -52,7 +51,7 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
         whole: whether what lies in a place is what was wanted.
     """
     remove_leftovers(folder)
-    aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{socket.gethostname()}-{folder.name}-", dir=folder.parent))
+    aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{os.uname().nodename}-{folder.name}-", dir=folder.parent))
     try:
         make(aside)
         aside.chmod(0o777 & ~umask())
@@ -86,7 +85,7 @@ def sync_folder(folder: Path) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes of this machine left of a folder, and other machines long ago."""
-    here = f"{ASIDE}{socket.gethostname()}-"
+    here = f"{ASIDE}{os.uname().nodename}-"
     for left in folder.parent.glob(f"{ASIDE}*-{folder.name}-*"):
         if left.name.startswith(here) or time.time() - left.stat().st_mtime > OLD:
             shutil.rmtree(left, ignore_errors=True)
