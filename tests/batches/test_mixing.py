@@ -11,7 +11,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.mixing import MixedFeed, feed_of, next_source, shares
 from zoo.batches.order import Examples, Ingredient, PackedRow
 from zoo.batches.packing import RowShape
-from zoo.data.ids import Lengths, Roles
+from zoo.data.ids import Ids, Lengths, Piece, Roles
 from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
@@ -59,7 +59,7 @@ def test_rows_are_those_of_each_source_alone_in_proportion():
     assert sources(rows) == [24, 4]
     for number, source in enumerate(given.sources):
         alone = Feed(source).take(sources(rows)[number])
-        assert [row._replace(source=0) for row in rows if row.source == number] == alone
+        assert [row._replace(source=None) for row in rows if row.source == number] == alone
 
 
 def test_the_stream_goes_on_identically_from_any_row():
@@ -81,6 +81,22 @@ def test_a_row_is_built_from_its_own_source():
             assert [e.tokens.tolist() for e in given.sources[row.source].build(row)] == [
                 e.tokens.tolist() for e in built
             ]
+
+
+def test_a_mixture_is_evaluated_as_one_split():
+    given = examples("wiki", "books")
+    plain = replace(given, mix=(), lengths=Lengths({"text": np.arange(56) * 5}), read=joined)
+    whole = replace(plain, mix=given.mix)
+    for row in whole.once():
+        assert [e.tokens.tolist() for e in whole.build(row)] == [e.tokens.tolist() for e in plain.build(row)]
+        for example, plan in zip(plain.build(row), row.plans, strict=True):
+            assert sum(piece.stop - piece.start for piece in plan.pieces) == example.ordinary.sum()
+
+
+def joined(piece: Piece) -> Ids:
+    """The tokens of both sources one after the other."""
+    ids = np.repeat(np.concatenate([np.arange(7, 7 + size) for size in SIZES.values()]), 5)
+    return ids[piece.start : piece.stop]
 
 
 def test_sources_of_one_mixture_draw_apart_and_do_not_depend_on_each_other():

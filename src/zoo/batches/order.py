@@ -22,11 +22,11 @@ WINDOW = 1024  # documents that are planned and packed together
 
 
 class PackedRow(NamedTuple):
-    """Planned examples that share a row, their epoch, and the number of their source where several are mixed."""
+    """Planned examples that share a row, their epoch, and the number of the source that they were drawn from."""
 
     epoch: int
     plans: tuple[ExamplePlan, ...]
-    source: int = 0
+    source: int | None = None
 
     @property
     def names(self) -> list[tuple[int, int, int]]:
@@ -178,7 +178,7 @@ class Examples:
 
     def build(self, row: PackedRow) -> list[Example]:
         """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""
-        if self.mix:
+        if self.mix and row.source is not None:  # evaluating reads a mixture as one split
             return self.sources[row.source].build(row)
         built = []
         for plan in row.plans:

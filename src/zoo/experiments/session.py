@@ -135,7 +135,8 @@ def counted(what: str, examples: Examples, split: Split, count: Callable[[Exampl
     """A count over all examples of epoch 0, which takes planning all of them: remembered for the next start."""
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]
-    decided = [split.names, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
+    mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
+    decided = [split.names, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
     found: T = remember(["count", what, *decided], lambda: count(examples))
     return found
 

@@ -79,6 +79,20 @@ def test_a_new_file_makes_only_its_own_shard_again(files: Path) -> None:
     assert len(shards(files, deduplicate=True) - before) == 1
 
 
+def test_files_that_were_moved_keep_the_names_of_their_shards(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = shards(files, deduplicate=True)
+    (files / "moved").mkdir()
+    for name in ("a.txt", "b.txt", "v.txt"):
+        (files / name).rename(files / "moved" / name)
+    monkeypatch.setenv("ZOO_DATA", str(files / "moved"))
+    assert shards(files, deduplicate=True) == before
+
+
+def test_a_tokenizer_of_filtered_text_is_another_one(files: Path) -> None:
+    assert rows_of()["train"].called == rows_of(deduplicate=False)["train"].called
+    assert rows_of()["train"].called != rows_of(longest=10)["train"].called
+
+
 def test_the_log_says_how_many_rows_are_left_out(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         shards(files, deduplicate=True)

@@ -120,6 +120,32 @@ def test_the_fingerprint_follows_bytes_options_and_split(tmp_path: Path) -> None
     assert len(others | {first}) == 5
 
 
+def test_a_change_is_seen_though_size_and_time_are_as_before(tmp_path: Path) -> None:
+    found = []
+    for text in ("one\n", "two\n"):
+        (tmp_path / "t.txt").write_text(text)
+        os.utime(tmp_path / "t.txt", (5, 5))
+        found.append(load_rows(task(files={"test": "t.txt"}), inputs(), tmp_path)["test"].fingerprint)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("lacking", ["a.jsonl", "b.jsonl"])
+def test_files_of_a_split_have_the_same_columns(tmp_path: Path, lacking: str) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        label = "" if name == lacking else ', "label": "x"'
+        (tmp_path / name).write_text(f'{{"text": "one"{label}}}\n')
+    rows = load_rows(task(files={"train": "*.jsonl"}), inputs(), tmp_path)["train"]
+    with pytest.raises(ValueError, match=r"b.jsonl: it has text.*, but .*a.jsonl has text.*; say which to read under"):
+        list(rows)
+
+
+def test_a_split_that_one_mixed_source_has_is_read_from_that_one(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("one\ntwo\nthree\n")
+    mix = {"both": {"files": {"train": "t.txt", "test": "t.txt"}}, "one": {"files": {"train": "t.txt"}, "weight": 2}}
+    rows = load_rows(task(mix=mix), inputs(), tmp_path)
+    assert rows["train"].weights == {"both": 1, "one": 2} and rows["test"].weights == {"both": 1}
+
+
 def test_a_moved_file_keeps_its_fingerprint(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

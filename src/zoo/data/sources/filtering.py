@@ -78,10 +78,15 @@ class Filtering:
     def digests(self) -> dict[str, str]:
         """By place of a part, a hash of those numbers: a run that finds its store reads nothing else."""
 
-        def make() -> dict[str, str]:
-            return {place: sha256(json.dumps(rows).encode()).hexdigest() for place, rows in self.repeated.items()}
+        def make() -> list[str]:
+            rows = [self.repeated[part.place] for part, _ in self.parts()]
+            return [sha256(json.dumps(numbers).encode()).hexdigest() for numbers in rows]
 
-        return dict(remember(["digests", *self.known], make)) if self.rule.deduplicate else {}
+        if not self.rule.deduplicate:
+            return {}
+        # remembered in the order of the parts: the same files may stand elsewhere tomorrow
+        found = remember(["digests by part", *self.known], make)
+        return {part.place: digest for (part, _), digest in zip(self.parts(), found, strict=True)}
 
     def key(self, source: str, part: SourcePart) -> list[object]:
         """What decides which rows of a part are left out; nothing where all stay."""

@@ -60,7 +60,8 @@ def load_rows(
             lacking = [name for name in found if name not in sources]
             raise ValueError(f"source.mix.{lacking[0]}: it has no split 'train', as the others have")
         first = next(iter(sources.values()))
-        mixed[split] = MixedRows(first.reader, split, first.asked, sources, task.source.weights)
+        weights = {name: task.source.weights[name] for name in sources}
+        mixed[split] = MixedRows(first.reader, split, first.asked, sources, weights)
     return mixed
 
 

@@ -1,4 +1,4 @@
-"""What is known of a source without opening it: remembered by the file's path, size, time and inode, as git does."""
+"""What is known of a source without opening it: remembered by the file's path, size, times and inode, as git does."""
 
 import hashlib
 import json
@@ -21,12 +21,13 @@ class Stat(NamedTuple):
 
     size: int
     mtime_ns: int
+    ctime_ns: int  # no program can put it back, as some that copy or unpack do the other
     inode: int
 
     @classmethod
     def of(cls, path: Path) -> "Stat":
         found = path.stat()
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
     @property
     def is_young(self) -> bool:

@@ -68,10 +68,15 @@ class SplitReader:
         """Input -> column of a part.
 
         Raises:
-            ValueError: a column is missing.
+            ValueError: a column is missing, or the first part has others.
         """
         columns = replace(self.columns, optional=HIDDEN if source == TEST else ())
-        return columns.choose(part.columns, part.place)
+        first = self.parts(source)[0]
+        chosen, wanted = (columns.choose(one.columns, one.place) for one in (part, first))
+        if (set(chosen) ^ set(wanted)) - set(columns.optional):
+            said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
+            raise ValueError(f"{part.place}: {said}; say which to read under 'columns'")
+        return chosen
 
     def inputs(self, source: str) -> list[str]:
         """The columns of a split, by what they are for; those that a test split keeps to itself are among them."""
@@ -235,7 +240,9 @@ class SplitRows:
     def called(self) -> str:
         """What decides its rows beside what lies in the parts of its source: a name for what is made from it."""
         chosen = self.reader.choose(self.source, self.parts[0])
-        return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}"
+        rule = self.reader.filtering.rule
+        filtered = "" if rule == EVERY_ROW else f" {rule}"
+        return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}{filtered}"
 
     @property
     def source(self) -> str:
