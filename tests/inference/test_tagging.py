@@ -51,6 +51,13 @@ def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
     assert len(found["scores"]) == 4 and all(0.5 <= score <= 1 for score in found["scores"])
 
 
+@pytest.mark.parametrize("text", ["", " ", "\u0007"])
+def test_a_text_without_a_word_has_no_tags(text: str):
+    model = loaded("bert-nano", "tagging", "wordpiece")
+    (found,) = Pipeline(replace(model, task=replace(model.task, labels=SPANS)))(text)
+    assert found["output"] == [] and found["scores"] == []
+
+
 def test_tags_are_gathered_by_sentence():
     documents = documents_in(np.array([[1, 1, 1, 2, 2, 0], [1, 1, 0, 0, 0, 0]]))
     targets = torch.tensor([[-1, 1, 2, 0, 2, -1], [1, -1, -1, -1, -1, -1]])

@@ -21,7 +21,8 @@ class WordTags(Predictor):
     """Tags the words of a text, each read at its first token; where tags are O, B-… and I-…, it gives their spans.
 
     The output is a list of {tag, text, start, end}, the characters from start to end; scores are their probabilities,
-    of a span the mean over its words. It is what transformers' pipeline gives with `aggregation_strategy="first"`.
+    of a span the mean over its words. With WordPiece that keeps Hangul's syllables whole, it is what transformers'
+    pipeline gives with `aggregation_strategy="first"`.
     """
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
@@ -52,7 +53,7 @@ def tag_words(
     shares, tokens = shares[written], PlacedTokens(*(each[written] for each in tokens))
     begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
     found: list[dict[str, Any]] = []
-    for first, behind in zip(begins, [*begins[1:], len(tokens.ids)], strict=True):
+    for first, behind in zip(begins, [*begins, len(tokens.ids)][1:], strict=True):
         best, start, end = int(shares[first].argmax()), int(tokens.begins[first]), int(tokens.ends[behind - 1])
         found.append({"tag": names[best], "text": text[start:end], "start": start, "end": end,
                       "score": float(shares[first, best])})  # fmt: skip
