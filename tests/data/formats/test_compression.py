@@ -72,13 +72,20 @@ def test_streams_that_follow_each_other_are_one_text(tmp_path: Path, ending: str
     assert read(path) == 2 * TEXT
 
 
+@pytest.mark.parametrize("ending", PACKERS)
+def test_what_is_damaged_behind_the_first_stream_is_refused(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(PACKERS[ending](TEXT) + b"x" + PACKERS[ending](TEXT))
+    assert "line 21: the file cannot be read: " in refusal(path)
+
+
 def test_what_fills_up_a_file_between_streams_of_xz_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.xz"
     path.write_bytes(lzma.compress(TEXT) + bytes(2048) + lzma.compress(TEXT) + bytes(4))
     assert read(path) == 2 * TEXT
 
 
-@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("ending", PACKERS)
 def test_an_empty_file_is_refused(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"a.txt{ending}").write_bytes(b"")
     assert "the file is empty" in refusal(tmp_path / f"a.txt{ending}")

@@ -203,6 +203,13 @@ def test_patterns_and_lists_name_several_files(several: Path, files: Any, found:
     assert texts(files) == found
 
 
+def test_the_data_folder_is_no_pattern(tmp_path: Path) -> None:
+    for name in ("data[1]", "data1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.txt").write_text(name)
+    assert first_text("*.txt", tmp_path / "data[1]") == "data[1]"
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [

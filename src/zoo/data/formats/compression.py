@@ -33,8 +33,8 @@ class Unpacker(Protocol):
 class UnpackedFile(io.RawIOBase):
     """The bytes of a compressed file, one stream after the other.
 
-    `lzma.open` takes any amount of memory that a file's header asks for, and `zstandard.open` takes a file that was cut
-    off for one that ends there.
+    `lzma.open` takes any amount of memory that a file's header asks for, `zstandard.open` takes a file that was cut off
+    for one that ends there, and `bz2.open` one whose second stream is damaged.
 
     Args:
         begin: makes what unpacks the next stream.
@@ -95,7 +95,7 @@ def begin_zst() -> Unpacker:
 
 OPENERS: dict[str, Callable[[Path], io.BufferedIOBase]] = {
     ".gz": lambda path: gzip.open(path),
-    ".bz2": lambda path: bz2.open(path),
+    ".bz2": lambda path: io.BufferedReader(UnpackedFile(path, bz2.BZ2Decompressor), BUFFER),
     ".xz": lambda path: io.BufferedReader(UnpackedFile(path, begin_xz), BUFFER),
     ".zst": lambda path: io.BufferedReader(UnpackedFile(path, begin_zst), BUFFER),
 }

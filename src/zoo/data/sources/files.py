@@ -108,17 +108,18 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     root = os.environ.get("ZOO_DATA")
     folders = [Path(root).expanduser()] if root else []
     folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
-    # a folder / an absolute path is that path
-    tried = list(dict.fromkeys(folder / Path(name).expanduser() for folder in folders))
-    for path in tried:
+    wanted = Path(name).expanduser()
+    tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
+    for path, folder in zip(tried, folders, strict=False):
         if path.is_dir():
             return in_folder(path, place), str(path.absolute())
         if path.exists():
             if not path.is_file():
                 raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
             return [path], str(path.absolute())
-        if glob.has_magic(name) and (matches := sorted(glob.glob(str(path), recursive=True))):
-            if files := [Path(match) for match in matches if Path(match).is_file()]:
+        if glob.has_magic(name):  # the folder is named as it is, whatever stands in its name
+            matches = sorted(glob.glob(str(wanted), root_dir=folder, recursive=True))
+            if files := [file for match in matches if (file := folder / match).is_file()]:
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
     what = "no file matches" if glob.has_magic(name) else "no such file"
