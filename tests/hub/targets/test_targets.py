@@ -20,6 +20,22 @@ def test_a_decoder_with_llamas_choices_is_llama_before_mistral_which_it_also_fit
     assert fits(load_settings("gpt-modern")) == ["llama", "mistral"]
 
 
+@pytest.mark.parametrize(
+    ("model", "heads", "name"),
+    [
+        ("gpt2-nano", ["language", "choice"], "GPT2DoubleHeadsModel"),
+        ("gpt2-nano", ["choice", "language"], "GPT2DoubleHeadsModel"),
+        ("gpt2-nano", ["language"], "GPT2LMHeadModel"),
+        ("gpt2-nano", ["classification", "language"], "GPT2ForSequenceClassification"),
+        ("bert-nano", ["next_sentence", "masked_lm"], "BertForPreTraining"),
+    ],
+)
+def test_the_first_head_decides_the_class_then_how_many_it_carries(model: str, heads: list[str], name: str):
+    settings = settings_of(model, {"heads": heads})
+    native = targets[fits(settings)[0]].native_class(settings)
+    assert native is not None and native.name == name
+
+
 def test_a_model_that_no_class_has_fits_none():
     assert fits(load_settings("transformer-modern")) == []
 

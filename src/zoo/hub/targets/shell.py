@@ -107,7 +107,7 @@ def readers_of(settings: ModelSettings) -> tuple[tuple[str, ...], dict[str, int]
 
 
 def own_class(settings: ModelSettings) -> NativeClass:
-    """The first class that carries the model's first head and has no head that the model lacks.
+    """Of the classes that carry the model's first head and none that it lacks, the first with the most heads.
 
     A head that no class here names, such as one of another package, is scored as transformers' classifiers score
     theirs: document by document, or token by token.

@@ -197,9 +197,9 @@ class NativeClass:
 
 
 def class_of(classes: Sequence[NativeClass], settings: ModelSettings) -> NativeClass | None:
-    """The first class that carries the model's first head and has no head that the model lacks."""
-    heads = [head.name for head in settings.heads]
-    return next((known for known in classes if heads[0] in known.heads and set(known.heads) <= set(heads)), None)
+    """Of the classes that carry the model's first head and none that it lacks, the first with the most heads."""
+    own = [head.name for head in settings.heads]
+    return max((c for c in classes if {own[0]} <= {*c.heads} <= {*own}), key=lambda c: len(c.heads), default=None)
 
 
 def carried_heads(classes: Sequence[NativeClass]) -> str:
@@ -223,7 +223,7 @@ class Target:
         renames: the tensors that all its classes have.
         tables: their tensors that follow from settings alone, written for loaders that fill an empty model from the
             file; importing refuses others.
-        classes: in the order in which they are tried; a model's first head decides.
+        classes: a model's first head decides, then how many of its heads one carries, then their order.
         longest: path of the longest text that its tokenizer lets through (tokens).
         prefix: of the names of tensors, which files of their headless class leave out.
         copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
