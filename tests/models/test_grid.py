@@ -165,7 +165,7 @@ WRONG = [
     ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
     (
         {"heads": ["masked_lm"]},
-        "heads.masked_lm: it scores tokens, but the encoder reads none; allowed: classification, next",
+        "heads.masked_lm: it scores tokens, but the encoder reads none; allowed: choice, classification",
     ),
     (
         {"encoder.stages": [{"name": "convolution", "width": 8}, {"name": "residual", "width": 12}]},
