@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "discover annotations registry strict_json config devices blocks models data examples objectives batches metrics "
-    "runs inference training experiments survey report hub cli"
+    "discover annotations registry strict_json disk config devices blocks models data examples objectives batches "
+    "metrics runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -32,6 +32,7 @@ ONLY: dict[str, set[str]] = {
     "annotations": set(),
     "registry": set(),
     "strict_json": set(),
+    "disk": set(),
     "config": {"yaml"},
     "devices": {"torch"},
     "blocks": {"torch", "jaxtyping"},

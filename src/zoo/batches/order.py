@@ -11,8 +11,8 @@ import numpy as np
 
 from zoo.batches.packing import RowShape, pack
 from zoo.batches.permutation import PERMUTED, count_windows, window_of
+from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Lengths, Read, Roles
-from zoo.data.sources.pictures import Augment
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form
 from zoo.examples.randomness import Purpose, keyed

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from zoo import config
 from zoo.data.builtin.builtin import builtins
+from zoo.data.columns.pictures import Augment
 from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.filtering import EVERY_ROW, RowFilter
 from zoo.data.sources.origin import SPLITS
-from zoo.data.sources.pictures import Augment
 from zoo.registry import check, refuse_unknown
 
 SIDES = ("source", "target")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.blocks.documents import Documents
+from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Picture
-from zoo.data.sources.pictures import decode, read_file
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import predictors
 from zoo.inference.readable import readable

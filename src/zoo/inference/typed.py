@@ -9,8 +9,8 @@ from torch import Tensor
 
 from zoo.batches.collate import changed, documents_in, lay_rows
 from zoo.blocks.documents import Documents
+from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece, Read
-from zoo.data.sources.pictures import decode, read_file
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, lay_out, overhead

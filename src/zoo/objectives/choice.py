@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from zoo.data.columns.lists import MOST_CHOICES
 from zoo.data.ids import CHOICES, Roles
-from zoo.data.sources.lists import MOST_CHOICES
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores

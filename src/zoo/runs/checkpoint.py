@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from zoo.config import Tree, read_yaml
+from zoo.disk import sync
 from zoo.runs.files import (
     REPLACED,
     check_file,
@@ -21,7 +22,6 @@ from zoo.runs.files import (
     remove_folder,
     restore_replaced,
     seal,
-    sync,
     to_json,
     write_file,
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.disk import sync
 from zoo.strict_json import parse_json
 
 ASIDE = ".partial-"
@@ -27,15 +28,6 @@ def write_file(path: Path, content: bytes) -> None:
         sync(path)
     except OSError as error:  # that of `write` or `fsync` names no file
         raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def sync(path: Path) -> None:
-    """Wait until the disk has a file's content, or a folder's list of names."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def replace_file(path: Path, content: bytes) -> None:

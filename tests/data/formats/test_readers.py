@@ -11,10 +11,10 @@ import pytest
 import zstandard
 from datasets import Dataset
 
+from zoo.data.columns.columns import Columns
 from zoo.data.formats.format import ReadOptions
 from zoo.data.sources import known
 from zoo.data.sources.checking import checked_rows
-from zoo.data.sources.columns import Columns
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.part import FilePart
 from zoo.examples.form import inputs

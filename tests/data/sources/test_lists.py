@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from test_rows import Given
 
-from zoo.data.sources.columns import Columns
+from zoo.data.columns.columns import Columns
 from zoo.data.sources.rows import SplitReader
 
 CONTEXT = "서울 is in Korea, and Korea is far."

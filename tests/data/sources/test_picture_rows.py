@@ -10,9 +10,9 @@ from PIL import Image
 from zoo.batches.collate import collate
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
+from zoo.data.columns.pictures import Augment
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.pictures import Augment
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task

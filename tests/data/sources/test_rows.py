@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zoo.data.sources.columns import Columns
+from zoo.data.columns.columns import Columns
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.rows import SplitReader

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from zoo.data.columns.columns import Columns
 from zoo.data.ids import Piece, StoredFields
-from zoo.data.sources.columns import Columns
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.rows import SplitReader, SplitRows

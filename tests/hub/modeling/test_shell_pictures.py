@@ -12,7 +12,7 @@ from PIL import Image
 from shell_choices import Shelled, load
 from untold import untold
 
-from zoo.data.sources.pictures import decode
+from zoo.data.columns.pictures import decode
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.reloading import reload

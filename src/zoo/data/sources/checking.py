@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from zoo.data.columns.answers import settle_answers
+from zoo.data.columns.lists import check_lists
+from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
-from zoo.data.sources.answers import settle_answers
-from zoo.data.sources.lists import check_lists
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.pictures import stored_bytes
 
 TRAIN, VALIDATION = "train", "validation"
 ONE_TEXT = -1.0  # where the only text of a source falls: it is cut

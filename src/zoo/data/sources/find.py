@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from zoo.data.builtin.builtin import builtins
-from zoo.data.sources.columns import Columns
+from zoo.data.columns.columns import Columns
 from zoo.data.sources.files import find_files
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, Origin

@@ -9,12 +9,12 @@ from typing import Any
 
 from datasets import Dataset, load_dataset
 
+from zoo.data.columns.pictures import Pictures
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
 from zoo.data.ids import PICTURE
 from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember
-from zoo.data.sources.pictures import Pictures
 
 Rows = Iterator[Row]
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.data.long_texts import in_parts
+
 BUCKETS = 64  # files by the first bits of the hash; each is sorted alone
 WAITING = 1 << 16  # rows that are held before they are written
 SHOWN = 3  # of what is found
@@ -96,22 +98,11 @@ class Repeats:
 def code_of(text: str) -> bytes:
     """Eight bytes that are the same for texts that differ in white space alone."""
     code, at_start = blake2b(digest_size=8), True
-    for words in (part.split() for part in in_parts(text)):
+    for words in (part.split() for part in in_parts(text, PART)):
         if words:
             code.update(("" if at_start else " ").encode() + " ".join(words).encode())
             at_start = False
     return code.digest()
-
-
-def in_parts(text: str) -> Iterator[str]:
-    """A text in parts of about `PART` characters that begin with a space or a line's end, where there are any."""
-    start = 0
-    while len(text) - start > PART:
-        stop = max(text.rfind(space, start + 1, start + PART) for space in " \n")
-        stop = stop if stop > start else start + PART
-        yield text[start:stop]
-        start = stop
-    yield text[start:]
 
 
 def groups(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from datasets import Dataset, DatasetDict, Image, load_dataset
 
+from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import PICTURE
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
-from zoo.data.sources.pictures import Pictures
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 ROWS = 1 << 17  # rows that become one shard

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
+from zoo.data.columns.columns import Columns
+from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
+from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
-from zoo.data.sources.columns import Columns
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
-from zoo.data.sources.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.sources.numbering import label_key, labels_of, number_labels
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.pictures import Pictures
 
 TEST = "test"
 HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself

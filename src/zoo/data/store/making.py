@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zoo.data.home import name_file
+from zoo.disk import sync
 
 ASIDE = ".making-"
 LOCK = ".lock"
@@ -55,14 +56,14 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
     try:
         make(aside)
         aside.chmod(0o777 & ~umask())
-        sync_folder(aside)
+        sync(aside)
         try:
             aside.rename(folder)
         except OSError:
             if not whole(folder):  # not another machine's, but something damaged
                 shutil.rmtree(folder)
                 aside.rename(folder)
-        sync_folder(folder.parent)
+        sync(folder.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -72,15 +73,6 @@ def umask() -> int:
     found = os.umask(0)
     os.umask(found)
     return found
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove_leftovers(folder: Path) -> None:

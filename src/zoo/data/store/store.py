@@ -13,12 +13,13 @@ from zoo.data.ids import StoredFields
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.making import claim, make_folder, remove_all_leftovers, sync_folder
+from zoo.data.store.making import claim, make_folder, remove_all_leftovers
 from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split
 from zoo.data.store.writing import ROWS, SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.disk import sync
 
 VERSION = 3  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
@@ -91,7 +92,7 @@ class PlannedShard:
         for side, writer in writers.items():
             writer.flush()
             files |= {f"{side}/{name}": known for name, known in writer.arrays.sync().items()}
-            sync_folder(folder / side)
+            sync(folder / side)
         write_index(folder, {side: writer.index() for side, writer in writers.items()}, files, self.part.place)
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from zoo.data.columns.pictures import decode
 from zoo.data.ids import Roles
-from zoo.data.sources.pictures import decode
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.samples import SampleRow, lay_out
 from zoo.hub.targets.declare.target import NativeClass

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.disk import sync
 from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_apart
 from zoo.hub.exporting.config_files import config_file, generation_file
@@ -21,7 +22,7 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import check_vocabulary
 from zoo.registry import first_few
-from zoo.runs.files import ASIDE, names_in, remove_stray, sync, write_file
+from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
 from zoo.runs.tensors import write_tensors
 
 logger = logging.getLogger(__name__)

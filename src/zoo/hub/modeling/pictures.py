@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from transformers import BaseImageProcessor, BatchFeature
 
-from zoo.data.sources.pictures import square
+from zoo.data.columns.pictures import square
 
 STACKED = 4  # axes of an array that holds several pictures
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from zoo.data.sources.lists import MOST_CHOICES
+from zoo.data.columns.lists import MOST_CHOICES
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples

@@ -9,6 +9,7 @@ from tokenizers import AddedToken, models, normalizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES
+from zoo.data.long_texts import in_parts
 from zoo.registry import Slot
 
 BRACKETED = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[END]", "[SEP]", "[EXTRACT]", "[MASK]"), strict=True))
@@ -110,24 +111,13 @@ def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
-        for part in cut(text):
+        for part in in_parts(text, BATCH):
             batch.append(part)
             size += len(part)
             if size >= BATCH:
                 yield batch
                 batch, size = [], 0
     yield batch
-
-
-def cut(text: str) -> Iterator[str]:
-    """A text in parts of at most `BATCH` characters, each of which begins with whitespace wherever there is any."""
-    start = 0
-    while len(text) - start > BATCH:
-        stop = max(text.rfind(space, start + 1, start + BATCH) for space in " \n")
-        stop = stop if stop > start else start + BATCH
-        yield text[start:stop]
-        start = stop
-    yield text[start:]
 
 
 def merge_pairs(

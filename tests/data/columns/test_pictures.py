@@ -10,7 +10,7 @@ from datasets import Dataset
 from numpy.typing import NDArray
 from PIL import Image
 
-from zoo.data.sources.pictures import Augment, Pictures, decode
+from zoo.data.columns.pictures import Augment, Pictures, decode
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -80,7 +80,7 @@ def test_a_format_that_starts_another_program_is_not_read():
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zoo.data.sources.pictures.MOST_PIXELS", 23)
+    monkeypatch.setattr("zoo.data.columns.pictures.MOST_PIXELS", 23)
     with pytest.raises(ValueError, match="6 x 4 pixels are more than 23"):
         decode(stored(plain("RGB", RED)), "x", 4)
 

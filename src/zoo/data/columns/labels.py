@@ -25,14 +25,14 @@ class LabelReader(ABC):
     named: ClassVar[bool] = True
 
     @staticmethod
-    @abstractmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
         """The names of the classes that the labels of train show; none where they are no classes."""
+        return ()
 
     @classmethod
-    @abstractmethod
     def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelReader":
         """What reads a split whose labels are `values`; the other arguments are those of `Labels`."""
+        return cls()
 
     @abstractmethod
     def read(self, value: Any, where: Callable[[], str]) -> Any:
@@ -147,14 +147,6 @@ class LabelNumbers(LabelReader):
     named: ClassVar[bool] = False
 
     @staticmethod
-    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        return ()
-
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelNumbers":
-        return cls()
-
-    @staticmethod
     def hides(value: Any) -> bool:
         return value is None or value == ""
 
@@ -178,14 +170,6 @@ class LabelPositions(LabelReader):
 
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
-
-    @staticmethod
-    def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        return ()
-
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelPositions":
-        return cls()
 
     def read(self, value: Any, where: Callable[[], str]) -> int:
         if isinstance(value, bool | float) or not str(value).isdecimal():

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from zoo.data.columns.labels import absent
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
-from zoo.data.sources.labels import absent
 
 MOST_CHOICES = 64
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from zoo.data.sources.labels import Labels, Occurrence, distinct
+from zoo.data.columns.labels import Labels, Occurrence, distinct
 
 NAMES = ["negative", "positive"]
 
