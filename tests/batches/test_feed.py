@@ -22,7 +22,7 @@ from zoo.blocks.documents import Documents
 class Empty:
     """Examples that fill windows of two rows with nothing."""
 
-    windows = 10
+    windows, order = 10, 1
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         return [PackedRow(epoch, ())] * 2

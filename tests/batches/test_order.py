@@ -217,3 +217,15 @@ def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: 
     given = examples()
     drawn = given.sample(5)
     assert drawn.count == 5 and drawn.only == given.sample(5).only and given.sample(10**6) is given
+
+
+@pytest.mark.parametrize(("tokens", "window"), [(9, 8), (5, 4), (1, 1)])
+def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, tokens: int, window: int):
+    given, whole = examples(), Feed(examples()).position
+    monkeypatch.setattr(module, "TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
+    stream = Feed(given)
+    assert given.window == window and stream.position["order"] == permutation.ORDER + (window < 8)
+    assert len(set(named(stream.take(given.rows_of_epoch())))) == given.count
+    if window < 8:
+        with pytest.raises(ValueError, match="data position: version 1 of the order of data, but .* has version 2"):
+            stream.seek(whole)

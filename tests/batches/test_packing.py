@@ -1,7 +1,9 @@
 import time
 
 import numpy as np
+import pytest
 
+from zoo.batches import packing
 from zoo.batches.packing import RowShape, fill, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
@@ -92,3 +94,12 @@ def test_without_packing_an_example_has_a_row_of_its_own():
 
 def test_no_plans_are_no_rows():
     assert pack([], RowShape(32), LANGUAGE) == []
+
+
+def test_a_long_text_is_packed_by_its_sizes_and_not_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
+    rows: list[list[int]] = []
+    chosen = packing.fill_row
+    monkeypatch.setattr(packing, "fill_row", lambda *given: rows.append(chosen(*given)) or rows[-1])
+    sizes = np.array([[8]] * 500 + [[5]] * 300 + [[3]] * 301)
+    assert fill(sizes, [8], 1) == [[n] for n in range(500)] + [[n, n + 300] for n in range(500, 800)] + [[1100]]
+    assert len(rows) == 3

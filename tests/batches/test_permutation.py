@@ -45,3 +45,11 @@ def test_a_window_of_a_billion_documents_takes_little_memory_and_few_long_pieces
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
     assert len(found) == WINDOW and len(np.unique(found // BLOCK)) <= POOL
+
+
+def test_small_windows_of_very_many_documents_hold_each_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(permutation, "PERMUTED", 1000)
+    documents = 5 * BLOCK * POOL + 700
+    windows = [window_of(3, 1, documents, n, 64) for n in range(count_windows(documents, 64))]
+    assert max(map(len, windows)) == 64
+    assert np.array_equal(np.sort(np.concatenate(windows)), np.arange(documents))

@@ -59,7 +59,7 @@ class TinyModel(nn.Module):
 class TinyExamples:
     """Row n is example n, without end."""
 
-    windows = 10**6
+    windows, order = 10**6, 1
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         first = window * WINDOW

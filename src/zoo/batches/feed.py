@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Examples, PackedRow
-from zoo.batches.permutation import ORDER
 from zoo.config import Tree
 
 
@@ -33,7 +32,7 @@ class Feed:
     @property
     def position(self) -> Tree:
         """Where the data stands, as a checkpoint holds it."""
-        return {**self.cursor._asdict(), "order": ORDER}
+        return {**self.cursor._asdict(), "order": self.examples.order}
 
     def seek(self, position: Tree) -> None:
         """Go on from a `position`; one window is planned again, wherever it stands.
@@ -41,7 +40,7 @@ class Feed:
         Raises:
             ValueError: the data has no such window or row, or another version of zoo ordered it.
         """
-        refuse_order(position)
+        refuse_order(position, self.examples.order)
         self.move(Cursor(**{key: value for key, value in position.items() if key != "order"}))
 
     def move(self, cursor: Cursor) -> None:
@@ -83,11 +82,11 @@ class Feed:
         return collate(rows, self.examples, micro_batch)
 
 
-def refuse_order(position: Tree) -> None:
+def refuse_order(position: Tree, version: int) -> None:
     """Refuse a position in data that were ordered in another way.
 
     Raises:
         ValueError: it is of another version of the order.
     """
-    if (version := position.get("order", ORDER)) != ORDER:
-        raise ValueError(f"data position: version {version} of the order of data, but this zoo has version {ORDER}")
+    if (found := position.get("order", version)) != version:
+        raise ValueError(f"data position: version {found} of the order of data, but this zoo has version {version}")

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 from zoo.batches.feed import Feed, refuse_order
 from zoo.batches.order import Examples, PackedRow
-from zoo.batches.permutation import ORDER
 from zoo.config import Tree
 from zoo.registry import first_few
 
@@ -24,12 +23,13 @@ class MixedFeed(Feed):
         self.shares = shares([one.weight for one in examples.mix])
         self.feeds = [Feed(source) for source in examples.sources]
         self.counts = [0] * len(self.feeds)
+        self.order = max(source.order for source in examples.sources)
 
     @property
     def position(self) -> Tree:
         """Where the data stands: the cursor of each source, and how many rows of it were taken."""
         places = {name: feed.cursor._asdict() for name, feed in zip(self.names, self.feeds, strict=True)}
-        return {"sources": places, "taken": dict(zip(self.names, self.counts, strict=True)), "order": ORDER}
+        return {"sources": places, "taken": dict(zip(self.names, self.counts, strict=True)), "order": self.order}
 
     def seek(self, position: Tree) -> None:
         """Go on from a `position`; one window of each source is planned again.
@@ -37,7 +37,7 @@ class MixedFeed(Feed):
         Raises:
             ValueError: it is that of other sources, or they have no such window or row.
         """
-        refuse_order(position)
+        refuse_order(position, self.order)
         found: Mapping[str, Tree] = position.get("sources", {})
         if list(found) != self.names or set(position.get("taken", ())) != set(self.names):
             there = first_few(list(found)) or "one source"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.batches.packing import RowShape, pack
-from zoo.batches.permutation import PERMUTED, count_windows, window_of
+from zoo.batches.permutation import ORDER, PERMUTED, count_windows, window_of
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Lengths, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
@@ -19,6 +19,7 @@ from zoo.examples.randomness import Purpose, keyed
 from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
+TOKENS = 1 << 22  # or fewer documents, where they are so long that a window would have more tokens on average
 
 
 class PackedRow(NamedTuple):
@@ -82,9 +83,23 @@ class Examples:
         for role in (role for member in self.mixture.members.values() for role in member.roles):
             self.roles.id(role)
 
+    @cached_property
+    def window(self) -> int:
+        """Documents of a window."""
+        documents, size = self.lengths.documents, WINDOW
+        tokens = sum(int(offsets[len(offsets) - 1]) for offsets in self.lengths.offsets.values())
+        while size > 1 and tokens * size > TOKENS * documents:
+            size //= 2
+        return size
+
+    @property
+    def order(self) -> int:
+        """The version of the order: another one where windows have fewer documents."""
+        return ORDER + (self.window < WINDOW)
+
     @property
     def windows(self) -> int:
-        return count_windows(self.lengths.documents, WINDOW)
+        return count_windows(self.lengths.documents, self.window)
 
     def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:
         """The examples of some documents in an epoch, one after the other."""
@@ -127,7 +142,7 @@ class Examples:
 
     def first(self, most: int) -> "Examples":
         """So many examples of the first windows of epoch 0, or all where there are not more."""
-        windows = (window_of(self.seed, 0, self.lengths.documents, n, WINDOW) for n in range(self.windows))
+        windows = (window_of(self.seed, 0, self.lengths.documents, n, self.window) for n in range(self.windows))
         found = list(islice((plan for window in windows for plan in self.plans(0, window.tolist())), most + 1))
         if len(found) <= most:
             return self
@@ -138,7 +153,7 @@ class Examples:
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         """The rows of a window of an epoch, shuffled."""
-        documents = window_of(self.seed, epoch, self.lengths.documents, window, WINDOW).tolist()
+        documents = window_of(self.seed, epoch, self.lengths.documents, window, self.window).tolist()
         packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
@@ -163,8 +178,8 @@ class Examples:
 
     def once(self) -> Iterator[PackedRow]:
         """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
-        for start in range(0, len(self.documents), WINDOW):
-            packed = pack(self.plan(0, self.documents[start : start + WINDOW]), self.shape, self.mixture)
+        for start in range(0, len(self.documents), self.window):
+            packed = pack(self.plan(0, self.documents[start : start + self.window]), self.shape, self.mixture)
             rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
             rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
             yield from (PackedRow(0, plans) for plans in rows)

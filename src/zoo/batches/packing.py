@@ -73,14 +73,26 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     scale[counted:] = 0.0
     rows: list[list[int]] = []
     while len(kinds):
-        left, row = limits.copy(), list[int]()
-        while (fits := (kinds <= left).all(axis=1)).any():
-            best = int(np.where(fits, kinds @ (left * scale), -1.0).argmax())
-            row.append(waiting[best].pop())
-            left -= kinds[best]
-            if not waiting[best]:
-                kinds = np.delete(kinds, best, axis=0)
-                del waiting[best]
+        row = fill_row(kinds, waiting, limits, scale)
         assert row, "a planned example is larger than a row"
-        rows.append(row)
+        # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
+        for _ in range(min(len(waiting[kind]) // row.count(kind) for kind in set(row))):
+            rows.append([waiting[kind].pop() for kind in row])
+        for kind in sorted((kind for kind in set(row) if not waiting[kind]), reverse=True):
+            kinds = np.delete(kinds, kind, axis=0)
+            del waiting[kind]
     return rows
+
+
+def fill_row(
+    kinds: NDArray[np.int64], waiting: Sequence[Sequence[int]], limits: NDArray[np.int64], scale: NDArray[np.float64]
+) -> list[int]:
+    """The kinds of the items that one row takes, of those that wait."""
+    left, row = limits.copy(), list[int]()
+    able = np.ones(len(kinds), dtype=bool)
+    while (fits := able & (kinds <= left).all(axis=1)).any():
+        best = int(np.where(fits, kinds @ (left * scale), -1.0).argmax())
+        row.append(best)
+        able[best] = row.count(best) < len(waiting[best])
+        left -= kinds[best]
+    return row

@@ -58,6 +58,23 @@ def test_a_text_file_can_be_read_by_paragraph_or_whole(tmp_path: Path) -> None:
     assert read(path, documents="file") == [{"text": "one\ntwo\n\n \nthree\n"}]
 
 
+@pytest.mark.parametrize(
+    ("documents", "texts"),
+    [
+        ("file", ["one\n", "two\n\nas\n", "long", "er li", "ne\n"]),
+        ("blank_line", ["one", "two", "as", "long", "er li", "ne"]),
+    ],
+)
+def test_a_long_text_is_several_documents_with_nothing_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: str, texts: list[str]
+) -> None:
+    monkeypatch.setattr("zoo.data.formats.text.LONGEST", 8)
+    path = write(tmp_path, "a.txt", "one\ntwo\n\nas\nlonger line\n")
+    found = [row["text"] for row in read(path, documents=documents)]
+    assert all(len(text) <= 8 for text in found)
+    assert found == texts
+
+
 @pytest.mark.parametrize(("ending", "pack"), PACKERS.items())
 def test_the_format_is_seen_through_a_compression(tmp_path: Path, ending: str, pack: Any) -> None:
     path = write(tmp_path, f"a.tsv{ending}", pack(b"text\tlabel\nx\t1\n"))

@@ -267,3 +267,24 @@ def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None
 def test_a_mixture_that_cannot_be_is_refused(several: Path, source: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         _ = load_rows(task(**source), inputs())["train"].inputs
+
+
+def texts_of(**source: Any) -> dict[str, list[str]]:
+    found = load_rows(task(**source), inputs())
+    return {split: [row["text"] for row in rows] for split, rows in found.items()}
+
+
+def test_the_end_of_the_only_text_is_held_out_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("long.txt").write_text("".join(f"line {n}\n" for n in range(10)))
+    short = texts_of(files={"train": "long.txt"}, documents="file", validation=0.33)
+    monkeypatch.setattr("zoo.data.formats.text.LONGEST", 20)
+    long = texts_of(files={"train": "long.txt"}, documents="file", validation=0.33)
+    assert {split: "".join(rows) for split, rows in long.items()} == {split: rows[0] for split, rows in short.items()}
+    assert [len(rows) for rows in long.values()] == [4, 2]
+
+
+def test_a_long_text_of_several_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.data.formats.text.LONGEST", 4)
+    files = {"train": {"source": "both.txt", "target": "here.txt"}}
+    with pytest.raises(ValueError, match="here.txt: too long for one row; write a row a line"):
+        list(load_rows(task(files=files, documents="file"), inputs(), Path.cwd())["train"])

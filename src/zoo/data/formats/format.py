@@ -65,6 +65,10 @@ class FileFormat(ABC):
         """Whether any line end of a file ends a row, so that stretches of lines can be read each for itself."""
         return False
 
+    def is_one_text(self, options: ReadOptions) -> bool:
+        """Whether all rows of a file are one text, which was cut because it is long."""
+        return False
+
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
         """The line of a row of a stretch, counted from 1, or of an entry of a list in it; None where rows tell more."""
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
 
-LONGEST_LINE = 1 << 28  # bytes; what is longer is not text, and must not fill the memory
+LONGEST_LINE = 1 << 26  # bytes; a row may take 14 times as much, and must not fill the memory
 PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -74,7 +74,7 @@ def decode(line: bytes, path: Path, number: int) -> str:
     """
     place = f"{path}: line {number}"
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes, which no text is")
+        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:

@@ -1,4 +1,4 @@
-"""Text files: one document a line, a paragraph or a file."""
+"""Text files: one document a line, a paragraph or a file; very long ones in several."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -7,11 +7,17 @@ from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.long_texts import in_parts
+
+LONGEST = 1 << 22  # characters of a document; a longer text becomes several
 
 
 @formats.register("text")
 class TextFile(FileFormat):
-    """One column, `text`: the lines, the paragraphs, or the whole file as it stands."""
+    """One column, `text`: the lines, the paragraphs, or the whole file as it stands.
+
+    A paragraph or a file of more than `LONGEST` characters is several documents, cut at line ends where it has any.
+    """
 
     extensions: ClassVar[tuple[str, ...]] = (".txt",)
 
@@ -21,6 +27,9 @@ class TextFile(FileFormat):
     def cuts(self, options: ReadOptions) -> bool:
         return options.documents == "line"
 
+    def is_one_text(self, options: ReadOptions) -> bool:
+        return options.documents == "file"
+
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(stretch)))
 
@@ -29,11 +38,23 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
     """Lines joined up to the next blank one."""
     for filled, group in itertools.groupby(lines, key=lambda line: bool(line.strip())):
         if filled:
-            yield "".join(group).removesuffix("\n")
+            yield from (text.removesuffix("\n") for text in joined(group))
+
+
+def joined(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as one text, or as several of at most `LONGEST` characters with nothing lost; no lines are an empty one."""
+    held, size = list[str](), 0
+    for part in (part for line in lines for part in in_parts(line, LONGEST)):
+        if size + len(part) > LONGEST:
+            yield "".join(held)
+            held, size = [], 0
+        held.append(part)
+        size += len(part)
+    yield "".join(held)
 
 
 DOCUMENTS: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {
     "line": lambda lines: (line.removesuffix("\n") for line in lines),
     "blank_line": paragraphs,
-    "file": lambda lines: iter(["".join(lines)]),
+    "file": joined,
 }

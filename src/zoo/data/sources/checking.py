@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from zoo.data.columns.answers import settle_answers
@@ -9,6 +10,7 @@ from zoo.data.columns.lists import check_lists
 from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
+from zoo.data.sources.known import remember
 from zoo.data.sources.part import SourcePart
 
 TRAIN, VALIDATION = "train", "validation"
@@ -85,21 +87,31 @@ def hold_out(
         alone: whether the part is all that the split has.
     """
     first, second = next(rows, None), next(rows, None)
-    if first is not None and second is None and alone and list(first) == ["text"] and isinstance(first["text"], str):
-        text = first["text"]
-        cut = int(len(text) * (1 - share))
-        yield Sided(TRAIN, 1, {"text": text[:cut]}, ONE_TEXT)
-        yield Sided(VALIDATION, 1, {"text": text[cut:]}, ONE_TEXT)
+    early = [row for row in (first, second) if row is not None]
+    one = alone and (second is None or part.is_one_text)
+    if one and first is not None and list(first) == ["text"] and isinstance(first["text"], str):
+        whole = len(first["text"]) if second is None else characters_of(part)
+        yield from cut_text(chain(early, rows), int(whole * (1 - share)))
         return
-    early = (row for row in (first, second) if row is not None)
-    for number, row in enumerate(chain_rows(early, rows), 1):
+    for number, row in enumerate(chain(early, rows), 1):
         at = place_of(content(row, part, number))
         yield Sided(TRAIN if at > border else VALIDATION, number, row, at)
 
 
-def chain_rows(*sources: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for rows in sources:
-        yield from rows
+def characters_of(part: SourcePart) -> int:
+    """How many characters a text has that is cut into several rows."""
+    return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
+
+
+def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
+    """The rows that one text has become: so many characters of it are train, what is behind them is validation."""
+    for number, row in enumerate(rows, 1):
+        text = row["text"]
+        if left or number == 1:
+            yield Sided(TRAIN, number, {"text": text[:left]}, ONE_TEXT)
+        if left < len(text):
+            yield Sided(VALIDATION, number, {"text": text[left:]}, ONE_TEXT)
+        left = max(0, left - len(text))
 
 
 def content(row: Row, part: SourcePart, number: int) -> str:

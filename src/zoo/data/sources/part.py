@@ -29,6 +29,11 @@ class SourcePart(ABC):
     folder: Path | None = None
 
     @property
+    def is_one_text(self) -> bool:
+        """Whether all its rows are one text, which was cut because it is long."""
+        return False
+
+    @property
     def size(self) -> int:
         """Bytes that it takes where it is stored; 1 where nobody knows."""
         return 1
@@ -82,6 +87,10 @@ class FilePart(SourcePart):
     @property
     def format(self) -> FileFormat:
         return format_of(self.path, self.options)
+
+    @property
+    def is_one_text(self) -> bool:
+        return self.format.is_one_text(self.options)
 
     @property
     def size(self) -> int:
@@ -152,6 +161,8 @@ class ColumnFiles(SourcePart):
         for row in zip_longest(*(text.rows(LineRange(path), self.options) for path in self.paths.values())):
             for name, value in zip(self.paths, row, strict=True):
                 counts[name] += value is not None
+            if self.options.documents == "file" and max(counts.values()) > 1:
+                raise ValueError(f"{self.place}: too long for one row; write a row a line, or say 'documents: line'")
             if len(set(counts.values())) == 1:
                 yield {name: value["text"] for name, value in zip(self.paths, row, strict=True)}
         if len(set(counts.values())) > 1:

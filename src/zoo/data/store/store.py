@@ -21,7 +21,7 @@ from zoo.data.store.writing import ROWS, SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 3  # raise it where the same rows and tokenizer give another shard
+VERSION = 4  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
 MEBIBYTE = 1 << 20
