@@ -138,7 +138,7 @@ def test_a_line_that_is_longer_than_any_text_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(lines, "PIECE", 4)
     monkeypatch.setattr(lines, "LONGEST_LINE", 12)
     (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 100)
-    assert "line 2: longer than 12 bytes, which no text is" in refusal(tmp_path / "a.txt")
+    assert "line 2: longer than 12 bytes; break it into lines, or into rows" in refusal(tmp_path / "a.txt")
 
 
 def test_a_nul_byte_in_a_long_line_is_named_by_its_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

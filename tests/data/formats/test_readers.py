@@ -61,8 +61,8 @@ def test_a_text_file_can_be_read_by_paragraph_or_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("documents", "texts"),
     [
-        ("file", ["one\n", "two\n\nas\n", "long", "er li", "ne\n"]),
-        ("blank_line", ["one", "two", "as", "long", "er li", "ne"]),
+        ("file", ["one\ntwo\n", "\nas\n", "longer", " line\n"]),
+        ("blank_line", ["one\ntwo", "as", "longer", " line"]),
     ],
 )
 def test_a_long_text_is_several_documents_with_nothing_lost(
