@@ -8,10 +8,12 @@ from typing import Any
 
 from zoo.data.ids import LABEL, TAGS
 from zoo.data.sources.checking import content, text_columns
-from zoo.data.sources.filtering import LEFT_OUT, listed
+from zoo.data.sources.duplicates import listed
+from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
+from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeats import Repeats, RowPlace
-from zoo.data.sources.rows import SplitReader, SplitRows
+from zoo.data.sources.rows import SplitRows
 from zoo.survey.near import NearRepeats
 
 MOST_LABELS = 10_000  # different values that are counted

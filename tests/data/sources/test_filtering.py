@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from zoo.data.ids import StoredFields
+from zoo.data.sources import repeats
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
@@ -46,8 +47,70 @@ def test_rows_that_are_too_short_or_too_long_are_left_out(files: Path) -> None:
     assert texts(shortest=4, longest=10) == ["two words", "three", "two  words"]
 
 
-def test_the_first_row_of_each_text_stays(files: Path) -> None:
+def test_the_first_row_of_each_text_stays_unless_it_is_held_out(files: Path) -> None:
+    assert texts(deduplicate=True) == ["two words", "three", "a much longer text", "new"]
+    (files / "v.txt").write_text("x")
     assert texts(deduplicate=True) == ["one", "two words", "three", "a much longer text", "new"]
+
+
+def test_a_text_is_counted_only_if_its_row_has_the_right_length(files: Path) -> None:
+    assert texts(deduplicate=True, longest=9) == ["two words", "three", "new"]
+    assert texts(deduplicate=True, shortest=10) == ["two  words", "a much longer text"]
+
+
+def source_of(**train: list[str]) -> dict[str, Any]:
+    for name, texts in train.items():
+        Path(f"{name}.txt").write_text("\n".join(texts))
+    return {name: {"files": {"train": f"{name}.txt"}, "validation": 0.4} for name in train}
+
+
+def words(rows: Any) -> list[str]:
+    return [" ".join(row["text"].split()) for row in rows]
+
+
+def test_train_holds_no_text_of_validation_whatever_its_white_space(files: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(files)
+    given = [text for n in range(40) for text in (f"text {n}", f"text  {n}", f" text {n}")]
+    source = source_of(c=given)["c"]
+    plain, filtered = (
+        load_rows(read_task({"objective": "causal_lm", "source": {**source, "filter": rule}}, "task"), inputs())
+        for rule in ({}, {"deduplicate": True})
+    )
+    assert set(words(plain["train"])) & set(words(plain["validation"]))
+    assert words(filtered["validation"]) == words(plain["validation"])
+    train, validation = words(filtered["train"]), set(words(filtered["validation"]))
+    assert not set(train) & validation and len(train) == len(set(train)) == 40 - len(validation)
+
+
+def test_each_text_stands_once_in_all_sources_of_a_mixture(files: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(files)
+    mix = source_of(c=[f"text {n}" for n in range(30)], d=[f"text  {n}" for n in range(20, 50)])
+    source = {"mix": mix, "filter": {"deduplicate": True}}
+    rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
+    train, validation = words(rows["train"]), set(words(rows["validation"]))
+    assert len(train) == len(set(train)) and not set(train) & validation
+    assert set(train) | validation == {f"text {n}" for n in range(50)}
+
+
+def test_repeated_rows_are_a_bit_each_and_damaged_ones_are_found_again(files: Path) -> None:
+    (files / "a.txt").write_text("\n".join(["same", "other"] * 4_000))
+    before = texts(deduplicate=True)
+    assert before[:2] == ["same", "other"] and len(before) == 5
+    (marks,) = (files / "cache" / "repeated").glob("*/marks")
+    assert marks.stat().st_size == 1_000 + 1 + 1
+    marks.write_bytes(bytes(1_002))
+    assert texts(deduplicate=True) == before
+
+
+def test_the_number_of_equal_rows_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "ENTRIES", 7)
+    found = repeats.Repeats(tmp_path)
+    for number in range(1, 40):
+        found.add(f"text {number % 5}", repeats.RowPlace(1, 0, number))
+    found.add("text 3", repeats.RowPlace(0, 1, 1))
+    again = list(found.again(0, 1))
+    assert max(map(len, again)) <= 7
+    assert sorted(int(row) for entries in again for row in entries["row"]) == [3, *range(6, 40)]
 
 
 def test_validation_is_as_it_is(files: Path) -> None:

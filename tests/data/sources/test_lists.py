@@ -6,7 +6,7 @@ import pytest
 from test_rows import Given
 
 from zoo.data.columns.columns import Columns
-from zoo.data.sources.rows import SplitReader
+from zoo.data.sources.reader import SplitReader
 
 CONTEXT = "서울 is in Korea, and Korea is far."
 INPUTS = ("words", "tags", "question", "context", "answers", "choices", "label")

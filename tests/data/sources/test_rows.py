@@ -8,7 +8,7 @@ import pytest
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
-from zoo.data.sources.rows import SplitReader
+from zoo.data.sources.reader import SplitReader
 from zoo.examples.form import inputs
 
 

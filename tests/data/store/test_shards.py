@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from test_store import Letters, ids, opened, rows
 
+from zoo.data.making import ASIDE, claim
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.store import store as cache
-from zoo.data.store.making import ASIDE, claim
 from zoo.data.store.shard import INDEX, Shard
 from zoo.data.store.split import Split
 from zoo.data.store.store import SHARDS, StoreRecipe, open_cache, plan_shards

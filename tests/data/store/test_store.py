@@ -15,7 +15,8 @@ from zoo.data.columns.columns import Columns
 from zoo.data.ids import Piece, StoredFields
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
-from zoo.data.sources.rows import SplitReader, SplitRows
+from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
 from zoo.data.store.split import Split
 from zoo.data.store.store import open_cache

@@ -1,15 +1,17 @@
 """A task's source found: its files, a repository where they are not there, or what is built in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from zoo.data.builtin.builtin import builtins
 from zoo.data.columns.columns import Columns
+from zoo.data.sources.duplicates import Duplicates
 from zoo.data.sources.files import find_files
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, Origin
+from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repository import Hub
-from zoo.data.sources.rows import SplitReader, SplitRows
+from zoo.data.sources.rows import SplitRows
 from zoo.data.task import SourceSettings, Task
 from zoo.registry import refuse_unknown
 
@@ -49,10 +51,23 @@ def load_rows(
     Raises:
         ValueError: a file is missing, or the source has no such split.
     """
-    if task.source.mix is None:
-        return rows_of(task, task.source, inputs, data_dir, splits)
-    wanted = task.source.mixed()
-    found = {name: rows_of(task, source, inputs, data_dir, splits) for name, source in wanted.items()}
+    wanted = {"": task.source} if task.source.mix is None else task.source.mixed()
+    readers: dict[str, SplitReader] = {}
+    duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
+    for name, source in wanted.items():
+        origin, columns = find_origin(source, data_dir), Columns(inputs, task.columns)
+        about = (source.validation, task.labels, task.label_kind, source.filter, duplicates)
+        readers[name] = SplitReader(origin, columns, *about)
+    found = {name: splits_of(reader, splits) for name, reader in readers.items()}
+    return found[""] if task.source.mix is None else mix(task.source.weights, found)
+
+
+def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows]]) -> dict[str, SplitRows]:
+    """The splits of several sources.
+
+    Raises:
+        ValueError: some have a train split and others do not.
+    """
     mixed: dict[str, SplitRows] = {}
     for split in (split for split in SPLITS if any(split in rows for rows in found.values())):
         sources = {name: rows[split] for name, rows in found.items() if split in rows}
@@ -60,22 +75,13 @@ def load_rows(
             lacking = [name for name in found if name not in sources]
             raise ValueError(f"source.mix.{lacking[0]}: it has no split 'train', as the others have")
         first = next(iter(sources.values()))
-        weights = {name: task.source.weights[name] for name in sources}
-        mixed[split] = MixedRows(first.reader, split, first.asked, sources, weights)
+        shares = {name: weights[name] for name in sources}
+        mixed[split] = MixedRows(first.reader, split, first.asked, sources, shares)
     return mixed
 
 
-def rows_of(
-    task: Task,
-    source: SourceSettings,
-    inputs: Sequence[str],
-    data_dir: Path | None,
-    splits: Collection[str] | None,
-) -> dict[str, SplitRows]:
-    """The splits of one source of a task; as `load_rows`."""
-    origin = find_origin(source, data_dir)
-    columns = Columns(inputs, task.columns)
-    reader = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, source.filter)
+def splits_of(reader: SplitReader, splits: Collection[str] | None) -> dict[str, SplitRows]:
+    """The splits of one source; as `load_rows`."""
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
     asked = reader.splits() if splits is None else splits

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.data.home import name_file
 from zoo.data.long_texts import in_parts
 
-BUCKETS = 64  # files by the first bits of the hash; each is sorted alone
+BUCKETS = 256  # files by the first bits of the hash; each is sorted alone
 WAITING = 1 << 16  # rows that are held before they are written
+ENTRIES = 1 << 20  # rows of a bucket that are read at once
 SHOWN = 3  # of what is found
 PART = 1 << 20  # characters of a long text whose words are parted at once
 ENTRY = np.dtype([("hash", "<u8"), ("split", "<u1"), ("part", "<u4"), ("row", "<u4")])
@@ -58,7 +60,8 @@ class Repeats:
         self.waiting = []
         bucket = entries["hash"] // np.uint64(2**64 // BUCKETS)
         for number in np.unique(bucket).tolist():
-            with (self.folder / str(number)).open("ab") as file:
+            path = self.folder / str(number)
+            with name_file(path), path.open("ab") as file:
                 file.write(entries[bucket == number].tobytes())
 
     def find(self, splits: int) -> Repetition:
@@ -81,18 +84,35 @@ class Repeats:
             leaking += groups(entries, first, table, np.flatnonzero(splits_of > 1))
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
-    def later(self) -> Iterator[NDArray[np.void]]:
-        """The entries of all rows but the first one of each text, in the order of splits, parts and rows."""
+    def again(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
+        """The entries of a split whose text stands in another one, or in an earlier row; holds hashes, not rows."""
         self.flush()
-        for entries in self.buckets():
-            entries.sort(order=["hash", "split", "part", "row"])
-            yield entries[1:][entries["hash"][1:] == entries["hash"][:-1]]
+        for path in self.files():
+            known = np.zeros(0, np.uint64)
+            for entries in in_pieces(path):
+                known = np.union1d(known, entries["hash"][entries["split"] == other])
+            for entries in in_pieces(path):
+                entries = entries[entries["split"] == split]
+                codes, first = np.unique(entries["hash"], return_index=True)
+                earlier = np.ones(len(entries), dtype=bool)
+                earlier[first] = np.isin(codes, known)
+                known = np.union1d(known, codes)
+                yield entries[earlier]
+
+    def files(self) -> Iterator[Path]:
+        """Of the buckets."""
+        paths = (self.folder / str(number) for number in range(BUCKETS))
+        return (path for path in paths if path.exists())
 
     def buckets(self) -> Iterator[NDArray[np.void]]:
-        for number in range(BUCKETS):
-            path = self.folder / str(number)
-            if path.exists():
-                yield np.fromfile(path, dtype=ENTRY)
+        return (np.fromfile(path, dtype=ENTRY) for path in self.files())
+
+
+def in_pieces(path: Path) -> Iterator[NDArray[np.void]]:
+    """The entries of a bucket in the order in which they were added, some at a time."""
+    with path.open("rb") as file:
+        while len(entries := np.fromfile(file, dtype=ENTRY, count=ENTRIES)):
+            yield entries
 
 
 def code_of(text: str) -> bytes:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from zoo.data.home import home
 from zoo.data.ids import StoredFields
+from zoo.data.making import claim, make_folder, remove_all_leftovers
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.making import claim, make_folder, remove_all_leftovers
 from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.home import home, name_file
+from zoo.data.making import claim, make_folder
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
-from zoo.data.store.making import claim, make_folder
 from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import Choice, check

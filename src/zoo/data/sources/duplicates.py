@@ -1,0 +1,170 @@
+"""Rows of train whose text stands in an earlier row, or in one that is held out: found on disk, kept as a bit a row."""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zoo.data.formats.format import Row
+from zoo.data.home import home, name_file
+from zoo.data.making import claim, make_folder
+from zoo.data.sources.checking import TRAIN, Sided, text_columns
+from zoo.data.sources.part import SourcePart
+from zoo.data.sources.repeats import Repeats, RowPlace
+
+VERSION = 2  # raise it where other rows count as repeated
+FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"
+HELD_OUT, KEPT = 0, 1  # the numbers of the splits that are compared
+PAGE = 1 << 15  # bytes of marks that are read at once
+WAIT = 0.5  # seconds between two looks at what another process makes
+
+
+class Compared(NamedTuple):
+    """A part of a source whose texts are compared with all others.
+
+    Args:
+        decided: what decides its rows and their splits, in plain values.
+        rows: reads them, before any is left out.
+        counts: whether a row of train is one that others may repeat.
+    """
+
+    part: SourcePart
+    decided: Sequence[Any]
+    rows: Callable[[], Iterator[Sided]]
+    counts: Callable[[Row], bool]
+
+
+class Duplicates:
+    """The rows of train that repeat others, over all sources that are read together.
+
+    Args:
+        parts: gives those of all splits of all sources; of rows with the same text, the first one of train stays.
+    """
+
+    def __init__(self, parts: Callable[[], Sequence[Compared]]) -> None:
+        self.find_parts = parts
+
+    @cached_property
+    def parts(self) -> Sequence[Compared]:
+        return self.find_parts()
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """By part, its number among them."""
+        return {id(one.part): number for number, one in enumerate(self.parts)}
+
+    @cached_property
+    def folder(self) -> Path:
+        key = json.dumps([VERSION, [one.decided for one in self.parts]], sort_keys=True)
+        return home() / FOLDER / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+    def digest(self, part: SourcePart) -> str:
+        """A hash of what is marked in a part."""
+        return str(self.index()[self.numbers[id(part)]][0])
+
+    def marks(self, part: SourcePart) -> "RowMarks":
+        """The rows of a part that repeat others."""
+        digest, start, stop = self.index()[self.numbers[id(part)]]
+        if hash_stretch(self.folder / MARKS, start, stop) != digest:
+            shutil.rmtree(self.folder)
+            digest, start, stop = self.index()[self.numbers[id(part)]]
+        return RowMarks(self.folder / MARKS, start, stop)
+
+    def index(self) -> list[tuple[str, int, int]]:
+        """By part, a hash of its marks and where they stand; made by the first process that asks."""
+        while True:
+            if (found := read_index(self.folder)) is not None:
+                return found
+            with claim(self.folder) as mine:
+                if mine:
+                    make_folder(self.folder, self.mark, lambda folder: read_index(folder) is not None)
+            if not mine:
+                time.sleep(WAIT)
+
+    def mark(self, folder: Path) -> None:
+        """Compare all rows, and write the marks into an empty folder."""
+        rows = [0] * len(self.parts)
+        (folder / "sorted").mkdir()
+        repeats = Repeats(folder / "sorted")
+        for number, one in enumerate(self.parts):
+            for sided in one.rows():
+                rows[number] = sided.number
+                text = text_of(sided.row)
+                if text.strip() and (sided.side != TRAIN or one.counts(sided.row)):
+                    repeats.add(text, RowPlace(KEPT if sided.side == TRAIN else HELD_OUT, number, sided.number))
+        starts = [0, *accumulate(-(-count // 8) for count in rows)]
+        with name_file(folder / MARKS):
+            with (folder / MARKS).open("wb") as file:
+                file.truncate(starts[-1] or 1)
+            bits = np.memmap(folder / MARKS, np.uint8, "r+")
+            for entries in repeats.again(HELD_OUT, KEPT):
+                row = entries["row"].astype(np.int64) - 1
+                at = np.array(starts, np.int64)[entries["part"]] + row // 8
+                np.bitwise_or.at(bits, at, np.left_shift(1, row % 8).astype(np.uint8))
+            bits.flush()
+        shutil.rmtree(folder / "sorted")
+        places = list(zip(starts, starts[1:], strict=False))
+        found = [(hash_stretch(folder / MARKS, *place), *place) for place in places]
+        with name_file(folder / INDEX):
+            (folder / INDEX).write_text(json.dumps(found), "utf-8")
+
+
+class RowMarks:
+    """The numbers of marked rows of a part, from 1; the page of them is in memory that was asked for last.
+
+    Args:
+        start, stop: bytes of the file.
+    """
+
+    def __init__(self, path: Path, start: int, stop: int) -> None:
+        self.path, self.start, self.stop = path, start, stop
+        self.page, self.bits = -1, np.zeros(0, np.uint8)
+
+    def __contains__(self, number: int) -> bool:
+        page, row = divmod(number - 1, 8 * PAGE)
+        if page != self.page:
+            at = self.start + page * PAGE
+            packed = np.fromfile(self.path, np.uint8, count=max(0, min(PAGE, self.stop - at)), offset=at)
+            self.page, self.bits = page, np.unpackbits(packed, bitorder="little")
+        return row < len(self.bits) and bool(self.bits[row])
+
+
+def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
+    """The index of a folder of marks; None where there is none."""
+    try:
+        return [
+            (str(digest), int(start), int(stop)) for digest, start, stop in json.loads((folder / INDEX).read_text())
+        ]
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def hash_stretch(path: Path, start: int, stop: int) -> str:
+    """A hash of some bytes of a file; of one that is missing, that of nothing."""
+    code = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            while start < stop and (piece := file.read(min(PAGE, stop - start))):
+                code.update(piece)
+                start += len(piece)
+    except FileNotFoundError:
+        pass
+    return code.hexdigest()
+
+
+def text_of(row: Mapping[str, Any]) -> str:
+    """All texts of a row in one."""
+    return "\t".join(str(text) for name in text_columns(row) for text in listed(row[name]))
+
+
+def listed(value: Any) -> list[Any]:
+    """The entries of a list, or the one value."""
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,229 @@
+"""The splits of one source: read part by part, labels by name, a validation split where the source has none."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import cache, cached_property, partial
+from typing import Any
+
+from zoo.data.columns.columns import Columns
+from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
+from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS, Label
+from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
+from zoo.data.sources.duplicates import Compared, Duplicates
+from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
+from zoo.data.sources.known import remember
+from zoo.data.sources.numbering import label_key, labels_of, number_labels
+from zoo.data.sources.origin import Origin
+from zoo.data.sources.part import SourcePart
+
+TEST = "test"
+HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
+VERSION = 3  # raise it where the same sources are read in another way
+
+
+class SplitReader:
+    """Reads the splits of one source.
+
+    Args:
+        share: of train that becomes validation, where the source has no such split.
+        names: of the classes; None: the distinct values of train.
+        kind: what a row's label is, as a task says it.
+        rule: which rows of train stay.
+        duplicates: which rows repeat others, of this source and those that are read with it; None: of this one.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        columns: Columns,
+        share: float,
+        names: list[str] | None,
+        kind: str = "one",
+        rule: RowFilter = EVERY_ROW,
+        duplicates: Duplicates | None = None,
+    ) -> None:
+        self.origin = origin
+        self.columns = columns
+        self.share = share
+        self.names = names
+        self.kind, self.label_reader = kind, READERS[kind]
+        self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
+        self.parts = cache(origin.parts)
+        self.filtering = Filtering(rule, duplicates or Duplicates(self.compared))
+        self.found_labels = cache(self.find_labels)
+
+    def splits(self) -> list[str]:
+        """The splits there are, validation among them wherever there is a train split."""
+        return [*self.origin.splits(), *([VALIDATION] if self.holds_out else [])]
+
+    def source(self, split: str) -> str:
+        """The split of the source that a split's rows come from."""
+        return split if split in self.origin.splits() else TRAIN
+
+    def sides(self, source: str) -> tuple[str, ...]:
+        """The splits that a split of the source becomes."""
+        return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
+
+    def choose(self, source: str, part: SourcePart) -> dict[str, str]:
+        """Input -> column of a part.
+
+        Raises:
+            ValueError: a column is missing, or the first part has others.
+        """
+        columns = replace(self.columns, optional=HIDDEN if source == TEST else ())
+        first = self.parts(source)[0]
+        chosen, wanted = (columns.choose(one.columns, one.place) for one in (part, first))
+        if (set(chosen) ^ set(wanted)) - set(columns.optional):
+            said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
+            raise ValueError(f"{part.place}: {said}; say which to read under 'columns'")
+        return chosen
+
+    def inputs(self, source: str) -> list[str]:
+        """The columns of a split, by what they are for; those that a test split keeps to itself are among them."""
+        found = list(self.choose(source, self.parts(source)[0]))
+        if source != TEST or LABEL in found or TAGS in found:
+            return found
+        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labelled else [])]
+
+    def fingerprint(self, split: str) -> str:
+        """A hash of the sources' bytes and of all that decides what is read from them."""
+        source = self.source(split)
+        read = [(part, self.choose(source, part)) for part in self.parts(source)]
+        parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
+        decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.share], sort_keys=True)
+        return hashlib.sha256(decided.encode()).hexdigest()
+
+    def rows(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
+        """The rows of a part of the source, one after the other, each with the split that it falls in.
+
+        Args:
+            border: of the hashes that are held out.
+
+        Raises:
+            ValueError: the rows are not what they should be.
+        """
+        sided = self.filtering.apply(self.sided(source, part, border), source, part)
+        return one_text_a_row(sided, part.place)
+
+    def sided(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
+        """The same, before any is left out."""
+        rows = checked_rows(part, self.choose(source, part), hides=source == TEST)
+        if LABEL in self.inputs(source) and LABEL not in self.choose(source, part):
+            rows = ({**row, LABEL: None} for row in rows)
+        if self.holds_out and source == TRAIN:
+            return hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
+        return (Sided(source, number, row) for number, row in enumerate(rows, 1))
+
+    def compared(self) -> list[Compared]:
+        """The parts of all its splits, for the search for repeated texts; those that are held out count as they are."""
+        found = []
+        for source in self.origin.splits():
+            border = self.border_of(source)
+            for part in self.parts(source):
+                decided = [source, part.digest, self.choose(source, part), len(self.parts(source)) == 1]
+                rule = asdict(replace(self.filtering.rule, deduplicate=False))
+                rows = partial(self.sided, source, part, border)
+                found.append(Compared(part, [*decided, border, self.share, rule], rows, self.filtering.rule.takes))
+        return found
+
+    @cached_property
+    def border(self) -> float:
+        """Rows of train whose hash falls up to here are held out; the smallest source has one row to validate on."""
+        parts = self.parts(TRAIN)
+        key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
+        return float(remember(["border", *key], self.find_border))
+
+    def border_of(self, source: str) -> float:
+        """The border of a split of the source; of one that nothing is held out of, any number."""
+        return self.border if self.holds_out and source == TRAIN else self.share
+
+    def find_border(self) -> float:
+        """The share, unless every row's hash is larger; reads no more rows than that takes.
+
+        Raises:
+            ValueError: every row would be held out.
+        """
+        least, most, count = 1.0, 0.0, 0
+        for part in self.parts(TRAIN):
+            for sided in self.sided(TRAIN, part, self.share):
+                least, most, count = min(least, sided.at), max(most, sided.at), count + 1
+                if least <= self.share < most or sided.at == ONE_TEXT:
+                    return self.share
+        if most <= max(self.share, least):
+            place = self.origin.place(TRAIN)
+            raise ValueError(f"{place}: too few different rows ({count}) to hold some out for validation")
+        return max(self.share, least)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes; none where the rows have no labels."""
+        if self.names is not None:
+            return tuple(self.names)
+        if TRAIN not in self.origin.splits():
+            return ()
+        found = self.found_labels(TRAIN)
+        return self.reader_of(TRAIN).names_in(found, self.origin.place(TRAIN)) if found else ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether rows have labels: classes, or numbers."""
+        source = self.origin.splits()[0]
+        return bool(self.labels) or not self.reader_of(source).named
+
+    def reader_of(self, source: str) -> type[LabelReader]:
+        """What reads the labels of a split: the tags of words are classes, and of choices one is right."""
+        if self.tags(source):
+            return Labels
+        return LabelPositions if CHOICES in self.choose(source, self.parts(source)[0]) else self.label_reader
+
+    def tags(self, source: str) -> bool:
+        """Whether the labels of a split are the tags of its words."""
+        chosen = self.choose(source, self.parts(source)[0])
+        return WORDS in chosen and LABEL not in chosen
+
+    def find_labels(self, source: str) -> list[Occurrence]:
+        """Each label that a split of the source holds, and where first; none where it has no such column."""
+        first: dict[tuple[str, str], Occurrence] = {}
+        name = TAGS if self.tags(source) else LABEL
+        for part in self.parts(source):
+            column = self.choose(source, part).get(name)
+            if column is not None:
+                key = ["labels", VERSION, name, part.digest, column]
+                found = remember(key, partial(labels_of, part, column, name == TAGS))
+                for value, row, entry in found:
+                    first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
+        return list(first.values())
+
+    def numbers(self, source: str) -> dict[tuple[str, str], Label]:
+        """What each label that a split of the source holds stands for; where a test split hides it, that of None.
+
+        Raises:
+            ValueError: a label is none of the names, or the split lacks the column.
+        """
+        found, place = self.found_labels(source), self.origin.place(source)
+        reader = self.reader_of(source)
+        unknown = {label_key(None): reader.unknown}
+        if not found:
+            if self.labelled and source != TEST and not self.tags(source):
+                names = ", ".join(self.choose(source, self.parts(source)[0]))
+                raise ValueError(f"{place}: no column is read as 'label'; found: {names}; say which under 'columns'")
+            return unknown
+        if not self.labelled:
+            raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
+        hidden = [source == TEST and reader.hides(one.value) for one in found]
+        written = [one.value for one, hides in zip(found, hidden, strict=True) if not hides]
+        labels = reader.over(self.labels, written, self.names is not None)
+        values = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
+        labels.report(values, place, train=source == TRAIN)
+        return {**unknown, **{label_key(one.value): value for one, value in zip(found, values, strict=True)}}
+
+    def read(self, split: str) -> Iterator[dict[str, Any]]:
+        """The rows of a split from their source, one after the other, with labels and tags as numbers."""
+        source = self.source(split)
+        numbers, border = self.numbers(source), self.border_of(source)
+        for part in self.parts(source):
+            for sided in self.rows(source, part, border):
+                if sided.side == split:
+                    yield number_labels(sided.row, numbers)
