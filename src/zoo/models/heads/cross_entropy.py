@@ -53,9 +53,16 @@ class Wanted(NamedTuple):
         """The dtype in which the gradient of the weight waits for the backward pass: of all rows, it may be large."""
         return self.exact if self.dtype == torch.float16 else self.dtype
 
-    def chunks(self, rows: int, classes: int, device: torch.device) -> list[slice]:
-        """The rows whose logits exist at a time."""
-        limit = LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
+    def chunks(self, rows: int, weight: Float[Tensor, "n d_model"]) -> list[slice]:
+        """The rows whose logits exist at a time.
+
+        All at once where that takes no more memory. Several chunks add up the gradient of the weight in `exact`, which
+        a single one leaves in `kept`: in bfloat16 that is four bytes an entry, as many as two logits have.
+        """
+        classes, width = weight.shape
+        limit = LOGITS_ON_CPU if weight.device.type == "cpu" else LOGITS_ON_GPU
+        if self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
+            return [slice(0, rows)]
         return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)
 
 
@@ -82,12 +89,12 @@ class LinearCrossEntropy(torch.autograd.Function):
     ) -> SummedLoss:
         x, w = states.to(wanted.dtype), weight.to(wanted.dtype)
         b = None if bias is None else bias.to(wanted.dtype)
-        chunks = wanted.chunks(len(x), len(w), x.device)
+        chunks = wanted.chunks(len(x), w)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
         # a sum over chunks needs float32
         summed = wanted.kept if len(chunks) == 1 else wanted.exact
         of_states = torch.empty_like(x) if needed[0] else None
-        of_weight = torch.zeros_like(w, dtype=summed) if needed[1] else None
+        of_weight = torch.empty_like(w, dtype=summed) if needed[1] else None
         of_bias = torch.zeros_like(w[:, 0], dtype=wanted.exact) if needed[2] else None
         totals = [torch.zeros((), dtype=wanted.exact, device=x.device) for _ in range(2)]
         guesses = torch.empty_like(targets) if wanted.guess else None
@@ -98,7 +105,7 @@ class LinearCrossEntropy(torch.autograd.Function):
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
-                add_product_(of_weight, logits, x[rows])
+                write_product_(of_weight, logits, x[rows], add=rows.start > 0)
             if of_bias is not None:
                 of_bias += logits.sum(0, dtype=wanted.exact)
         ctx.save_for_backward(of_states, None if of_weight is None else of_weight.to(wanted.kept), of_bias)
@@ -134,11 +141,16 @@ def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor]
             logits[rows] = differences.masked_fill_(~known.unsqueeze(-1), 0)
 
 
-def add_product_(total: Tensor, gradients: Tensor, states: Tensor) -> None:
-    """total += gradients' states, some classes at a time: the product is of the size of the weight."""
+def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
+    """total = gradients' states, or += that; some classes at a time: the product is of the size of the weight."""
     limit = EXACT_ON_CPU if total.device.type == "cpu" else EXACT_ON_GPU
     for classes in split(total.shape[0], total.shape[1], 8 * limit):
-        total[classes] += gradients[:, classes].T @ states
+        if add:
+            total[classes] += gradients[:, classes].T @ states
+        elif total.dtype == states.dtype:
+            torch.mm(gradients[:, classes].T, states, out=total[classes])
+        else:
+            total[classes] = gradients[:, classes].T @ states
 
 
 def split(rows: int, width: int, limit: int) -> list[slice]:
