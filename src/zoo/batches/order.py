@@ -184,6 +184,11 @@ class Examples:
             rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
             yield from (PackedRow(0, plans) for plans in rows)
 
+    @property
+    def truncates(self) -> bool:
+        """Whether a row that is too long loses something; others are cut into several examples."""
+        return self.mixture.whole or self.form.source or self.form.writes
+
     def truncated(self) -> tuple[int, int]:
         """How many examples of an epoch are truncated, and how much they lose together: tokens, or words."""
         count = tokens = 0

@@ -25,7 +25,7 @@ from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, working
-from zoo.inference.measure import read_examples
+from zoo.inference.measure import read_examples, report_truncated
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
@@ -126,8 +126,9 @@ def read_data(
         train.roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
     # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
-    if processes.is_main and (given.mixture.whole or train.form.source or train.form.writes):
-        report_truncated(data)
+    if processes.is_main and train.truncates:
+        for name, (examples, split) in data.items():
+            report_truncated(name, examples, counted("truncated", examples, split, Examples.truncated))
     return data
 
 
@@ -139,14 +140,6 @@ def counted(what: str, examples: Examples, split: Split, count: Callable[[Exampl
     decided = [split.names, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
     found: T = remember(["count", what, *decided], lambda: count(examples))
     return found
-
-
-def report_truncated(data: Data) -> None:
-    for name, (examples, split) in data.items():
-        count, lost = counted("truncated", examples, split, Examples.truncated)
-        if count:
-            said = "%s: %d of %d rows are longer than the model reads: %d %s are left out"
-            logger.warning(said, name, count, examples.lengths.documents, lost, examples.form.truncates)
 
 
 def begin(

@@ -14,6 +14,7 @@ from zoo.data.store.store import Progress
 from zoo.devices.memory import in_batches
 from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import predictors
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
@@ -66,6 +67,8 @@ class Evaluation:
         process, processes, gather: which share of the batches this process does, and how results come together.
         between: called before each batch, equally often in every process; what it raises ends the evaluation.
         progress: called with what is done (`examples`, then `texts`), how many of them, and how many there are.
+        kept: filled, where it is given, with what the first objective's predictor keeps of each document's examples.
+            Then metrics may be lacking: those of answers, where no row has a label.
     """
 
     examples: Examples
@@ -77,6 +80,7 @@ class Evaluation:
     gather: Gather = lambda mine: [mine]
     between: Callable[[], None] = lambda: None
     progress: Progress = unseen
+    kept: dict[int, list[Any]] | None = None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
         """`examples`, `loss`, `loss/<term>` and each metric, by name.
@@ -96,10 +100,14 @@ class Evaluation:
         found: dict[str, float] = {"examples": total.examples}
         terms = total.shares("loss", "count")
         weights = {name: member.weight for name, member in loaded.mixture.members.items()}
-        found["loss"] = sum(weights[name] * value for name, value in terms.items())
+        if terms:
+            found["loss"] = sum(weights[name] * value for name, value in terms.items())
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= total.shares("right", "asked")
-        texts = self.texts(loaded) if any(metrics[m.registered].needs == "texts" for m in chosen) else None
+        writes = self.kept is not None and self.examples.form.writes
+        texts = self.texts(loaded) if writes or any(metrics[m.registered].needs == "texts" for m in chosen) else None
+        if self.kept is not None:
+            chosen = [m for m in chosen if terms or metrics[m.registered].needs not in GATHERED]
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
@@ -112,7 +120,7 @@ class Evaluation:
         def scored(rows: Sequence[PackedRow]) -> Sums:
             places = self.examples.shape.around([row.plans for row in rows])
             part = collate(rows, self.examples, len(rows), places).to(loaded.model.device)
-            return self.score(loaded, part, compared)
+            return self.score(loaded, rows, part, compared)
 
         for number, rows in enumerate(by_length(self.examples.once(), self.batch)):
             if number % self.processes == 0:
@@ -124,7 +132,10 @@ class Evaluation:
             self.progress("examples", done, self.examples.count)
         return sums
 
-    def score(self, loaded: Loaded, part: MicroBatch, compared: Sequence[tuple[str, str]]) -> Sums:
+    def score(
+        self, loaded: Loaded, rows: Sequence[PackedRow], part: MicroBatch, compared: Sequence[tuple[str, str]]
+    ) -> Sums:
+        """What one pass shows."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         sums = Sums(examples=len(part.examples))
         terms = mixture.terms(said.scores, part.targets, said.weights)
@@ -134,9 +145,16 @@ class Evaluation:
                 sums.numbers["likelihood", name] = term.likelihood.item()
             for what, (right, asked) in term.measured.items():
                 sums.numbers |= {("right", f"{name}/{what}"): float(right), ("asked", f"{name}/{what}"): int(asked)}
+        passed = {
+            name: Passed(member, rows, part, part.targets[name], terms[name], said.scores[member.head])
+            for name, member in mixture.members.items()
+        }
         for needs, name in compared:
-            passed = Passed(part, part.targets[name], terms[name], said.scores[mixture.members[name].head])
-            sums.compared[needs, name] = GATHERED[needs](passed)
+            sums.compared[needs, name] = GATHERED[needs](passed[name])
+        if self.kept is not None and not self.examples.form.writes:
+            first = next(iter(passed))
+            for plan, one in zip(passed[first].plans, predictors.build(first).keep(passed[first]), strict=True):
+                self.kept.setdefault(plan.document, []).append(one)
         return sums
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
@@ -153,6 +171,8 @@ class Evaluation:
                 written |= found
             self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
         (written_field,) = self.examples.form.stored.predicted
+        if self.kept is not None:
+            self.kept.update({document: [text] for document, text in written.items()})
         texts = [self.split.rows[document][written_field] for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references))

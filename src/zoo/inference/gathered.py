@@ -1,23 +1,25 @@
 """What metrics compare, gathered pass by pass: the answers of an objective, and what the data says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
-from zoo.batches.order import Examples
+from zoo.batches.order import Examples, PackedRow
 from zoo.blocks.documents import Documents
 from zoo.data.ids import ANSWERS
 from zoo.data.ids import CONTEXT as CONTEXT_COLUMN
 from zoo.data.store.split import Split
 from zoo.data.tokenizers.placed import place_tokens
+from zoo.examples.example import ExamplePlan
 from zoo.inference.loaded import Loaded
-from zoo.inference.spans import WindowAnswer, best_span, choose_answer, cut_out
+from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.models.heads.scores import Scores
-from zoo.objectives.objective import Term
+from zoo.objectives.objective import Objective, Term
 from zoo.objectives.span import CONTEXT, FIRST, AnswerSpan
 
 Compared = tuple[Any, Any]  # predicted, true
@@ -27,14 +29,42 @@ class Passed(NamedTuple):
     """What one objective said in one pass.
 
     Args:
-        part: the rows that were read. targets: what stands at the scored places, -1 where nothing does.
+        rows: that were read, and as what (`part`). targets: what stands at the scored places, -1 where nothing does.
         term: its loss. scores: what its head said.
     """
 
+    objective: Objective
+    rows: Sequence[PackedRow]
     part: MicroBatch
     targets: Tensor
     term: Term
     scores: Scores
+
+    @property
+    def plans(self) -> list[ExamplePlan]:
+        """The examples, in the order of `part.examples`."""
+        return [plan for row in self.rows for plan in row.plans]
+
+    def filled(self) -> NDArray[np.bool_]:
+        """By target of a head with a capacity, whether it is one."""
+        places = self.part.inputs["places"]
+        assert isinstance(places, dict), "a head with a capacity is asked for places"
+        return (places[self.objective.head].view(-1, self.objective.places_each)[:, 0] >= 0).cpu().numpy()
+
+    def owners(self) -> NDArray[np.int64]:
+        """By target, the number of its example among `plans`; -1 where there is none."""
+        documents = self.part.inputs["documents"]
+        assert isinstance(documents, Documents)
+        owner = np.full(documents.numbers.shape, -1, dtype=np.int64)
+        numbers = iter(range(len(self.plans)))
+        for at, row in zip(owner, self.rows, strict=False):
+            taken = np.repeat([next(numbers) for _ in row.plans], [plan.length for plan in row.plans])
+            at[: len(taken)] = taken
+        flat, places = owner.reshape(-1), self.part.inputs.get("places", {})
+        if not isinstance(places, dict) or self.objective.head not in places:
+            return flat
+        first = places[self.objective.head].view(-1, self.objective.places_each)[:, 0].cpu().numpy()
+        return np.where(first >= 0, flat[first], -1)
 
 
 def answers(passed: Passed) -> list[Compared]:
@@ -111,20 +141,23 @@ def as_given(needs: str, compared: Sequence[Compared], about: About) -> dict[str
 
 def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[Any]]:
     """The answer that the windows of each question show together, and those that are right."""
-    by_document: dict[int, list[WindowAnswer]] = {}
-    numbers: dict[int, list[int]] = {}
+    by_document: dict[int, dict[int, WindowAnswer]] = {}
     for (document, number), window in windows:
-        by_document.setdefault(document, []).append(window)
-        numbers.setdefault(document, []).append(number)
-    objective = about.loaded.mixture.members["span"]
-    assert isinstance(objective, AnswerSpan)
+        by_document.setdefault(document, {})[number] = window
     predictions, references = [], []
     for document, found in sorted(by_document.items()):
-        row, plans = about.split.rows[document], about.examples.plan(0, [document])
-        moved = [window.moved(plans[n].pieces[-1].start) for window, n in zip(found, numbers[document], strict=True)]
-        best = choose_answer(moved, objective.no_answer)
-        (tokens,) = place_tokens(about.loaded.tokenizer, [row[CONTEXT_COLUMN]])
-        start, end = (0, 0) if best is None else cut_out(row[CONTEXT_COLUMN], tokens, best)
-        predictions.append(row[CONTEXT_COLUMN][start:end])
-        references.append(list(row[ANSWERS]["text"]) or [""])
+        answer, _ = answer_found(found, about, document)
+        predictions.append("" if answer is None else answer["text"])
+        references.append(list(about.split.rows[document][ANSWERS]["text"]) or [""])
     return {"predictions": predictions, "references": references}
+
+
+def answer_found(
+    windows: Mapping[int, WindowAnswer], about: About, document: int
+) -> tuple[dict[str, Any] | None, float]:
+    """The answer that the windows of a question show together, as `say_answer`; they are given by their numbers."""
+    objective, context = about.loaded.mixture.members["span"], about.split.rows[document][CONTEXT_COLUMN]
+    assert isinstance(objective, AnswerSpan)
+    plans = {plan.number: plan for plan in about.examples.plan(0, [document])}
+    moved = [window.moved(plans[number].pieces[-1].start) for number, window in windows.items()]
+    return say_answer(context, place_tokens(about.loaded.tokenizer, [context])[0], moved, objective.no_answer)

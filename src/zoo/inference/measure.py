@@ -1,8 +1,10 @@
 """Evaluate a loaded run on a split of its own task, or of another one."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from zoo.batches.order import Examples, Ingredient
 from zoo.batches.packing import RowShape
@@ -16,7 +18,9 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation, unseen
+from zoo.inference.gathered import About
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
+from zoo.inference.predictions import check_file, write_predictions
 from zoo.inference.typed import BATCH
 from zoo.metrics.choose import parse_metrics
 from zoo.metrics.metric import metrics
@@ -26,6 +30,23 @@ from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
 from zoo.registry import refuse_below
+
+logger = logging.getLogger(__name__)
+
+
+class Shown(NamedTuple):
+    """What is shown beside the numbers.
+
+    Args:
+        progress: as in `Evaluation`.
+        predictions: a file for what the model says of each row; None: nobody asks.
+    """
+
+    progress: Progress = unseen
+    predictions: Path | None = None
+
+
+NOTHING = Shown()
 
 
 def row_shape(task: Task, model: Model) -> RowShape:
@@ -67,7 +88,7 @@ def measure(
     generate: GenerateSettings,
     precision: str = AUTO,
     batch: int = BATCH,
-    progress: Progress = unseen,
+    show: Shown = NOTHING,
 ) -> dict[str, float]:
     """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
 
@@ -75,7 +96,6 @@ def measure(
         loaded: with weights in float32.
         precision: of the forward pass, as in training; auto: as the run's own validation computed.
         batch: rows in one pass.
-        progress: as in `Evaluation`.
 
     Raises:
         ValueError: the split, a file or a column is missing, a label that the checkpoint does not know, or a head that
@@ -83,6 +103,8 @@ def measure(
         RuntimeError: the loss is not finite.
     """
     refuse_below(1, batch=batch)
+    if show.predictions is not None:
+        check_file(show.predictions)
     device, wanted = loaded.model.device, precision
     if precision == AUTO:
         wanted = nearest_precision(loaded.trained_in, device)
@@ -93,10 +115,15 @@ def measure(
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
     rows = load_rows(task, inputs(), data, [split])
     found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
+    if found[0].truncates:
+        report_truncated(split, found[0], found[0].truncated())
+    kept = None if show.predictions is None else dict[int, list[Any]]()
     with mixed(device, dtype):
-        values = Evaluation(*found, batch, generate, progress=progress).run(loaded, task.metrics)
+        values = Evaluation(*found, batch, generate, progress=show.progress, kept=kept).run(loaded, task.metrics)
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
+    if show.predictions is not None and kept is not None:
+        write_predictions(show.predictions, About(loaded, *found), kept)
     return values
 
 
@@ -131,6 +158,14 @@ def read_examples(
     size = form.stream.image_size
     found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
+
+
+def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> None:
+    """Say in the log what a split loses: of how many rows how much, as `Examples.truncated` counts it."""
+    count, lost = found
+    if count:
+        said = "%s: %d of %d rows are longer than the model reads: %d %s are left out"
+        logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncates)
 
 
 def mix(split: Split, image_size: int | None) -> tuple[Ingredient, ...]:

@@ -1,7 +1,7 @@
 """Where an answer stands, from the scores of the windows that were read: the best span, or that there is none."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,16 @@ def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAns
     return None if no_answer and min(window.null for window in windows) > best.score else best
 
 
-def cut_out(text: str, tokens: PlacedTokens, answer: WindowAnswer) -> tuple[int, int]:
-    """The characters of a text that an answer takes."""
-    return int(tokens.begins[answer.first]), int(tokens.ends[answer.behind - 1])
+def say_answer(
+    context: str, tokens: PlacedTokens, windows: Sequence[WindowAnswer], no_answer: bool
+) -> tuple[dict[str, Any] | None, float]:
+    """The answer that windows of a context show: {text, start, end}, None where there is none; and its probability.
+
+    Args:
+        tokens: of the whole context.
+    """
+    best = choose_answer(windows, no_answer)
+    if best is None:
+        return None, min(window.null_share for window in windows)
+    start, end = int(tokens.begins[best.first]), int(tokens.ends[best.behind - 1])
+    return {"text": context[start:end], "start": start, "end": end}, best.share

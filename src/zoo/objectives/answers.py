@@ -1,5 +1,6 @@
 """What a document's label is, and what a wrong one costs: one class of several, several at once, or a number."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -73,6 +74,10 @@ class Answer(ABC):
         """Each document's answer in words, and how sure the model is."""
 
     @abstractmethod
+    def named(self, label: Label, names: Sequence[str]) -> Any:
+        """A row's label in the same words; None where nobody knows it."""
+
+    @abstractmethod
     def sample(self, number: int, scores: int) -> Any:
         """A label of the `number`-th of some rows, as transformers takes it: neighbours differ.
 
@@ -129,6 +134,10 @@ class OneClass(Answer):
         shares = [dict(zip(names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
         return [(max(share, key=share.__getitem__), share) for share in shares]
 
+    def named(self, label: Label, names: Sequence[str]) -> str | None:
+        assert isinstance(label, int)
+        return names[label] if label >= 0 else None
+
 
 class SeveralClasses(Answer):
     """Any number of classes: binary cross entropy of each, their mean a document's loss.
@@ -166,6 +175,10 @@ class SeveralClasses(Answer):
         shares = [dict(zip(names, share, strict=True)) for share in logits.float().sigmoid().tolist()]
         return [([name for name, value in share.items() if value > 0.5], share) for share in shares]
 
+    def named(self, label: Label, names: Sequence[str]) -> list[str] | None:
+        assert isinstance(label, tuple)
+        return None if -1 in label else [names[each] for each in label]
+
 
 class OneNumber(Answer):
     """A number: the square of what it is missed by."""
@@ -187,6 +200,10 @@ class OneNumber(Answer):
 
     def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
         return [(number, number) for number in logits.float().squeeze(-1).tolist()]
+
+    def named(self, label: Label, names: Sequence[str]) -> float | None:
+        assert isinstance(label, float)
+        return label if math.isfinite(label) else None
 
 
 ANSWERS: dict[str, type[Answer]] = {"one": OneClass, "several": SeveralClasses, "number": OneNumber}

@@ -1,11 +1,12 @@
 """zoo evaluate."""
 
 import functools
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, Set, read_section
+from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, Set, output_path, read_section
 from zoo.cli.progress import bars
 from zoo.cli.visible import say_json, say_rows
 from zoo.config import merge
@@ -13,10 +14,11 @@ from zoo.data.task import load_task
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.measure import measure, on_task
+from zoo.inference.measure import Shown, measure, on_task
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
+PREDICTIONS = "Write what the model says of each row: one JSON line a row, in the order of the data."
 AS_VALIDATED = "auto (as the run was trained), float32, bfloat16 or float16; weights stay float32."
 
 
@@ -29,6 +31,9 @@ def evaluate(
     device: Device = AUTO,
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=AS_VALIDATED)] = AUTO,
     batch: Batch = BATCH,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", metavar="FILE", help=PREDICTIONS, parser=output_path)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure a checkpoint on a split of a task."""
@@ -39,7 +44,10 @@ def evaluate(
     generate = parse_generate(merge(loaded.task.generate, changes))
     with bars() as drawn:
         progress = functools.partial(drawn.evaluate, split)
-        found = {"split": split, **measure(loaded, split, data, generate, precision, batch, progress)}
+        found = {
+            "split": split,
+            **measure(loaded, split, data, generate, precision, batch, Shown(progress, predictions)),
+        }
     if as_json:
         return say_json(found)
     say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())

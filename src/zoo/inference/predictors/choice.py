@@ -1,10 +1,16 @@
 """Chooses the text that goes on from a context."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import torch
 
 from zoo.data.columns.lists import MOST_CHOICES
+from zoo.data.ids import CHOICES, LABEL
+from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples
 
 
@@ -36,6 +42,16 @@ class BestChoice(Predictor):
             shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))
             found.append(Prediction([text, own], max(shares, key=shares.__getitem__), shares))
         return found
+
+    def keep(self, passed: Passed) -> list[Any]:
+        scores, ends = passed.scores.exact()[passed.filled(), 0], np.cumsum([len(p.pieces) // 2 for p in passed.plans])
+        return list(torch.tensor_split(scores, ends[:-1].tolist()))
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        row = about.split.rows[document]
+        choices, label = list(row[CHOICES]), row.get(LABEL, -1)
+        chosen = choices[int(kept[0].argmax())]
+        return Told(chosen, kept[0].softmax(0).tolist(), choices[label] if label >= 0 else None)
 
 
 def lines(pair: str) -> list[str]:

@@ -1,7 +1,14 @@
 """Names the class of a text, a pair or a picture, its classes, or a number."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from zoo.data.ids import LABEL
+from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, picture_inputs, summary_places, typed_examples
 from zoo.objectives.answers import ANSWERS
 
@@ -38,3 +45,18 @@ class LikeliestClass(Predictor):
         asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
         answers = ANSWERS[loaded.task.label_kind](names).said(logits, names)
         return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
+
+    def keep(self, passed: Passed) -> list[Any]:
+        return list(passed.scores.exact()[passed.filled()])
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        return tell_label(about, document, kept[0])
+
+
+def tell_label(about: About, document: int, logits: Tensor) -> Told:
+    """What logits say of a row's label, beside the one that it has."""
+    task = about.loaded.task
+    names = task.labels or [str(i) for i in range(len(logits))]
+    answer = ANSWERS[task.label_kind](names)
+    label = about.split.rows[document].get(LABEL)
+    return Told(*answer.said(logits[None], names)[0], None if label is None else answer.named(label, names))

@@ -4,10 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
 Texts = Sequence[str]
@@ -37,6 +41,14 @@ class Questions(NamedTuple):
     settings: GenerateSettings
 
 
+class Told(NamedTuple):
+    """What the model says of a row of data, how sure it is, and what the data says."""
+
+    output: Any
+    scores: Any
+    expected: Any
+
+
 class Predictor(ABC):
     """Uses a model for what an objective trained it to do.
 
@@ -59,6 +71,28 @@ class Predictor(ABC):
         Raises:
             ValueError: a text is too long, or a file is no picture.
         """
+
+    def keep(self, passed: Passed) -> list[Any]:
+        """What is kept of each example of a pass of evaluation, for `tell`; here its loss, summed, and of how many.
+
+        Forms that ask for a text keep that instead, and ask this for nothing.
+        """
+        states, targets, owners = passed.scores.states.flatten(0, -2), passed.targets.flatten(), passed.owners()
+        found = []
+        for number in range(len(passed.plans)):
+            its = torch.from_numpy(np.flatnonzero(owners == number)).to(states.device)
+            scores = Scores(states[its], passed.scores.weight, passed.scores.bias)
+            term = passed.objective.term(scores, targets[its])
+            found.append((term.sum.item(), int(term.count)))
+        return found
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        """What the model says of a row, from what was kept of its examples."""
+        if about.examples.form.writes:
+            (predicted,) = about.examples.form.stored.predicted
+            return Told(kept[0], None, about.split.rows[document][predicted])
+        loss, count = (sum(each) for each in zip(*kept, strict=True))
+        return Told(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
 
 
 def likeliest(inputs: Sequence[Any], names: Sequence[str], logits: Tensor) -> list[Prediction]:

@@ -1,9 +1,14 @@
 """Says what two texts have to do with each other, whichever comes first."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 
+from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.predictors.classification import tell_label
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples
 from zoo.objectives.answers import ANSWERS
 from zoo.objectives.similarity import ORDERS, added
@@ -31,3 +36,9 @@ class PairSimilarity(Predictor):
         asked_for = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         assert len(examples) == ORDERS * len(answers)
         return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
+
+    def keep(self, passed: Passed) -> list[Any]:
+        return list(added(passed.scores).exact()[passed.filled()])
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        return tell_label(about, document, kept[0])

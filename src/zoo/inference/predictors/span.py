@@ -1,6 +1,7 @@
 """Finds the answer to a question in a text."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,9 +9,10 @@ from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
 from zoo.data.tokenizers.placed import place_tokens
 from zoo.examples.example import Example
 from zoo.examples.form import Limits
+from zoo.inference.gathered import About, Passed, answer_found, spans
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.spans import WindowAnswer, best_span, choose_answer, cut_out
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.inference.typed import BATCH, as_inputs
 from zoo.objectives.span import AnswerSpan
 
@@ -40,16 +42,16 @@ class FoundAnswer(Predictor):
         read = Windows(loaded, loaded.tokenizer.encode(asked.texts), [tokens.ids for tokens in placed])
         found = []
         for number, (question, context, tokens) in enumerate(zip(asked.texts, asked.pairs, placed, strict=True)):
-            windows = read.answers(number)
-            best = choose_answer(windows, objective.no_answer)
-            if best is None:
-                share = min(window.null_share for window in windows)
-                found.append(Prediction([question, context], None, share))
-                continue
-            start, end = cut_out(context, tokens, best)
-            answer = {"text": context[start:end], "start": start, "end": end}
-            found.append(Prediction([question, context], answer, best.share))
+            said = say_answer(context, tokens, read.answers(number), objective.no_answer)
+            found.append(Prediction([question, context], *said))
         return found
+
+    def keep(self, passed: Passed) -> list[Any]:
+        return [(number, window) for (_, number), window in spans(passed)]
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        answers = list(about.split.rows[document][ANSWERS]["text"])
+        return Told(*answer_found(dict(kept), about, document), answers)
 
 
 class Windows:

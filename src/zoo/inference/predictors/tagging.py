@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.batches.order import PackedRow
+from zoo.data.ids import TAGS, WORDS
 from zoo.data.tokenizers.placed import PlacedTokens, place_tokens
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
@@ -38,6 +41,24 @@ class WordTags(Predictor):
             scores = [one.pop("score") for one in whole]
             found.append(Prediction(text, whole, scores))
         return found
+
+    def keep(self, passed: Passed) -> list[Any]:
+        best, owners = passed.scores.exact().flatten(0, 1).softmax(-1).max(-1), passed.owners()
+        tags, shares = best.indices.cpu().numpy(), best.values.cpu().numpy()
+        return [(tags[owners == n], shares[owners == n]) for n in range(len(passed.plans))]
+
+    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+        """The tag of each word; None of one that the model did not read."""
+        row, (plan,) = about.split.rows[document], about.examples.plan(0, [document])
+        names, (tags, shares) = about.split.labels, kept[0]
+        marked = about.examples.build(PackedRow(0, (plan,)))[0].marked
+        assert marked is not None, "a form of words marks them"
+        output: list[str | None] = [None] * len(row[WORDS])
+        scores: list[float | None] = [None] * len(row[WORDS])
+        read = (number for number, word in enumerate(plan.pieces[:-1]) if word.length)
+        for word, place in zip(read, marked, strict=True):
+            output[word], scores[word] = names[tags[place]], float(shares[place])
+        return Told(output, scores, [names[tag] if tag >= 0 else None for tag in row[TAGS]])
 
 
 def makes_spans(names: Sequence[str]) -> bool:

@@ -1,0 +1,51 @@
+"""What a model says of each row of a split, as a file: one JSON line a row, in the order of the data."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.data.ids import PICTURE
+from zoo.inference.gathered import About
+from zoo.inference.predictors.predictor import predictors
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Raises:
+        ValueError: its folder is not there, or it is a folder itself.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}")
+
+
+def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]]) -> None:
+    """Write the file; where there is one, it is replaced once the new one is whole.
+
+    Args:
+        kept: by document, what its examples showed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    aside = path.with_name(f".partial-{path.name}")
+    with aside.open("w", encoding="utf-8") as file:
+        for line in told(about, kept):
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    aside.replace(path)
+
+
+def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """By row: its number in its file, from 1, what the model was given and what it says, and what the data says."""
+    predictor = predictors.build(next(iter(about.loaded.mixture.members)))
+    form, rows, numbers = about.examples.form, about.split.rows, about.split.kept
+    written = form.stored.predicted if form.writes else ()
+    names = [name for name in form.stored.names if name not in (*written, PICTURE)]
+    for document in sorted(kept):
+        given = [rows[document][name] for name in names]
+        said = predictor.tell(about, document, kept[document])
+        place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
+        yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

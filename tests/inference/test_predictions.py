@@ -1,0 +1,163 @@
+"""A split's predictions in a file: what zoo.pipeline says of each row, in the order of the data."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from looking import TEXTS, loaded
+
+from zoo.data.task import read_task
+from zoo.inference.loaded import Loaded
+from zoo.inference.measure import Shown, measure
+from zoo.inference.pipeline import Pipeline
+from zoo.models.generation.settings import GenerateSettings
+from zoo.objectives.mixture import Mixture
+
+FOX, DOG, CATS = TEXTS[:3]
+PAIRS = [{"a": FOX, "b": DOG, "y": "no"}, {"a": CATS, "b": "cats", "y": "yes"}, {"a": "dogs", "b": FOX, "y": "no"}]
+
+
+def predictions(
+    model: Loaded,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    split: str = "validation",
+    **task: Any,
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """What evaluating says of some rows, and the lines that it writes about them."""
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "rows.jsonl").write_text(lines)
+    tree = {"objective": model.task.objective, "columns": columns, "length": 64, **task}
+    given = read_task({**tree, "source": {"files": {split: "rows.jsonl"}}}, "task")
+    asked = replace(model, task=given, mixture=Mixture.of(given))
+    torch.manual_seed(0)
+    for weight in model.model.heads.parameters():
+        torch.nn.init.normal_(weight)  # so that answers differ
+    file = folder / "predictions.jsonl"
+    found = measure(asked, split, folder, GenerateSettings(max_new_tokens=5), "float32", 2, Shown(predictions=file))
+    written = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["row"] for line in written] == [*range(1, len(rows) + 1)]
+    return found, written
+
+
+def same_scores(given: Any, wanted: Any) -> None:
+    listed = [list(one.values()) if isinstance(one, dict) else one for one in (given, wanted)]
+    torch.testing.assert_close(torch.tensor(listed[0]), torch.tensor(listed[1]))
+
+
+@pytest.mark.parametrize(("name", "objective"), [("bert-nano", "classification"), ("gpt-nano", "similarity")])
+def test_pairs_have_their_class_beside_the_true_one(name: str, objective: str, tmp_path: Path):
+    options = {f"heads__{objective}__labels": 2} if objective == "similarity" else {}
+    model = loaded(name, objective, **options)
+    columns = {"text": "a", "pair": "b", "label": "y"}
+    found, lines = predictions(model, tmp_path, PAIRS, columns, labels=["no", "yes"], metrics=["accuracy"])
+    named = replace(model, task=replace(model.task, labels=("no", "yes")))
+    said = Pipeline(named)([row["a"] for row in PAIRS], pair=[row["b"] for row in PAIRS])
+    for row, line, one in zip(PAIRS, lines, said, strict=True):
+        assert (line["input"], line["output"], line["expected"]) == ([row["a"], row["b"]], one["output"], row["y"])
+        same_scores(line["scores"], one["scores"])
+    right = sum(line["output"] == line["expected"] for line in lines)
+    assert found[f"{objective}/accuracy"] == pytest.approx(right / 3)
+
+
+def test_rows_without_a_label_are_answered_and_metrics_are_left_out(tmp_path: Path):
+    model = loaded("bert-nano", "classification")
+    found, lines = predictions(
+        model, tmp_path, [{"a": FOX}, {"a": DOG}], {"text": "a"}, "test", labels=["no", "yes"], metrics=["f1"]
+    )
+    assert found == {"examples": 2} and all(line["output"] in ("no", "yes") for line in lines)
+    assert [line["expected"] for line in lines] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "size"), [({"several": ["x", "y"]}, [["x"], []], 2), ("number", [1.5, -2.0], 1)]
+)
+def test_several_classes_and_numbers_are_written_as_such(labels: Any, values: list[Any], size: int, tmp_path: Path):
+    model = loaded("bert-nano", "classification", heads=[{"name": "classification", "labels": size}])
+    rows = [{"a": text, "y": value} for text, value in zip((FOX, DOG), values, strict=True)]
+    _, lines = predictions(model, tmp_path, rows, {"text": "a", "label": "y"}, labels=labels)
+    assert [line["expected"] for line in lines] == values
+    assert isinstance(lines[0]["output"], type(values[0]))
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt-nano"])
+def test_each_word_has_its_tag_and_words_that_were_not_read_none(name: str, tmp_path: Path):
+    model = loaded(name, "tagging", heads=[{"name": "tagging", "labels": 2}])
+    rows = [{"w": FOX.split(), "t": [*"abbabab"]}, {"w": ["cats", "\x07", "dogs"], "t": ["a", "b", "b"]}]
+    _, lines = predictions(
+        model, tmp_path, rows, {"words": "w", "tags": "t"}, labels=["a", "b"], metrics=["accuracy"], longest=6
+    )
+    named = replace(model, task=replace(model.task, labels=("a", "b")))
+    (said,) = Pipeline(named)("cats dogs")
+    assert lines[1]["output"] == [said["output"][0]["tag"], None, said["output"][1]["tag"]]
+    assert lines[0]["input"] == FOX.split() and lines[0]["expected"] == [*"abbabab"]
+    assert None not in lines[0]["output"][:2] and lines[0]["output"][-1] is None  # beyond `longest`
+
+
+def test_evaluating_says_how_much_it_did_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    model = loaded("bert-nano", "tagging", heads=[{"name": "tagging", "labels": 2}])
+    rows = [{"w": ["cats"] * 9, "t": ["a"] * 9}, {"w": ["dogs"] * 5, "t": ["b"] * 5}]
+    predictions(model, tmp_path, rows, {"words": "w", "tags": "t"}, labels=["a", "b"], longest=7)
+    assert caplog.messages == ["validation: 1 of 2 rows are longer than the model reads: 4 words are left out"]
+
+
+def test_a_question_has_the_answer_of_all_its_windows(tmp_path: Path):
+    model = loaded("bert-nano", {"span": {"stride": 8}})
+    context = " ".join(TEXTS[:3])
+    rows = [
+        {"q": "who sleeps ?", "c": context, "s": {"text": ["cat"], "answer_start": [8]}},
+        {"q": "who runs ?", "c": DOG, "s": {"text": ["dog", "blue dog"], "answer_start": [7, 2]}},
+    ]
+    columns = {"question": "q", "context": "c", "answers": "s"}
+    _, lines = predictions(model, tmp_path, rows, columns, metrics=["f1"])
+    said = Pipeline(model)([row["q"] for row in rows], pair=[row["c"] for row in rows])
+    assert [line["output"] for line in lines] == [one["output"] for one in said]
+    assert [line["expected"] for line in lines] == [["cat"], ["dog", "blue dog"]]
+
+
+@pytest.mark.parametrize("name", ["bert-nano", "gpt-nano"])
+def test_a_context_has_its_choice(name: str, tmp_path: Path):
+    model = loaded(name, "choice")
+    rows = [{"c": FOX, "o": ["dogs", "cats", "trees"], "y": 2}, {"c": DOG, "o": ["sleeps", "runs"], "y": 0}]
+    columns = {"context": "c", "choices": "o", "label": "y"}
+    found, lines = predictions(model, tmp_path, rows, columns, metrics=["accuracy"])
+    said = Pipeline(model)([FOX, DOG], pair=["dogs\ncats\ntrees", "sleeps\nruns"])
+    assert [line["expected"] for line in lines] == ["trees", "sleeps"]
+    for line, one in zip(lines, said, strict=True):
+        assert line["output"] == one["output"]
+        same_scores(line["scores"], one["scores"])
+    assert found["choice/accuracy"] == sum(line["output"] == line["expected"] for line in lines) / 2
+
+
+def test_what_is_written_stands_beside_the_references(tmp_path: Path):
+    model = loaded("transformer-nano", "translation")
+    rows = [{"a": FOX, "b": DOG}, {"a": "cats", "b": CATS}]
+    _, lines = predictions(model, tmp_path, rows, {"source": "a", "target": "b"})
+    said = Pipeline(model)([FOX, "cats"], generate={"max_new_tokens": 5})
+    assert [line["output"] for line in lines] == [one["output"] for one in said]
+    assert [(line["input"], line["expected"]) for line in lines] == [(FOX, DOG), ("cats", CATS)]
+
+
+@pytest.mark.parametrize(("name", "objective"), [("gpt-nano", "causal_lm"), ("bert-nano", "masked_lm")])
+def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str, tmp_path: Path):
+    model = loaded(name, objective)
+    found, lines = predictions(model, tmp_path, [{"a": " ".join(TEXTS)}, {"a": CATS}], {"text": "a"}, longest=16)
+    counts = [line["scores"]["tokens"] for line in lines]
+    total = sum(line["scores"]["loss"] * count for line, count in zip(lines, counts, strict=True))
+    assert total / sum(counts) == pytest.approx(found["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "is a folder; name a file"), ("no/file", "there is no folder")])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
+    with pytest.raises(ValueError, match=said):
+        measure(
+            loaded("bert-nano", "masked_lm"),
+            "validation",
+            None,
+            GenerateSettings(),
+            show=Shown(predictions=tmp_path / name),
+        )
