@@ -63,7 +63,7 @@ def test_tags_are_gathered_by_sentence():
     targets = torch.tensor([[-1, 1, 2, 0, 2, -1], [1, -1, -1, -1, -1, -1]])
     guesses = torch.tensor([[-1, 1, 2, 2, 2, -1], [2, -1, -1, -1, -1, -1]])
     zero = torch.zeros(())
-    passed = Passed(MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
+    passed = Passed(Mock(), [], MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
                     Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
     found = tags(passed)
     assert found == [([1, 2], [1, 2]), ([2, 2], [0, 2]), ([2], [1])]
