@@ -163,6 +163,19 @@ def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
     assert sizes == [3] * 5
 
 
+def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 2 * CLASSES)
+    weight = torch.zeros(CLASSES, WIDTH, dtype=torch.bfloat16)
+
+    def counted(rows: int, dtype: torch.dtype = torch.bfloat16, summed: bool = True) -> int:
+        wanted = module.Wanted(dtype, label_smoothing=0.0, guess=False, gradient=summed)
+        return len(wanted.chunks(rows, weight.to(dtype), summed))
+
+    assert counted(2 + 2 * WIDTH) == 1  # 20 bytes a class, and 16 less for the gradient of the weight
+    assert counted(2 + 2 * WIDTH + 1) == 6
+    assert counted(2 + 2 * WIDTH, torch.float32) == counted(2 + 2 * WIDTH, summed=False) == 5
+
+
 def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch: pytest.MonkeyPatch):
     """It waits for the backward pass, where the loss is divided by its count and scaled: only then it is small."""
     monkeypatch.setattr(module, "ROWS_IN_FLOAT16", 1000)

@@ -38,6 +38,7 @@ from zoo.training.loop import train
 
 STEPS, BATCH, LABELS, DOCUMENTS = 4, 4, 3, 20
 IGNORED = -100
+EPS = 1e-4  # of Adam: far above rounding, which its first steps would make as large as any gradient
 BORDERS = {"start_positions": BEGINS, "end_positions": ENDS}
 Row = dict[str, Tensor]
 
@@ -231,8 +232,8 @@ def train_theirs(model: Any, rows: list[Row], folder: Path) -> list[float]:
     """The loss of each step."""
     arguments = transformers.TrainingArguments(
         folder, per_device_train_batch_size=BATCH, max_steps=STEPS, learning_rate=0.01, lr_scheduler_type="constant",
-        weight_decay=0.0, max_grad_norm=0.0, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True,
-        disable_tqdm=True, logging_nan_inf_filter=False,
+        weight_decay=0.0, adam_epsilon=EPS, max_grad_norm=0.0, logging_steps=1, save_strategy="no", report_to=[],
+        use_cpu=True, disable_tqdm=True, logging_nan_inf_filter=False,
     )  # fmt: skip
     trainer = InOrder(model, arguments, train_dataset=rows)
     trainer.train()
@@ -245,7 +246,7 @@ def test_our_losses_are_those_of_transformers_trainer(case: Case, tmp_path: Path
     examples = case.examples(model)
     feed, theirs = Feed(examples), native(model, case)
     parts = [feed.collate(feed.take(BATCH), BATCH) for _ in range(STEPS)]
-    optimizer = {"name": "adamw", "weight_decay": 0.0}
+    optimizer = {"name": "adamw", "weight_decay": 0.0, "eps": EPS}
     given = settings(steps=STEPS, batch=BATCH, learning_rate=0.01, clip=None, optimizer=optimizer)
     with begin_run(alone(), tmp_path / "ours", RunFiles({}), resume=False) as run:
         train(model, Feed(examples), examples.mixture, given, run, alone())

@@ -53,15 +53,18 @@ class Wanted(NamedTuple):
         """The dtype in which the gradient of the weight waits for the backward pass: of all rows, it may be large."""
         return self.exact if self.dtype == torch.float16 else self.dtype
 
-    def chunks(self, rows: int, weight: Float[Tensor, "n d_model"]) -> list[slice]:
+    def chunks(self, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
         """The rows whose logits exist at a time.
 
         All at once where that takes no more memory. Several chunks add up the gradient of the weight in `exact`, which
         a single one leaves in `kept`: in bfloat16 that is four bytes an entry, as many as two logits have.
+
+        Args:
+            summed: whether there is a gradient of the weight.
         """
         classes, width = weight.shape
         limit = LOGITS_ON_CPU if weight.device.type == "cpu" else LOGITS_ON_GPU
-        if self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
+        if summed and self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
             return [slice(0, rows)]
         return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)
 
@@ -89,8 +92,8 @@ class LinearCrossEntropy(torch.autograd.Function):
     ) -> SummedLoss:
         x, w = states.to(wanted.dtype), weight.to(wanted.dtype)
         b = None if bias is None else bias.to(wanted.dtype)
-        chunks = wanted.chunks(len(x), w)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
+        chunks = wanted.chunks(len(x), w, summed=needed[1])
         # a sum over chunks needs float32
         summed = wanted.kept if len(chunks) == 1 else wanted.exact
         of_states = torch.empty_like(x) if needed[0] else None
