@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from zoo.runs.checkpoint import latest
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import is_run, open_run
 
@@ -46,6 +47,16 @@ def test_a_link_to_itself_is_a_broken_file_like_any_other(folder: Path):
     state.unlink()
     state.symlink_to(state.name)
     assert open_run(folder).step == 3
+
+
+def test_moments_are_not_read_where_only_weights_are_needed(folder: Path):
+    weights = {"w": torch.ones(2)}
+    with create_run(folder, FILES, resume=True) as run:
+        run.save(4, {"weights": weights, "optimizer": weights}, {"step": 4})
+    (folder / "checkpoints" / "4" / "optimizer.safetensors").write_bytes(b"damaged")
+    assert open_run(folder / "checkpoints" / "4").weights["w"].tolist() == [1.0, 1.0]
+    newest = latest(folder / "checkpoints")  # what --resume goes on from
+    assert newest is not None and newest.step == 3
 
 
 def test_a_run_that_never_validated_means_its_last_checkpoint(tmp_path: Path):

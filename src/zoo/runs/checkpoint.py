@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,15 +127,19 @@ def write_checkpoint(
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
 
 
-def verify(folder: Path) -> Checkpoint:
+def verify(folder: Path, unread: Collection[str] = ()) -> Checkpoint:
     """Check every file of a checkpoint against its manifest.
+
+    Args:
+        unread: files that the caller is not going to read; they are not checked.
 
     Raises:
         ValueError: something is missing, damaged or of a newer format; the message names the file.
     """
     found = read_manifest(folder)
     for name, written in found.files.items():
-        check_file(folder / name, written, "the checkpoint's manifest")
+        if name not in unread:
+            check_file(folder / name, written, "the checkpoint's manifest")
     return found
 
 
@@ -173,18 +177,18 @@ def is_begun(checkpoints: Path) -> bool:
     return latest(checkpoints) is not None or any(checkpoints.glob(f"{REPLACED}*"))
 
 
-def whole(checkpoints: Path) -> Iterator[Checkpoint]:
-    """The checkpoints that are whole, newest first; each of the others is logged with the reason."""
+def whole(checkpoints: Path, unread: Collection[str] = ()) -> Iterator[Checkpoint]:
+    """The checkpoints that are whole but for files left `unread`, newest first; others are logged with the reason."""
     for step in steps(checkpoints):
         try:
-            yield verify(checkpoints / str(step))
+            yield verify(checkpoints / str(step), unread)
         except ValueError as reason:
             logger.warning("checkpoint %d is skipped: %s", step, reason)
 
 
-def latest(checkpoints: Path) -> Checkpoint | None:
-    """The newest whole checkpoint; None where there is none."""
-    return next(whole(checkpoints), None)
+def latest(checkpoints: Path, unread: Collection[str] = ()) -> Checkpoint | None:
+    """The newest checkpoint that is whole, but for files left `unread`; None where there is none."""
+    return next(whole(checkpoints, unread), None)
 
 
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:

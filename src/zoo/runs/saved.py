@@ -14,6 +14,7 @@ from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TAS
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 
+UNREAD = ("optimizer.safetensors",)  # most of a checkpoint, and only --resume needs it
 logger = logging.getLogger(__name__)
 
 
@@ -101,19 +102,19 @@ def named(folder: Path, path: Path) -> Checkpoint:
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
     if path.name not in there:
         raise ValueError(f"{path}: no checkpoint '{path.name}' in {folder}; available: {', '.join(there)}")
-    return verify(path)
+    return verify(path, UNREAD)
 
 
 def best(folder: Path) -> Checkpoint:
     """The best validated checkpoint, which the newest one names in its state, else the newest."""
-    newest = latest(folder / CHECKPOINTS)
+    newest = latest(folder / CHECKPOINTS, UNREAD)
     if newest is None:
         raise ValueError(f"{folder}: has no whole checkpoint")
     record = newest.state.get("best")
     if not record or record["step"] == newest.step:
         return newest
     try:
-        return verify(folder / CHECKPOINTS / str(record["step"]))
+        return verify(folder / CHECKPOINTS / str(record["step"]), UNREAD)
     except ValueError as reason:
         logger.warning("the best checkpoint is skipped for the last one, %d: %s", newest.step, reason)
         return newest
