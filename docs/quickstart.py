@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -233,9 +234,8 @@ def measured(run_folder: Path) -> tuple[float, float, float | None]:
 def majority(task: str) -> float:
     """The share of validation that one gets right who always names train's most frequent class."""
     rows = load_rows(load_task(task), inputs())
-    train, validation = (rows[split].data["label"] for split in ("train", "validation"))
-    counts = {label: list(train).count(label) for label in set(train)}
-    return list(validation).count(max(counts, key=lambda label: counts[label])) / len(validation)
+    train, validation = (Counter(row["label"] for row in rows[split]) for split in ("train", "validation"))
+    return validation[train.most_common(1)[0][0]] / validation.total()
 
 
 if __name__ == "__main__":

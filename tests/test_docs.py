@@ -139,6 +139,10 @@ def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
     assert {m.start for m in models if m.command == "finetune"} <= {m.name for m in models}
 
 
+def test_quickstart_names_the_share_of_the_most_frequent_class() -> None:
+    assert 0.1 < load_program("docs/quickstart.py").majority("pydocs-topic") < 0.5
+
+
 def test_quickstart_deletes_only_what_it_made(tmp_path: Path) -> None:
     quickstart = load_program("docs/quickstart.py")
     quickstart.prepare(tmp_path / "new")
