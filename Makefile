@@ -21,7 +21,7 @@ QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches
 	tests/contracts/test_parameter_names.py \
 	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
-.PHONY: help test quick long mutants bits bench lint types tests quickstart variants versions clean
+.PHONY: help test quick long mutants bits bars bench lint types tests quickstart variants versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make long        random trials: kills, signals, damaged files"
 	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
+	@echo "make bars        learning bars: every variant learns a toy task to 99 % (a quarter of an hour)"
 	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants and of targets anew, from the registries"
@@ -61,6 +62,9 @@ mutants: $(READY)
 
 bits: $(READY)
 	$(BIN)/python tests/training/same_bits_families.py compare
+
+bars: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/bars/every_bar.py $(if $(ONLY),--only $(ONLY))
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py $(ROWS)

@@ -1,6 +1,5 @@
 """Whatever is registered has all that belongs to it; what is missing is named with the file to write."""
 
-import importlib
 import inspect
 import re
 from collections.abc import Iterable
@@ -10,8 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from programs import load_program
-from test_discover import SLOT
-from test_imports import modules
+from registered import REGISTERED, SLOTS
 from zoo.examples.form import forms
 from zoo.inference.predictors.predictor import predictors
 from zoo.metrics.choose import ChosenMetric
@@ -28,19 +26,6 @@ WRITE: dict[str, str] = {  # by slot, the file of a variant; `make test` and `ma
     "metric": "src/zoo/metrics/{name}.py",
     "predictor": "src/zoo/inference/predictors/{name}.py",
 }
-
-
-def every_slot() -> dict[str, Slot[Any]]:
-    """Every slot that a module of zoo makes, by its name."""
-    homes = [(module, name) for module, path in modules().items() for name in SLOT.findall(path.read_text())]
-    slots = [getattr(importlib.import_module(module), name) for module, name in homes]
-    return {slot.name: slot for slot in slots}
-
-
-SLOTS = every_slot()
-REGISTERED = [  # zoo's own: a package that someone has installed has tests and tables of its own
-    (slot, name) for slot in SLOTS for name in SLOTS[slot].names() if SLOTS[slot][name].__module__.startswith("zoo.")
-]
 
 
 def missing(slot: Slot[Any], names: Iterable[str], why: str) -> list[str]:

@@ -112,6 +112,11 @@ def test_empty_predictions_score_nothing(name: str):
     assert compute(name, predictions=["", ""], references=[["a b c d"], ["e f"]]) == 0.0
 
 
+def test_sequence_accuracy_counts_texts_that_are_a_reference_to_the_letter():
+    predictions, references = ["a b", "a  b", "b", ""], [["a b"], ["a b"], ["a", "b"], ["a"]]
+    assert compute("sequence_accuracy", predictions=predictions, references=references) == 2 / 4
+
+
 def test_a_text_without_references_is_refused():
     with pytest.raises(ValueError, match=r"references\[1\]: an example needs at least one reference"):
         compute("bleu", predictions=["a", "b"], references=[["a"], []])

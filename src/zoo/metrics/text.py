@@ -61,6 +61,17 @@ class Chrf(TextMetric):
     counter = CHRF
 
 
+@metrics.register("sequence_accuracy")
+class SequenceAccuracy(TextMetric):
+    """Texts that are one of their references to the letter / texts."""
+
+    best = 1.0
+
+    def measure(self, predictions: list[str], references: list[list[str]]) -> float:
+        pairs = zip(predictions, references, strict=True)
+        return sum(said in known for said, known in pairs) / len(predictions)
+
+
 def streams(references: list[list[str]]) -> list[list[str | None]]:
     """References by position instead of by example, as sacrebleu takes them; None where an example has fewer.
 

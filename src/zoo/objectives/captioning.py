@@ -27,7 +27,9 @@ class Captioning(NextToken):
 
     forms: ClassVar[tuple[str, ...]] = ("image_text",)
     why: ClassVar[str] = "the text is written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = ("bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "perplexity")
+    metrics: ClassVar[tuple[str, ...]] = (
+        "bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "sequence_accuracy", "perplexity",
+    )  # fmt: skip
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
         super().__init__(weight=weight)

@@ -15,4 +15,4 @@ class CausalLM(NextToken):
 
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
     prefers: ClassVar[tuple[str, ...]] = ("prompted", "text")
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf")
+    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")

@@ -18,7 +18,7 @@ class Translation(NextToken):
 
     forms: ClassVar[tuple[str, ...]] = ("source_target",)
     why: ClassVar[str] = "the target is written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "perplexity")
+    metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "sequence_accuracy", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
         super().__init__(weight=weight)

@@ -1,0 +1,111 @@
+"""Toy tasks whose answer is a text, a hidden word, or the place of a sentence; and pictures."""
+
+from random import Random
+
+from toys import COLOURS, LETTERS, Tree, different, toy
+from words import BLIND, UNORDERED
+
+WRITTEN = {"generate": {"max_new_tokens": 24}}
+EXACT = {"translation": {"label_smoothing": 0.0}}
+PROMPTLESS = {"decoder.attention.window": 1}  # a place sees itself alone, so nothing of the prompt
+NARROW = {"d_model": 4}  # too few numbers to tell the words apart
+COUNTED = 100
+
+
+@toy(EXACT, "sequence_accuracy", UNORDERED, **WRITTEN)
+def copy(random: Random) -> Tree:
+    """The same letters again."""
+    words = " ".join(different(random, 4, 6))
+    return {"source": words, "target": words}
+
+
+@toy(EXACT, "sequence_accuracy", UNORDERED, **WRITTEN)
+def addition(random: Random) -> Tree:
+    """The sum of two numbers of two digits, its last digit first."""
+    one, two = random.randrange(100), random.randrange(100)
+    return {"source": " ".join(f"{one:02d}+{two:02d}"), "target": " ".join(f"{one + two:03d}"[::-1])}
+
+
+@toy("causal_lm", "sequence_accuracy", PROMPTLESS, **WRITTEN)
+def reverse(random: Random) -> Tree:
+    """The letters of the prompt, the last one first."""
+    words = different(random, 4, 6)
+    return {"prompt": " ".join([*words, "="]), "text": " ".join(words[::-1])}
+
+
+@toy("causal_lm", "sequence_accuracy", PROMPTLESS, **WRITTEN)
+def sort(random: Random) -> Tree:
+    """The letters of the prompt in their order."""
+    words = different(random, 4, 6)
+    return {"prompt": " ".join([*words, "="]), "text": " ".join(sorted(words))}
+
+
+@toy(EXACT, "sequence_accuracy", UNORDERED, **WRITTEN)
+def words_again(random: Random) -> Tree:
+    """The same words again, made of syllables."""
+    words = ["".join(random.choices(("ba", "do", "ki", "lu", "me"), k=2)) for _ in range(random.randint(2, 4))]
+    return {"source": " ".join(words), "target": " ".join(words)}
+
+
+@toy({"masked_lm": {"share": 0.1}}, "accuracy", BLIND)
+def which_word(random: Random) -> Tree:
+    """Which letter is hidden, in a text that has each one twice, side by side."""
+    return {"text": " ".join(letter for letter in random.choices(LETTERS, k=5) for _ in range(2))}
+
+
+def count_on(random: Random) -> Tree:
+    """The rest of a text that counts on."""
+    start = random.randrange(COUNTED)
+    return {"text": " ".join(f"n{(start + at) % COUNTED}" for at in range(8))}
+
+
+ROWS = COUNTED // 5, COUNTED - COUNTED // 5
+toy("prefix_lm", "perplexity", NARROW, rows=ROWS)(count_on)
+
+
+@toy({"span_corruption": {"sentinels": 4, "share": 0.3}}, "perplexity", NARROW, rows=ROWS)
+def missing_part(random: Random) -> Tree:
+    """What is missing from a text that counts on."""
+    return count_on(random)
+
+
+@toy("next_sentence", "accuracy", BLIND, longest=40, chance=0.5)
+def second_sentence(random: Random) -> Tree:
+    """Whether a sentence begins with the words that the one before it begins with."""
+    key = " ".join(random.choices(LETTERS, k=3))
+    return {"text": "\n".join(f"{key} {' '.join(random.choices('xyz', k=2))}." for _ in range(4))}
+
+
+@toy({"next_sentence": {"order": True}}, "accuracy", BLIND, longest=40, chance=0.5)
+def order_of_sentences(random: Random) -> Tree:
+    """Which of two sentences has the higher number."""
+    start = random.randrange(20)
+    return {"text": "\n".join(f"{random.choice('xyz')} n{start + at} {random.choice('xyz')}." for at in range(4))}
+
+
+def noise(random: Random, side: int = 16) -> list[list[list[int]]]:
+    """Grey pixels, each for itself."""
+    return [[[random.randrange(90, 160)] * 3 for _ in range(side)] for _ in range(side)]
+
+
+POINTWISE = {"encoder.stages": [{"name": "residual", "width": 16, "kernel": 1}]}
+
+
+@toy("classification", "accuracy", POINTWISE, rows=(100, 1000))
+def stripes(random: Random) -> Tree:
+    """Whether stripes lie or stand: each place alone looks alike."""
+    pixels, lying, shift = noise(random), random.random() < 0.5, random.randrange(4)
+    for y, row in enumerate(pixels):
+        for x, pixel in enumerate(row):
+            pixel[:] = [value + (60 if ((y if lying else x) + shift) % 4 < 2 else -60) for value in pixel]
+    return {"image": pixels, "label": "lying" if lying else "standing"}
+
+
+@toy({"captioning": {"label_smoothing": 0.0}}, "sequence_accuracy", POINTWISE, rows=(100, 1000), **WRITTEN)
+def caption(random: Random) -> Tree:
+    """The colour of a square, and on which side it is."""
+    pixels, colour, side = noise(random), random.choice(list(COLOURS)), random.choice(("left", "right"))
+    top, left = random.randrange(10), random.randrange(2) + (0 if side == "left" else 9)
+    for row in pixels[top : top + 5]:
+        row[left : left + 5] = [list(COLOURS[colour])] * 5
+    return {"image": pixels, "text": f"a {colour} square on the {side}"}
