@@ -139,6 +139,7 @@ RULES = (
 STAGES: dict[str, list[Any]] = {"attention": [{**PIXELS, "kernel": 3}]}  # what stands before one that has no order
 OTHER: dict[tuple[str, str], dict[str, Any]] = {  # by slot and name, what a variant's bar has beside its slot's rule
     ("attention", "grouped"): {"options": {"n_kv_heads": 2}},
+    ("position", "none"): {"toy": "partner", "steps": 300, "sets": {"initialize": "normal"}, "why": "a task without order"},
     ("score", "dot"): {"model": "t5-nano", "steps": 500, "why": "queries begin smaller where scores are not divided"},
 }
 OTHER |= {("tokenizer", name): {"options": {"vocab_size": 300}} for name in tokenizers.names() if name != "characters"}
@@ -157,11 +158,11 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar("objective", "span", "asked word", "bert-nano", 500, ENCODER),
     Bar("objective", "choice", "same choice", "bert-nano", 500, ENCODER),
     Bar("objective", "masked_lm", "which word", "bert-nano", 500, ENCODER),
-    Bar("objective", "next_sentence", "second sentence", "bert-nano", 800, ENCODER),
-    Bar("objective", "next_sentence", "order of sentences", "bert-nano", 800, ENCODER),
+    Bar("objective", "next_sentence", "second sentence", "bert-nano", 600, ENCODER),
+    Bar("objective", "next_sentence", "order of sentences", "bert-nano", 600, ENCODER),
     Bar("objective", "causal_lm", "reverse", "gpt2-nano", 600, XAVIER),
     Bar("objective", "translation", "addition", "transformer-nano", 800),
-    Bar("objective", "prefix_lm", "count on", "t5-nano", 500),
+    Bar("objective", "prefix_lm", "the rest", "t5-nano", 500),
     Bar("objective", "span_corruption", "missing part", "t5-nano", 500),
     Bar("objective", "captioning", "caption", "captioner-rnn-nano", 150),
     Bar(MODEL, "bert-nano", "partner", "bert-nano", 500),

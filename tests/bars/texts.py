@@ -9,7 +9,6 @@ WRITTEN = {"generate": {"max_new_tokens": 24}}
 EXACT = {"translation": {"label_smoothing": 0.0}}
 PROMPTLESS = {"decoder.attention.window": 1}  # a place sees itself alone, so nothing of the prompt
 NARROW = {"d_model": 4}  # too few numbers to tell the words apart
-COUNTED = 100
 
 
 @toy(EXACT, "sequence_accuracy", UNORDERED, **WRITTEN)
@@ -53,30 +52,32 @@ def which_word(random: Random) -> Tree:
     return {"text": " ".join(letter for letter in random.choices(LETTERS, k=5) for _ in range(2))}
 
 
-def count_on(random: Random) -> Tree:
-    """The rest of a text that counts on."""
-    start = random.randrange(COUNTED)
-    return {"text": " ".join(f"n{(start + at) % COUNTED}" for at in range(8))}
+def countdown(random: Random) -> Tree:
+    """Two letters in turn, counted down."""
+    letters, length = random.sample("abcd", 2), random.randint(16, 28)
+    return {"text": " ".join(f"{letters[at % 2]}{length - at}" for at in range(length))}
 
 
-ROWS = COUNTED // 5, COUNTED - COUNTED // 5
-toy("prefix_lm", "perplexity", NARROW, rows=ROWS)(count_on)
+@toy("prefix_lm", "perplexity", NARROW, rows=(30, 120), longest=32)
+def the_rest(random: Random) -> Tree:
+    """The rest of a text in which two letters take turns and are counted down."""
+    return countdown(random)
 
 
-@toy({"span_corruption": {"sentinels": 4, "share": 0.3}}, "perplexity", NARROW, rows=ROWS)
+@toy({"span_corruption": {"sentinels": 4}}, "perplexity", NARROW, rows=(30, 120), longest=32)
 def missing_part(random: Random) -> Tree:
-    """What is missing from a text that counts on."""
-    return count_on(random)
+    """What is missing from a text in which two letters take turns and are counted down."""
+    return countdown(random)
 
 
-@toy("next_sentence", "accuracy", BLIND, longest=40, chance=0.5)
+@toy("next_sentence", "accuracy", BLIND, rows=(100, 400), longest=12, chance=0.5)
 def second_sentence(random: Random) -> Tree:
-    """Whether a sentence begins with the words that the one before it begins with."""
+    """Whether a sentence has the words of the one before it."""
     key = " ".join(random.choices(LETTERS, k=3))
-    return {"text": "\n".join(f"{key} {' '.join(random.choices('xyz', k=2))}." for _ in range(4))}
+    return {"text": "\n".join([f"{key}."] * 4)}
 
 
-@toy({"next_sentence": {"order": True}}, "accuracy", BLIND, longest=40, chance=0.5)
+@toy({"next_sentence": {"order": True}}, "accuracy", BLIND, longest=12, chance=0.5)
 def order_of_sentences(random: Random) -> Tree:
     """Which of two sentences has the higher number."""
     start = random.randrange(20)
@@ -88,7 +89,7 @@ def noise(random: Random, side: int = 16) -> list[list[list[int]]]:
     return [[[random.randrange(90, 160)] * 3 for _ in range(side)] for _ in range(side)]
 
 
-POINTWISE = {"encoder.stages": [{"name": "residual", "width": 16, "kernel": 1}]}
+POINTWISE = {"encoder.stages": [{"name": "convolution", "width": 16, "kernel": 1}]}  # a place reads its own pixel
 
 
 @toy("classification", "accuracy", POINTWISE, rows=(100, 1000))
