@@ -115,7 +115,7 @@ def both(key: str) -> tuple[str, ...]:
     return f"encoder.{key}", f"decoder.{key}"
 
 
-XAVIER = {"initialize": "xavier"}  # a standard deviation of 0.02 is small for states of 32
+NORMAL, XAVIER = {"initialize": "normal"}, {"initialize": "xavier"}  # a standard deviation of 0.02 is small for states of 32
 PRE_NORM = {"encoder.block": "pre_norm"}
 ENCODER = {**XAVIER, **PRE_NORM}
 RECURRENT = {**ENCODER, "encoder.mixer": {"name": "recurrent"}, "encoder.n_layers": 1}
@@ -139,7 +139,7 @@ RULES = (
 STAGES: dict[str, list[Any]] = {"attention": [{**PIXELS, "kernel": 3}]}  # what stands before one that has no order
 OTHER: dict[tuple[str, str], dict[str, Any]] = {  # by slot and name, what a variant's bar has beside its slot's rule
     ("attention", "grouped"): {"options": {"n_kv_heads": 2}},
-    ("position", "none"): {"toy": "partner", "steps": 300, "sets": {"initialize": "normal"}, "why": "a task without order"},
+    ("position", "none"): {"toy": "partner", "steps": 300, "sets": NORMAL, "why": "a task without order"},
     ("score", "dot"): {"model": "t5-nano", "steps": 500, "why": "queries begin smaller where scores are not divided"},
 }
 OTHER |= {("tokenizer", name): {"options": {"vocab_size": 300}} for name in tokenizers.names() if name != "characters"}
