@@ -115,7 +115,8 @@ def both(key: str) -> tuple[str, ...]:
     return f"encoder.{key}", f"decoder.{key}"
 
 
-NORMAL, XAVIER = {"initialize": "normal"}, {"initialize": "xavier"}  # a standard deviation of 0.02 is small for states of 32
+XAVIER = {"initialize": "xavier"}  # a standard deviation of 0.02 is small for states of 32
+NORMAL = {"initialize": "normal"}
 PRE_NORM = {"encoder.block": "pre_norm"}
 ENCODER = {**XAVIER, **PRE_NORM}
 RECURRENT = {**ENCODER, "encoder.mixer": {"name": "recurrent"}, "encoder.n_layers": 1}
