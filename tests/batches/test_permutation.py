@@ -53,3 +53,15 @@ def test_small_windows_of_very_many_documents_hold_each_once(monkeypatch: pytest
     windows = [window_of(3, 1, documents, n, 64) for n in range(count_windows(documents, 64))]
     assert max(map(len, windows)) == 64
     assert np.array_equal(np.sort(np.concatenate(windows)), np.arange(documents))
+
+
+def test_a_mixture_permutes_each_of_its_sources_once_an_epoch(monkeypatch: pytest.MonkeyPatch):
+    made: list[object] = []
+    draw = permutation.keyed
+    monkeypatch.setattr(permutation, "keyed", lambda *key: made.append(key) or draw(*key))
+    permutation.order.cache_clear()
+    for number in range(10):
+        for source in range(12):
+            window_of(source, 0, 20_000, number, WINDOW)
+    assert len(made) == 12
+    assert order(0, 0, 20_000).nbytes == 4 * 20_000

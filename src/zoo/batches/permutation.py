@@ -13,12 +13,13 @@ PERMUTED = 1 << 20  # documents that are permuted at once
 BLOCK = 256  # documents that lie together, where there are more
 POOL = 64  # blocks that are mixed with each other
 ROUNDS = 4
+KEPT = 32  # orders that are kept, of at most 4 MB each: a mixture takes rows of all its sources in turn
 
 
-@lru_cache(maxsize=2)
-def order(seed: int, epoch: int, documents: int) -> Ids:
+@lru_cache(maxsize=KEPT)
+def order(seed: int, epoch: int, documents: int) -> NDArray[np.uint32]:
     """All documents in the order of an epoch."""
-    return keyed(Purpose.ORDER, seed, epoch).permutation(documents)
+    return keyed(Purpose.ORDER, seed, epoch).permutation(documents).astype(np.uint32)
 
 
 def count_windows(documents: int, window: int) -> int:
@@ -40,12 +41,12 @@ def window_of(seed: int, epoch: int, documents: int, number: int, window: int) -
     documents of POOL blocks are mixed, so that a store is read in long pieces and a window is found by its number.
     """
     if documents <= PERMUTED:
-        return order(seed, epoch, documents)[number * window : (number + 1) * window]
+        return order(seed, epoch, documents)[number * window : (number + 1) * window].astype(np.int64)
     pool, within = divmod(number, -(-POOL * BLOCK // window))
     return mixed_pool(seed, epoch, documents, pool)[within * window : (within + 1) * window]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=KEPT)
 def mixed_pool(seed: int, epoch: int, documents: int, pool: int) -> Ids:
     """The documents of some blocks that the formula brings together, mixed."""
     blocks = -(-documents // BLOCK)

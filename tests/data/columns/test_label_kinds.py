@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from zoo.data.sources import numbering
 from zoo.data.sources.find import load_rows
 from zoo.data.store.split import Split
 from zoo.data.store.store import open_cache
@@ -48,6 +49,30 @@ def test_numbers_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
     known, unknown = labels_of(splits["test"])
     assert known == -1.0 and math.isnan(unknown)
+
+
+def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600)), HEADER + "x\t1\n")
+    texts = [splits["validation"].rows[n] for n in range(3)] if "validation" in splits else []
+    assert sorted(labels_of(splits["train"])) == sorted(set(labels_of(splits["train"])))
+    assert len(splits["train"].shards[0].sides["train"]["labels"]) == 2 and not texts
+    assert splits["test"].rows[0]["label"] == 1.0
+    assert not any("labels" in path.read_text() for path in (tmp_path / "cache" / "known").glob("*.json"))
+
+
+def test_numbers_that_are_all_the_same_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    opened(tmp_path, "number", "".join(f"t {i}\t0.5\n" for i in range(9)))
+    assert "train: every row has the number 0.5, so there is nothing to learn" in caplog.text
+
+
+def test_labels_that_are_no_classes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(numbering, "DIFFERENT", 5)
+    with pytest.raises(ValueError, match=r"train\.tsv: row 6: more than 5 different labels, which are no classes"):
+        opened(tmp_path, None, "".join(f"t {i}\t{i}\n" for i in range(9)))
 
 
 def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -288,3 +288,11 @@ def test_a_long_text_of_several_columns_is_refused(monkeypatch: pytest.MonkeyPat
     files = {"train": {"source": "both.txt", "target": "here.txt"}}
     with pytest.raises(ValueError, match="here.txt: too long for one row; write a row a line"):
         list(load_rows(task(files=files, documents="file"), inputs(), Path.cwd())["train"])
+
+
+def test_a_folder_and_a_pattern_over_it_give_files_in_one_order(tmp_path: Path) -> None:
+    for name in ("a/x.txt", "a-b/x.txt", "a.txt", "a/b/x.txt"):
+        (tmp_path / "nested" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "nested" / name).write_text(f"{name}\n")
+    named = [texts_of(files={"validation": str(tmp_path / each)}) for each in ("nested", "nested/**/*.txt")]
+    assert named[0] == named[1] == {"validation": ["a/b/x.txt", "a/x.txt", "a-b/x.txt", "a.txt"]}

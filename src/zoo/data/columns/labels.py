@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from zoo.registry import first_few, nearest
 
 SHOWN = 20
+DIFFERENT = 1 << 18  # values that a column of labels may hold
 MANY = 100  # classes; more of them, all numbers, are rather a column of something else
 logger = logging.getLogger(__name__)
 
@@ -19,10 +20,12 @@ class LabelReader(ABC):
     Class attributes:
         unknown: what stands for a label that a test split keeps to itself.
         named: whether labels are classes with names.
+        coded: whether few different values occur, which a store keeps once each; else each row keeps its own number.
     """
 
     unknown: ClassVar[Any]
     named: ClassVar[bool] = True
+    coded: ClassVar[bool] = True
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
@@ -145,6 +148,7 @@ class LabelNumbers(LabelReader):
 
     unknown: ClassVar[Any] = math.nan
     named: ClassVar[bool] = False
+    coded: ClassVar[bool] = False
 
     @staticmethod
     def hides(value: Any) -> bool:
@@ -161,7 +165,7 @@ class LabelNumbers(LabelReader):
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
         known = [number for number in read if math.isfinite(number)]
-        if train and min(known) == max(known):
+        if train and known and min(known) == max(known):
             logger.warning("%s: every row has the number %g, so there is nothing to learn", place, known[0])
 
 

@@ -118,8 +118,9 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
                 raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
             return [path], str(path.absolute())
         if glob.has_magic(name):  # the folder is named as it is, whatever stands in its name
-            matches = sorted(glob.glob(str(wanted), root_dir=folder, recursive=True))
-            if files := [file for match in matches if (file := folder / match).is_file()]:
+            # as paths: a folder is sorted in the same way, whatever stands in the names of the folders in it
+            matches = sorted(folder / match for match in glob.glob(str(wanted), root_dir=folder, recursive=True))
+            if files := [file for file in matches if file.is_file()]:
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
     what = "no file matches" if glob.has_magic(name) else "no such file"

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from zoo.data.columns.labels import DIFFERENT
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
 from zoo.data.sources.part import SourcePart
 
 
-def number_labels(row: Row, numbers: Mapping[tuple[str, str], Label]) -> dict[str, Any]:
-    """A row with its label, or its tags, as numbers."""
+def number_labels(row: Row, numbers: Mapping[tuple[str, str], Label] | None) -> dict[str, Any]:
+    """A row with its label, or its tags, as numbers; None: it has them already."""
     changed = dict(row)
+    if numbers is None:
+        return changed
     if LABEL in row:
         changed[LABEL] = numbers[label_key(row[LABEL])]
     if TAGS in row:
@@ -23,6 +26,13 @@ def label_key(value: object) -> tuple[str, str]:
     return type(value).__name__, str(value)
 
 
+def refuse_many(count: int, place: str) -> None:
+    """Raise a ValueError where a column of labels holds so many different values that they cannot be classes."""
+    if count > DIFFERENT:
+        said = f"more than {DIFFERENT:,} different labels, which are no classes; numbers are 'labels: number'"
+        raise ValueError(f"{place}: {said}")
+
+
 def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, int, int | None]]:
     """Each different label, or tag of words, of a part, and the row and the entry where it stands first."""
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
@@ -32,8 +42,10 @@ def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, i
         value = row[column]
         if not tags:
             first.setdefault(label_key(value), (value, number, None))
+            refuse_many(len(first), part.where(number))
             continue
         for entry, tag in enumerate(value if isinstance(value, list) else [], 1):
             if isinstance(tag, str | int):  # anything else is refused with its row
                 first.setdefault(label_key(tag), (tag, number, entry))
+        refuse_many(len(first), part.where(number))
     return list(first.values())

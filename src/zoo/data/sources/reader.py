@@ -14,7 +14,7 @@ from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checke
 from zoo.data.sources.duplicates import Compared, Duplicates
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
-from zoo.data.sources.numbering import label_key, labels_of, number_labels
+from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
 
@@ -112,6 +112,8 @@ class SplitReader:
         rows = checked_rows(part, self.choose(source, part), hides=source == TEST)
         if LABEL in self.inputs(source) and LABEL not in self.choose(source, part):
             rows = ({**row, LABEL: None} for row in rows)
+        if LABEL in self.inputs(source) and not self.reader_of(source).coded:
+            rows = self.read_numbers(rows, source, part)
         if self.holds_out and source == TRAIN:
             return hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
         return (Sided(source, number, row) for number, row in enumerate(rows, 1))
@@ -163,6 +165,8 @@ class SplitReader:
             return tuple(self.names)
         if TRAIN not in self.origin.splits():
             return ()
+        if not self.reader_of(TRAIN).named:
+            return ()
         found = self.found_labels(TRAIN)
         return self.reader_of(TRAIN).names_in(found, self.origin.place(TRAIN)) if found else ()
 
@@ -194,16 +198,34 @@ class SplitReader:
                 found = remember(key, partial(labels_of, part, column, name == TAGS))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
+                refuse_many(len(first), self.origin.place(source))
         return list(first.values())
 
-    def numbers(self, source: str) -> dict[tuple[str, str], Label]:
+    def read_numbers(self, rows: Iterator[dict[str, Any]], source: str, part: SourcePart) -> Iterator[dict[str, Any]]:
+        """Rows whose labels are numbers of their own, with those in place of what is written.
+
+        Raises:
+            ValueError: a label is no number.
+        """
+        reader = self.reader_of(source)
+        labels = reader.over((), (), given=False)
+        for number, row in enumerate(rows, 1):
+            hidden = source == TEST and reader.hides(row[LABEL])
+            label = reader.unknown if hidden else labels.read(row[LABEL], partial(part.line, number))
+            yield {**row, LABEL: label}
+
+    def numbers(self, source: str) -> dict[tuple[str, str], Label] | None:
         """What each label that a split of the source holds stands for; where a test split hides it, that of None.
+
+        None: its rows have numbers of their own.
 
         Raises:
             ValueError: a label is none of the names, or the split lacks the column.
         """
-        found, place = self.found_labels(source), self.origin.place(source)
-        reader = self.reader_of(source)
+        reader, place = self.reader_of(source), self.origin.place(source)
+        if not reader.coded and (source == TEST or LABEL in self.choose(source, self.parts(source)[0])):
+            return None
+        found = self.found_labels(source)
         unknown = {label_key(None): reader.unknown}
         if not found:
             if self.labelled and source != TEST and not self.tags(source):

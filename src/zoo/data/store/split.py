@@ -70,7 +70,9 @@ class Split:
     def array(self, number: int, name: str) -> Values:
         """One array of one shard."""
         found = self.shards[number].array(self.source.split, name)
-        return Renumbered(found, self.tables[number]) if name in CODED else found  # type: ignore[return-value]
+        if name not in CODED or self.numbers[number] is None:
+            return found
+        return Renumbered(found, self.tables[number])  # type: ignore[return-value]
 
     def values(self, name: str) -> Any:
         """The values of an array over all shards."""
@@ -87,8 +89,8 @@ class Split:
         return Split(self.source.sources[source], {"": self.given[source]})
 
     @cached_property
-    def numbers(self) -> list[dict[tuple[str, str], Label]]:
-        """By shard, what each label that its source holds stands for."""
+    def numbers(self) -> list[dict[tuple[str, str], Label] | None]:
+        """By shard, what each label that its source holds stands for; None where rows have numbers of their own."""
         found = {id(one): one.reader.numbers(one.source) for one in self.source.sources.values()}
         return [found[id(one.rows)] for one in self.held]
 
@@ -97,7 +99,7 @@ class Split:
         """By shard, what each of its codes of labels stands for."""
         written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
         known = zip(written, self.numbers, strict=True)
-        return [table_of([numbers[label_key(value)] for value in values]) for values, numbers in known]
+        return [table_of([numbers[label_key(v)] for v in values] if numbers else []) for values, numbers in known]
 
     @cached_property
     def starts(self) -> list[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from zoo.data.home import home
 from zoo.data.ids import StoredFields
 from zoo.data.making import claim, make_folder, remove_all_leftovers
+from zoo.data.sources.checking import TRAIN
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
@@ -77,7 +78,8 @@ class PlannedShard:
         writers: dict[str, SideWriter] = {}
         for side, keeps in self.rows.sides.items():
             (folder / side).mkdir()
-            writers[side] = SideWriter(folder / side, side, self.recipe.stored, self.recipe.tokenizer, keeps)
+            about = (self.recipe.stored, self.recipe.tokenizer, keeps, reader.reader_of(source).coded)
+            writers[side] = SideWriter(folder / side, side, *about)
         characters = left_out = 0
         for number, sided in enumerate(reader.rows(source, self.part, self.rows.border), 1):
             if sided.side == LEFT_OUT:
@@ -189,6 +191,10 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
             raise ValueError(f"{rows.sources[source].place}: it has no rows")
         if documents == 0:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
+        one = rows.sources[source].reader
+        if "labels" in found[0].arrays(split) and not (kind := one.reader_of(rows.sources[source].source)).coded:
+            ends = [number for shard in found for number in shard.sides[split]["labels"]]
+            kind.over((), (), given=False).report(ends, name, train=split == TRAIN)
         if skipped := total - documents:
             logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{total:,}")
     return Split(rows, shards)

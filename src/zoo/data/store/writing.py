@@ -71,10 +71,19 @@ class SideWriter:
     Args:
         side: the split.
         keeps: whether the rows themselves are kept, for references and for what of a text was read.
+        coded: whether labels are kept by codes; else they are numbers, of which the index has the least and the most.
     """
 
-    def __init__(self, folder: Path, side: str, stored: StoredFields, tokenizer: Tokenizer | None, keeps: bool) -> None:
-        self.arrays = ArrayWriter(folder)
+    def __init__(
+        self,
+        folder: Path,
+        side: str,
+        stored: StoredFields,
+        tokenizer: Tokenizer | None,
+        keeps: bool,
+        coded: bool = True,
+    ) -> None:
+        self.arrays, self.coded = ArrayWriter(folder), coded
         self.side, self.stored, self.tokenizer, self.keeps = side, stored, tokenizer, keeps
         self.waiting: list[Sided] = []
         self.characters = self.rows = self.documents = 0
@@ -115,7 +124,7 @@ class SideWriter:
         if name == PICTURE:
             return sided.number - 1
         if name == LABEL:
-            return self.code(value)
+            return self.code(value) if self.coded else self.measure(value)
         return [self.code(tag) for tag in value] if name == TAGS else value
 
     def code(self, value: Any) -> int:
@@ -124,6 +133,12 @@ class SideWriter:
         if code == len(self.labels):
             self.labels.append(value)
         return code
+
+    def measure(self, number: float) -> float:
+        """A label that is a number; one that is unknown is not counted."""
+        if number == number:
+            self.labels = [min([number, *self.labels[:1]]), max([number, *self.labels[1:]])]
+        return number
 
     def index(self) -> dict[str, Any]:
         """What the shard's index says of this split."""
@@ -157,7 +172,8 @@ def write_batch(
     if stored.sentences:
         writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
     if LABEL in batch:
-        writer.append("labels", [batch[LABEL][row] for row in kept])
+        number = isinstance(batch[LABEL][0], float)  # else a code
+        writer.append("labels", [batch[LABEL][row] for row in kept], np.float64 if number else np.int64)
     predicted = {field: texts_of(batch[field]) for field in stored.predicted}
     writer.append("bytes", [sum(len(texts[row].encode()) for texts in predicted.values()) for row in kept])
     return kept
