@@ -296,3 +296,13 @@ def test_a_folder_and_a_pattern_over_it_give_files_in_one_order(tmp_path: Path) 
         (tmp_path / "nested" / name).write_text(f"{name}\n")
     named = [texts_of(files={"validation": str(tmp_path / each)}) for each in ("nested", "nested/**/*.txt")]
     assert named[0] == named[1] == {"validation": ["a/b/x.txt", "a/x.txt", "a-b/x.txt", "a.txt"]}
+
+
+def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:
+    rows = '{"text": "a", "other": 1}\n{"text": "b", "label": "x"}\n'
+    Path("rows.jsonl").write_text(rows)
+    with pytest.raises(ValueError, match="jsonl: line 2: column 'label' is missing in the first row, so it"):
+        texts_of(files={"validation": "rows.jsonl"})
+    assert texts_of(files={"validation": "rows.jsonl"}, columns={"text": "text"}) == {"validation": ["a", "b"]}
+    Path("rows.jsonl").write_text('{"text": "a"}\n{"text": "b", "more": 2}\n')
+    assert texts_of(files={"validation": "rows.jsonl"}) == {"validation": ["a", "b"]}

@@ -21,6 +21,10 @@ class Columns:
     wanted: Mapping[str, str] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
 
+    def unread(self, present: Sequence[str]) -> list[str]:
+        """The columns that would be read if they were there; none where the task names those to read."""
+        return [] if self.wanted else [name for name in self.inputs if name not in present]
+
     def choose(self, present: Sequence[str], place: str) -> dict[str, str]:
         """Input -> column, for data that has the columns `present`.
 

@@ -1,7 +1,7 @@
 """Rows as forms may read them: texts checked, train apart from what is held out, one text a row in train."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -36,19 +36,24 @@ def text_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in NOT_TEXT]
 
 
-def checked_rows(part: SourcePart, chosen: Mapping[str, str], hides: bool) -> Iterator[dict[str, Any]]:
+def checked_rows(
+    part: SourcePart, chosen: Mapping[str, str], hides: bool, unread: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
     """The rows of a part, their columns named by inputs.
 
     Args:
         chosen: input -> column.
         hides: whether rows may keep their tags to themselves.
+        unread: columns that no row may have: the first one lacks them, and what later ones say would be lost.
 
     Raises:
-        ValueError: a column is missing, or a text is not a text or a list of texts.
+        ValueError: a column is missing, or was missing before, or a text is not a text or a list of texts.
     """
-    texts, kinds = text_columns(chosen), dict[str, type]()
+    texts, kinds, unread = text_columns(chosen), dict[str, type](), frozenset(unread)
     for number, given in enumerate(part.rows(set(chosen.values())), 1):
         try:
+            if not unread.isdisjoint(given):
+                refuse_late(unread, given)
             row = {name: given[column] for name, column in chosen.items()}
             for name in texts:
                 check_text(row[name], name)
@@ -61,6 +66,15 @@ def checked_rows(part: SourcePart, chosen: Mapping[str, str], hides: bool) -> It
         except ValueError as problem:
             raise ValueError(f"{part.line(number)}: {problem}") from None
         yield row
+
+
+def refuse_late(unread: Collection[str], given: Row) -> None:
+    """Raise a ValueError that names the column which the first row lacks."""
+    column = next(name for name in given if name in unread)
+    raise ValueError(
+        f"column '{column}' is missing in the first row, so it would not be read; "
+        "every row needs the same columns, or say which to read under 'columns'"
+    )
 
 
 def check_text(value: Any, name: str) -> None:

@@ -109,7 +109,8 @@ class SplitReader:
 
     def sided(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
         """The same, before any is left out."""
-        rows = checked_rows(part, self.choose(source, part), hides=source == TEST)
+        unread = self.columns.unread(part.columns)
+        rows = checked_rows(part, self.choose(source, part), source == TEST, unread)
         if LABEL in self.inputs(source) and LABEL not in self.choose(source, part):
             rows = ({**row, LABEL: None} for row in rows)
         if LABEL in self.inputs(source) and not self.reader_of(source).coded:
