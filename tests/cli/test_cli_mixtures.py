@@ -69,5 +69,6 @@ def test_another_number_of_processes_changes_no_row_of_a_mixture(folder: Path):
     assert states[0] == states[1]
     assert all(abs(count - 36 * weights[name] / 4) < 1 for name, count in states[0]["taken"].items())
     assert all(place["seen"] for place in states[0]["sources"].values()), "a hash of every example so far"
-    run, whole = ([[line[key] for key in ("rows/small", "loss")] for line in lines(folder / n)] for n in ("run", "whole"))
+    keys, runs = ("rows/small", "loss"), (lines(folder / name) for name in ("run", "whole"))
+    run, whole = ([[line[key] for key in keys] for line in found] for found in runs)
     assert np.array(run) == pytest.approx(np.array(whole), abs=1e-4)

@@ -4,11 +4,13 @@ import glob
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import ReadOptions, format_of, formats
 from zoo.data.formats.lines import extension
+from zoo.data.sources.groups import group_files
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
@@ -49,7 +51,8 @@ class Files(Origin):
             rows = zip(*paths.values(), strict=True)
             setting = f"source.files.{split}"
             return [ColumnFiles(dict(zip(paths, row, strict=True)), reading, setting) for row in rows]
-        return [part for path in paths[""] for part in parts_of(path, reading)]
+        each = partial(parts_of, reading=reading)
+        return list(group_files(paths[""], reading, self.named[split], each))
 
 
 def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
@@ -119,7 +122,8 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
             return [path], str(path.absolute())
         if glob.has_magic(name):  # the folder is named as it is, whatever stands in its name
             # as paths: a folder is sorted in the same way, whatever stands in the names of the folders in it
-            matches = sorted(folder / match for match in glob.glob(str(wanted), root_dir=folder, recursive=True))
+            found = (folder / match for match in glob.glob(str(wanted), root_dir=folder, recursive=True))
+            matches = sorted(found, key=lambda file: file.parts)
             if files := [file for file in matches if file.is_file()]:
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
@@ -134,11 +138,15 @@ def in_folder(folder: Path, place: str) -> list[Path]:
         ValueError: there are none.
     """
     known = {ending for name in formats.names() for ending in formats[name].extensions}
-    inside = sorted(path for path in folder.rglob("*") if path.is_file())
-    seen = [path for path in inside if not any(step.startswith(".") for step in path.relative_to(folder).parts)]
+    seen = []
+    for stands, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        within = Path(stands)
+        seen += [path for name in names if not name.startswith(".") and (path := within / name).is_file()]
+    seen.sort(key=lambda path: path.parts)
     files = [path for path in seen if extension(path) in known]
     if not files:
         raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(sorted(known))}")
-    if others := [str(path.relative_to(folder)) for path in seen if path not in set(files)]:
+    if others := [str(path.relative_to(folder)) for path in seen if extension(path) not in known]:
         logger.warning("%s: left out, since no format reads them: %s", folder, first_few(others))
     return files

@@ -1,0 +1,149 @@
+"""Thousands of small files: some hundred of them share a shard, and one list knows them all."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo.data.formats.format import FileFormat, ReadOptions, format_of
+from zoo.data.formats.lines import LineRange, extension
+from zoo.data.home import home, replace_file
+from zoo.data.sources.known import VERSION, Stat, hash_stretches
+from zoo.data.sources.part import Rows, SourcePart, refuse_changed
+
+MANY = 256  # files of a split that have a shard each, however small they are
+SMALL = 1 << 20  # bytes of a file that shares its shard, if there are more
+GROUP = 1 << 26  # bytes of the files of a shard
+ENDS = 128  # one file of so many, chosen by its content, ends a group: a new file leaves all other groups as they are
+
+
+class SmallFile(NamedTuple):
+    """A file that is read with others.
+
+    Args:
+        digest: the SHA-256 of its bytes.
+    """
+
+    path: Path
+    stat: Stat
+    digest: str
+    columns: tuple[str, ...]
+
+
+class FileGroup(SourcePart):
+    """Small files of one format, in one folder, with the same columns."""
+
+    def __init__(self, files: Sequence[SmallFile], options: ReadOptions) -> None:
+        self.files, self.options = files, options
+        self.folder = files[0].path.parent
+
+    @property
+    def format(self) -> FileFormat:
+        return format_of(self.files[0].path, self.options)
+
+    @property
+    def size(self) -> int:
+        return sum(file.stat.size for file in self.files)
+
+    @property
+    def place(self) -> str:
+        return f"{self.files[0].path} and {len(self.files) - 1} more files"
+
+    @cached_property
+    def digest(self) -> str:
+        digests = hashlib.sha256(" ".join(file.digest for file in self.files).encode()).hexdigest()
+        return " ".join([digests, extension(self.files[0].path), repr(self.options), *self.columns])
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.files[0].columns)
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        for file in self.files:
+            yield from self.format.rows(LineRange(file.path), self.options, wanted)
+            refuse_changed({file.path: file.stat})
+
+    def find(self, row: int) -> tuple[Path, int]:
+        """The file of a row, and its number there, both counted from 1; reads the files before it, for a person."""
+        for file in self.files:
+            # no further than to the row: what stands behind it may be broken, too
+            counted = sum(1 for _ in islice(self.format.rows(LineRange(file.path), self.options), row))
+            if counted == row:
+                break
+            row -= counted
+        return file.path, row
+
+    def where(self, row: int, entry: int | None = None) -> str:
+        path, number = self.find(row)
+        return f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
+
+    def line(self, row: int, entry: int | None = None) -> str:
+        path, number = self.find(row)
+        said = self.format.where(LineRange(path), self.options, number, entry)
+        return said or f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
+
+
+def group_files(
+    paths: Sequence[Path], options: ReadOptions, named: str, parts_of: Callable[[Path], Iterable[SourcePart]]
+) -> Iterator[SourcePart]:
+    """Files in parts: of many, small ones that lie together share a part; any other has its own.
+
+    Args:
+        named: what the task calls them: a new file is added to the list of those that are known by this name.
+        parts_of: gives those of one file.
+    """
+    if len(paths) <= MANY:
+        yield from (part for path in paths for part in parts_of(path))
+        return
+    stats = {path: Stat.of(path) for path in paths}
+    known = known_files({path: stat for path, stat in stats.items() if 0 < stat.size < SMALL}, options, named)
+    group: list[SmallFile] = []
+    size = 0
+    for path in paths:
+        file = known.get(path)
+        size += stats[path].size
+        if group and (file is None or size > GROUP or not alike(group[0], file)):
+            yield FileGroup(group, options)
+            group, size = [], stats[path].size
+        if file is None:
+            yield from parts_of(path)
+            continue
+        group.append(file)
+        if int(file.digest[:8], 16) % ENDS == 0:
+            yield FileGroup(group, options)
+            group, size = [], 0
+    if group:
+        yield FileGroup(group, options)
+
+
+def alike(one: SmallFile, other: SmallFile) -> bool:
+    """Whether two files can be read as parts of one."""
+    if one.columns != other.columns or one.path.parent != other.path.parent:
+        return False
+    return extension(one.path) == extension(other.path)
+
+
+def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
+    """What is known of some files; those that have not changed since are not opened."""
+    decided = hashlib.sha256(json.dumps([VERSION, named, repr(options)]).encode()).hexdigest()
+    place = home() / "known" / f"files-{decided[:32]}.json"
+    try:
+        before = json.loads(place.read_text("utf-8"))
+    except (OSError, ValueError):
+        before = {}
+    found: dict[Path, SmallFile] = {}
+    for path, stat in stats.items():
+        kept = before.get(os.path.abspath(path))
+        if kept is not None and kept[0] == list(stat) and not stat.is_young:
+            found[path] = SmallFile(path, stat, kept[1], tuple(kept[2]))
+            continue
+        columns = format_of(path, options).columns(path, options)
+        found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
+    now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
+    if now != before:
+        replace_file(place, json.dumps(now))
+    return found

@@ -1,0 +1,92 @@
+"""Thousands of small files: few shards, of which a new file changes one, and rows that are found again."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoo.data.ids import StoredFields
+from zoo.data.sources import groups
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.groups import FileGroup
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.store import open_cache
+from zoo.data.task import read_task
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import inputs
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(groups, "MANY", 8)
+    monkeypatch.setattr(groups, "ENDS", 8)
+    monkeypatch.setattr(groups, "SMALL", 100)
+    (tmp_path / "many").mkdir()
+    for number in range(60):
+        write(tmp_path, number)
+    return tmp_path
+
+
+def write(folder: Path, number: int, text: str | None = None) -> None:
+    path = folder / "many" / f"{number:03}.jsonl"
+    path.write_text(text or f'{{"text": "one {number}"}}\n\n{{"text": "two {number}"}}\n')
+    os.utime(path, (1e9, 1e9 + len(path.read_text())))  # a younger file is read again: it may still change
+
+
+def train(folder: Path) -> SplitRows:
+    source = {"files": {"train": "many", "validation": "many/000.jsonl"}}
+    return load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs(), folder)["train"]
+
+
+def texts(folder: Path) -> list[str]:
+    return [row["text"] for row in train(folder)]
+
+
+def shards(folder: Path) -> set[str]:
+    tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two 0123456789"])
+    open_cache({"train": train(folder)}, StoredFields(("text",)), tokenizer)
+    return {path.name for path in (folder / "cache" / "shards").iterdir() if path.is_dir()}
+
+
+def test_small_files_share_shards_and_keep_the_order_of_their_rows(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    grouped, parts = texts(folder), train(folder).parts
+    assert 3 < len(parts) < 20 and len(shards(folder)) == len(parts)
+    monkeypatch.setattr(groups, "MANY", 1000)
+    assert texts(folder) == grouped and len(grouped) == 120 and len(train(folder).parts) == 60
+
+
+def test_a_new_file_makes_the_shard_again_that_it_belongs_to(folder: Path):
+    before = shards(folder)
+    write(folder, 100)
+    write(folder, 30, '{"text": "another"}\n')
+    assert 1 <= len(shards(folder) - before) <= 4
+
+
+def test_files_that_are_known_are_not_opened_again(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    before = [part.digest for part in train(folder).parts]
+    monkeypatch.setattr(groups, "hash_stretches", lambda *_: pytest.fail("a file was opened"))
+    assert [part.digest for part in train(folder).parts] == before
+    assert len(list((folder / "cache" / "known").glob("files-*.json"))) == 1
+
+
+def test_a_group_ends_before_a_large_file_another_column_and_at_its_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(groups, "ENDS", 2**40)
+    write(folder, 20, '{"text": "' + "long " * 40 + '"}\n')
+    write(folder, 40, '{"text": "a", "other": "b"}\n')
+    sizes = [len(part.files) if isinstance(part, FileGroup) else 0 for part in train(folder).parts]
+    assert sizes == [20, 0, 19, 1, 19]
+    monkeypatch.setattr(groups, "GROUP", 500)
+    assert max(part.size for part in train(folder).parts) <= 500
+
+
+def test_a_row_of_a_group_is_named_by_its_file_and_line(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(groups, "ENDS", 2**40)
+    write(folder, 41, '{"text": "a"}\n\n{"text": 3}\n')
+    write(folder, 42, '{"text": "a"}\n{broken\n')
+    with pytest.raises(ValueError, match=r"041.jsonl: line 3: 'text' must be a text, got 3"):
+        texts(folder)
+    assert train(folder).parts[0].where(84) == f"{folder / 'many' / '041.jsonl'}: row 2"
