@@ -1,25 +1,40 @@
-"""A corpus of any size through the token store: speed and memory of tokenising, seconds of a start and of a seek.
+"""A corpus of any size through zoo: memory of every step, speed of tokenising, seconds of a second start and of a seek.
 
-The corpus is made of the shared Wikipedia: articles cut at drawn places, with drawn words behind them.
+The corpus is made of the shared Wikipedia: articles cut at drawn places, with drawn words behind them; most of it in
+files of JSON lines, some in one compressed file and some in one text of any length (`documents: file`).
 
-    python benchmarks/corpora.py DATA --megabytes 300 --files 4 --workers 1
+    python benchmarks/corpora.py memory DATA --megabytes 4000
+    python benchmarks/corpora.py speed DATA --megabytes 200
+    python benchmarks/corpora.py start DATA --megabytes 450
+    python benchmarks/corpora.py seek DATA --megabytes 450
+
+`memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside.
+`speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers. `start` and `seek` are
+seconds of a clock, so nothing else may run.
 """
 
 import argparse
+import io
 import json
 import lzma
 import os
 import random
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import psutil
+import zstandard
 
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
+from zoo.data.home import home
 from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
 from zoo.data.task import load_task
@@ -29,40 +44,106 @@ from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
 ARTICLES = 1000  # that the corpus is made of
+LENGTH = 512
 TASK = {
     "objective": "causal_lm",
-    "source": {"files": {"train": "corpus/*.jsonl"}, "validation": 0.01},
-    "tokenizer": {"name": "byte_bpe", "vocab_size": 16_000, "sample": 4_000_000},
-    "length": 512,
+    "source": {
+        "files": {"train": "corpus"},
+        "documents": "file",
+        "validation": 0.001,
+        "filter": {"deduplicate": True},
+    },
+    "tokenizer": {"name": "byte_bpe", "vocab_size": 16_000, "sample": 50_000_000},
+    "length": LENGTH,
+    "training": {"batch": 8, "evaluation_examples": 64, "save_every": 10, "evaluate_every": 20, "warmup_steps": 2},
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+SHARES = {"a.jsonl": 0.14, "b.jsonl": 0.14, "c.jsonl": 0.14, "d.jsonl": 0.14, "e.jsonl": 0.14}
+SHARES |= {"f.jsonl.zst": 0.15, "g.txt": 0.15}
+EVERY = 0.2  # seconds between two looks at the memory of processes
 
 
-def write_corpus(folder: Path, data: Path, megabytes: int, files: int) -> int:
-    """A corpus in several files; how many bytes it has."""
-    drawn, total = random.Random(0), 0
+def altered_texts(data: Path) -> Iterator[str]:
+    """Articles without end: each cut at a drawn place, with drawn words behind it."""
+    drawn = random.Random(0)
     with lzma.open(data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
         texts = [json.loads(next(lines))["text"] for _ in range(ARTICLES)]
     words = " ".join(texts[:50]).split()
-    for number in range(files):
-        with (folder / f"{number:04}.jsonl").open("w", encoding="utf-8") as file:
-            while file.tell() < megabytes * 1_000_000 // files:
-                text = drawn.choice(texts)
-                altered = f"{text[drawn.randrange(len(text)) :]} {' '.join(drawn.choices(words, k=20))}"
-                file.write(json.dumps({"text": altered}, ensure_ascii=False) + "\n")
-            total += file.tell()
+    while True:
+        text = drawn.choice(texts)
+        yield f"{text[drawn.randrange(len(text)) :]} {' '.join(drawn.choices(words, k=20))}\n"
+
+
+def write_corpus(folder: Path, data: Path, megabytes: int, shares: dict[str, float]) -> int:
+    """A corpus in several files; how many bytes of text it has."""
+    folder.mkdir()
+    texts, total = altered_texts(data), 0
+    for name, share in shares.items():
+        with (folder / name).open("wb") as raw:
+            stream: Any = zstandard.ZstdCompressor().stream_writer(raw) if name.endswith(".zst") else raw
+            with io.TextIOWrapper(stream, "utf-8") as file:
+                left = int(megabytes * 1_000_000 * share)
+                while left > 0:
+                    text = next(texts)
+                    written = text if name.endswith(".txt") else json.dumps({"text": text}, ensure_ascii=False) + "\n"
+                    file.write(written)
+                    left -= len(written.encode())
+                    total += len(written.encode())
     return total
 
 
-def tokenize(task: Path, folder: Path, workers: int) -> tuple[float, float, float]:
-    """Seconds of so many processes of one thread each, CPU seconds of all, and the largest memory of one, in GB."""
-    began = time.perf_counter()
-    words = [sys.executable, "-m", "zoo", "tokenize", str(task), "--data", str(folder), "--part"]
-    environment = {**os.environ, **ONE_THREAD}
-    running = [subprocess.Popen([*words, f"{n}/{workers}"], env=environment) for n in range(1, workers + 1)]
-    assert not any(process.wait() for process in running)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+def watch(words: list[str], **changes: str) -> tuple[float, float, float]:
+    """Run a command.
+
+    Returns:
+        Seconds, and the most memory (GB, resident) of one of its processes and of all together; what they share counts
+        for each of them.
+    """
+    began, one, together = time.perf_counter(), 0, 0
+    process = subprocess.Popen(words, env={**os.environ, **changes})
+    while process.poll() is None:
+        sizes = []
+        for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+            try:
+                sizes.append(each.memory_info().rss)
+            except psutil.Error:  # it has ended
+                pass
+        one, together = max([one, *sizes]), max(together, sum(sizes))
+        time.sleep(EVERY)
+    assert process.returncode == 0, " ".join(words)
+    return time.perf_counter() - began, one / 1e9, together / 1e9
+
+
+def zoo(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "zoo", *map(str, words)]
+
+
+def measure_memory(folder: Path, data: Path, megabytes: int) -> None:
+    """Every command on a small corpus and on a large one; the difference does not depend on the model."""
+    for size in (max(10, megabytes // 100), megabytes):
+        place = folder / str(size)
+        task = make_task(place, data, size)
+        run = ("gpt-nano", task, "-o", place / "run", "--data", place)
+        commands = {
+            "tokenize": zoo("tokenize", task, "--data", place),
+            "pretrain": zoo("pretrain", *run, "--set", "training.steps=20"),
+            "resume": zoo("pretrain", *run, "--resume", "--set", "training.steps=40"),
+            "check": zoo("check", task, "--data", place),
+        }
+        for name, words in commands.items():
+            seconds, one, together = watch(words, ZOO_CACHE=str(place / "cache"))
+            said = f"{one:.2f} GB in one process, {together:.2f} GB in all, {seconds:.0f} s"
+            print(f"{size} MB, {name}: {said}", flush=True)
+
+
+def make_task(folder: Path, data: Path, megabytes: int, shares: dict[str, float] = SHARES) -> Path:
+    """A corpus and a task that reads it."""
+    folder.mkdir(exist_ok=True)
+    written = write_corpus(folder / "corpus", data, megabytes, shares)
+    (folder / "task.yaml").write_text(json.dumps(TASK))
+    time.sleep(3)  # a younger file is hashed again: it may still change
+    print(f"{written / 1e6:.0f} MB of text in {len(shares)} files", flush=True)
+    return folder / "task.yaml"
 
 
 def open_examples(task: Path, folder: Path) -> Examples:
@@ -73,44 +154,68 @@ def open_examples(task: Path, folder: Path) -> Examples:
     mixture = Mixture.of(settings)
     form = mixture.form(rows["train"].inputs, ModelTraits(causal=True))
     split = open_cache(rows, form.stored, tokenizer)["train"]
-    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, RowShape(512))
+    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, RowShape(LENGTH))
 
 
-def seek(examples: Examples, times: int = 5) -> float:
-    """CPU seconds until a row of a random place is built, at most."""
-    feed, drawn, longest = Feed(examples), random.Random(1), 0.0
-    for _ in range(times):
-        began = time.process_time()
+def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
+    """Text to packed tokens: one process of zoo, two, and the recipe of transformers with two."""
+    task = make_task(folder, data, megabytes, dict.fromkeys(("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"), 0.25))
+    size = sum(path.stat().st_size for path in (folder / "corpus").iterdir()) / 1e6
+    settings = load_task(task)
+    tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
+    (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
+    for workers in (1, 2):
+        shutil.rmtree(home() / "shards", ignore_errors=True)
+        began = time.perf_counter()
+        words = zoo("tokenize", task, "--data", folder, "--part")
+        environment = {**os.environ, **ONE_THREAD}
+        running = [subprocess.Popen([*words, f"{n}/{workers}"], env=environment) for n in range(1, workers + 1)]
+        assert not any(process.wait() for process in running)
+        rows = open_examples(task, folder).rows_of_epoch()
+        seconds = time.perf_counter() - began
+        print(f"zoo, {workers} processes: {size / seconds:.2f} MB/s into {rows:,} rows", flush=True)
+    peer = [sys.executable, str(Path(__file__).with_name("grouping.py")), str(folder), str(LENGTH)]
+    seconds, _, _ = watch(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
+    print(f"transformers' recipe, 2 processes: {size / seconds:.2f} MB/s")
+
+
+def measure_start(folder: Path, data: Path, megabytes: int) -> None:
+    """Seconds that a second start takes to open its data, on a small corpus and on a large one."""
+    for size in (max(10, megabytes // 100), megabytes):
+        place = folder / str(size)
+        task = make_task(place, data, size)
+        watch(zoo("tokenize", task, "--data", place))
+        run = zoo("pretrain", "gpt-nano", task, "--data", place, "--set", "training.steps=1", "-o")
+        watch([*run, str(place / "first")])
+        whole, _, _ = watch([*run, str(place / "second")])
+        began = time.perf_counter()
+        open_examples(task, place)
+        print(f"{size} MB: data opened in {time.perf_counter() - began:.2f} s; a run of one step in {whole:.1f} s")
+
+
+def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
+    """Seconds until a row of a drawn place is built, at most."""
+    task = make_task(folder, data, megabytes)
+    watch(zoo("tokenize", task, "--data", folder))
+    examples, drawn = open_examples(task, folder), random.Random(1)
+    feed, longest = Feed(examples), 0.0
+    for _ in range(20):
+        began = time.perf_counter()
         feed.seek({"epoch": drawn.randrange(9), "window": drawn.randrange(examples.windows)})
         examples.build(feed.take(1)[0])
-        longest = max(longest, time.process_time() - began)
-    return longest
+        longest = max(longest, time.perf_counter() - began)
+    tokens = int(examples.lengths.offsets["text"][examples.lengths.documents])
+    print(f"{tokens / 1e6:.0f} million tokens: {longest:.2f} s at most to move and build a row")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--megabytes", type=int, default=300)
-    parser.add_argument("--files", type=int, default=4)
-    parser.add_argument("--workers", type=int, default=1)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder, task = Path(name), Path(name) / "task.yaml"
-        os.environ["ZOO_CACHE"] = f"{name}/cache"
-        (folder / "corpus").mkdir()
-        task.write_text(json.dumps(TASK))
-        size = write_corpus(folder / "corpus", options.data, options.megabytes, options.files)
-        time.sleep(3)  # a younger file is hashed again: it may still change
-        train_tokenizer(load_task(task), load_rows(load_task(task), inputs(), folder)["train"])
-        seconds, cpu, peak = tokenize(task, folder, options.workers)
-        began = time.process_time()
-        examples = open_examples(task, folder)
-        start, tokens = time.process_time() - began, examples.lengths.offsets["text"][examples.lengths.documents]
-        print(f"{size / 1e6:.0f} MB, {tokens / 1e6:.0f} million tokens, {examples.lengths.documents:,} documents")
-        speed = f"{size / 1e6 / seconds:.1f} MB/s, {size / 1e6 / cpu:.1f} MB a CPU second"
-        print(f"tokenised by {options.workers} processes of one thread: {speed}, {peak:.2f} GB in one of them")
-        print(f"CPU seconds: second start {start:.2f}, seek and build a row {seek(examples):.2f}")
-
+MEASURES = {"memory": measure_memory, "speed": measure_speed, "start": measure_start, "seek": measure_seek}
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measure", choices=MEASURES)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--megabytes", type=int, default=200)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["ZOO_CACHE"] = f"{name}/cache"
+        MEASURES[options.measure](Path(name), options.data, options.megabytes)
