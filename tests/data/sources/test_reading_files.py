@@ -1,0 +1,63 @@
+"""What is read of files: texts of any length, columns that come late, one order of nested files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.data.sources.find import load_rows
+from zoo.data.task import Task, read_task
+from zoo.examples.form import inputs
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory with two files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for name in ("both", "here"):
+        Path(f"{name}.txt").write_text("more than four\n")
+
+
+def task(**source: Any) -> Task:
+    changes = {key: source.pop(key) for key in ("columns",) if key in source}
+    return read_task({"objective": "causal_lm", "source": source, **changes}, "task")
+
+
+def texts_of(**source: Any) -> dict[str, list[str]]:
+    found = load_rows(task(**source), inputs())
+    return {split: [row["text"] for row in rows] for split, rows in found.items()}
+
+
+def test_the_end_of_the_only_text_is_held_out_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("long.txt").write_text("".join(f"line {n}\n" for n in range(10)))
+    short = texts_of(files={"train": "long.txt"}, documents="file", validation=0.33)
+    monkeypatch.setattr("zoo.data.formats.text.LONGEST", 20)
+    long = texts_of(files={"train": "long.txt"}, documents="file", validation=0.33)
+    assert {split: "".join(rows) for split, rows in long.items()} == {split: rows[0] for split, rows in short.items()}
+    assert [len(rows) for rows in long.values()] == [4, 2]
+
+
+def test_a_long_text_of_several_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.data.formats.text.LONGEST", 4)
+    files = {"train": {"source": "both.txt", "target": "here.txt"}}
+    with pytest.raises(ValueError, match="here.txt: too long for one row; write a row a line"):
+        list(load_rows(task(files=files, documents="file"), inputs(), Path.cwd())["train"])
+
+
+def test_a_folder_and_a_pattern_over_it_give_files_in_one_order(tmp_path: Path) -> None:
+    for name in ("a/x.txt", "a-b/x.txt", "a.txt", "a/b/x.txt"):
+        (tmp_path / "nested" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "nested" / name).write_text(f"{name}\n")
+    named = [texts_of(files={"validation": str(tmp_path / each)}) for each in ("nested", "nested/**/*.txt")]
+    assert named[0] == named[1] == {"validation": ["a/b/x.txt", "a/x.txt", "a-b/x.txt", "a.txt"]}
+
+
+def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:
+    rows = '{"text": "a", "other": 1}\n{"text": "b", "label": "x"}\n'
+    Path("rows.jsonl").write_text(rows)
+    with pytest.raises(ValueError, match="jsonl: line 2: column 'label' is missing in the first row, so it"):
+        texts_of(files={"validation": "rows.jsonl"})
+    assert texts_of(files={"validation": "rows.jsonl"}, columns={"text": "text"}) == {"validation": ["a", "b"]}
+    Path("rows.jsonl").write_text('{"text": "a"}\n{"text": "b", "more": 2}\n')
+    assert texts_of(files={"validation": "rows.jsonl"}) == {"validation": ["a", "b"]}
