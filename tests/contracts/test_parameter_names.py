@@ -24,7 +24,7 @@ RICH: dict[str, Any] = {
 }
 UNTIED = [{"name": "language", "tied": False, "bias": True}, "classification"]
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in ("bert-nano", "gpt-nano", "gpt2-nano", "transformer-nano")},
+    **{name: (name, {}) for name in ("bert-nano", "electra-nano", "gpt-nano", "gpt2-nano", "transformer-nano")},
     "an encoder and a decoder with all that is optional": (
         "transformer-nano",
         {f"{side}.{key}": value for side in ("encoder", "decoder") for key, value in RICH.items()}

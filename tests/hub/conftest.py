@@ -55,8 +55,8 @@ def build(trained: dict[str, Tokenizer]) -> Build:
     def make(
         name: str, sets: dict[str, Any] | None = None, kind: str = "bpe", moved: bool = True, **known: Any
     ) -> TrainedModel:
-        both = name.startswith(("transformer", "t5"))
-        sides = ("encoder", "decoder") if both else ("encoder",) if "bert" in name else ("decoder",)
+        both, alone = name.startswith(("transformer", "t5")), "bert" in name or "electra" in name
+        sides = ("encoder", "decoder") if both else ("encoder",) if alone else ("decoder",)
         small = {**SMALL, "vocab_size": trained[kind].vocab_size}
         small |= {f"{side}.{key}": value for side in sides for key, value in STACK.items()}
         pairs = [(tuple(path.split(".")), value) for path, value in {**small, **(sets or {})}.items()]

@@ -104,6 +104,31 @@ def bert(draw: Any) -> Stranger:
 
 
 @st.composite
+def electra(draw: Any) -> Stranger:
+    heads, width = draw(widths())
+    common = sizes(
+        draw,
+        vocab_size=VOCABULARY,
+        embedding_size=st.sampled_from([width, 5, 8]),
+        hidden_size=width,
+        num_attention_heads=heads,
+        num_hidden_layers=SMALL,
+        intermediate_size=WIDE,
+        max_position_embeddings=LENGTHS,
+        type_vocab_size=st.integers(1, 3),
+        hidden_act=WORDS,
+        layer_norm_eps=EPS,
+    )
+    classes = {
+        "ElectraForPreTraining": {"replaced_token": "logits[]"},
+        "ElectraForMaskedLM": {"masked_lm": "logits"},
+        "ElectraForSequenceClassification": {"classification": "logits"},
+    }
+    name = draw(st.sampled_from(list(classes)))
+    return Stranger(name, common, classes[name])
+
+
+@st.composite
 def gpt2(draw: Any, family: str = "GPT2") -> Stranger:
     heads, width = draw(widths())
     common = sizes(
@@ -212,6 +237,7 @@ def modernbert(draw: Any) -> Stranger:
 
 STRANGERS = {
     "bert": bert(),
+    "electra": electra(),
     "gpt2": gpt2(),
     "openai-gpt": gpt2(family="OpenAIGPT"),
     "marian": marian(),

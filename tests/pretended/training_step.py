@@ -52,9 +52,12 @@ def batch(model: Model, goal: Mixture) -> MicroBatch:
         given["source_documents"] = packed(LENGTH if pictures is None else 1)
     elif pictures is not None:
         given |= {"tokens": pictures, "documents": packed(1)}
-    given["places"] = {name: ones(SCORED) for name in goal.heads if name != "language"}
+    chosen = goal.capacities(LENGTH)  # the heads that score some places
+    given["places"] = {head: ones(SCORED) for head in chosen}
+    if goal.draws:
+        given["draws"] = ones(ROWS, LENGTH)
     targets = {
-        name: ones(ROWS, LENGTH) if head == "language" else ones(SCORED) for head, name in goal.names_by_head.items()
+        name: ones(SCORED) if head in chosen else ones(ROWS, LENGTH) for head, name in goal.names_by_head.items()
     }
     return MicroBatch(given, targets, [(0, 0, 0)], ROWS * LENGTH, 1.0)
 

@@ -37,6 +37,7 @@ GOAL = Mixture.parse("causal_lm")
 class Said:
     scores: dict[str, Scores]
     weights: None = None
+    read: None = None
 
 
 class TinyModel(nn.Module):

@@ -79,6 +79,9 @@ def collate(
     if stream.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
         arrays["segments"] = lay_rows(parts, (micro_batch, length), 0)[0]
+    if examples.mixture.draws:
+        drawn = [[example.draws for example in row if example.draws is not None] for row in built]
+        arrays["draws"] = lay_rows(drawn, (micro_batch, length), 0)[0]
     if examples.form.pictures and not examples.form.source:
         arrays["tokens"] = lay_pictures(built, micro_batch, stream)
     if examples.form.source:

@@ -47,6 +47,7 @@ class Example:
         picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
         marked: the places that the form singles out, and `truth`: what the data says of each of them; None where the
             form marks none.
+        draws: by place, a number from 0 to 2^31 - 1, which decides what a model draws there; None: it draws nothing.
         documents: tokens of each document that it is made of, one after the other; none: it is one document.
         places, targets: by head, the scored places and what stands there; filled in by the objectives.
     """
@@ -59,6 +60,7 @@ class Example:
     segments: Ids | None = None
     source: Ids | None = None
     picture: Picture | None = None
+    draws: Ids | None = None
     documents: tuple[int, ...] = ()
     marked: Ids | None = None
     truth: Ids | None = None

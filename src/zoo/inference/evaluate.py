@@ -138,7 +138,7 @@ class Evaluation:
         """What one pass shows."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         sums = Sums(examples=len(part.examples))
-        terms = mixture.terms(said.scores, part.targets, said.weights)
+        terms = mixture.terms(said.scores, part.targets, said.weights, said.read)
         for name, term in terms.items():
             sums.numbers |= {("loss", name): term.sum.item(), ("count", name): term.count.item()}
             if term.likelihood is not None:

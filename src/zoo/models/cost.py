@@ -7,6 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.models.blank import blank
+from zoo.models.heads.head import Head
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
@@ -55,6 +56,15 @@ def on_meta(settings: ModelSettings) -> Model:
 def parameters(model: Model) -> int:
     """Number of parameters, shared ones once."""
     return sum(p.numel() for p in model.parameters())
+
+
+def parameters_beside(model: Model) -> int:
+    """Number of parameters of a generator and its head that nothing shares: what only pretraining needs."""
+    if model.generator is None:
+        return 0
+    guessing = [head for head in model.heads.values() if isinstance(head, Head) and head.guesses]
+    kept = {id(p) for p in model.stream.parameters()}
+    return sum(p.numel() for part in (model.generator, *guessing) for p in part.parameters() if id(p) not in kept)
 
 
 def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str, int] | None = None) -> float:

@@ -20,7 +20,9 @@ class EmbeddingSettings:
     """How tokens become vectors.
 
     Args:
-        scale: multiply token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4).
+        width: of token, segment and position vectors; a linear map brings their sum to d_model (ALBERT, ELECTRA).
+            None: d_model, and no map.
+        scale: multiply token vectors by the square root of their width (Vaswani et al. 2017, section 3.4).
         norm: normalize the sum of token, segment and position vectors (BERT).
         segments: number of segment kinds; 0: none, 1: one vector for all tokens, 2: first and second sentence (BERT).
         shared: encoder and decoder share one matrix.
@@ -28,6 +30,7 @@ class EmbeddingSettings:
         frozen: keep the token vectors as they start.
     """
 
+    width: int | None = None
     scale: bool = False
     norm: Annotated[Choice[nn.Module], norms] | None = None
     segments: int = 0
@@ -37,22 +40,26 @@ class EmbeddingSettings:
 
     def __post_init__(self) -> None:
         refuse_below(0, segments=self.segments)
+        refuse_below(1, width=self.width)
 
 
 class Embeddings(nn.Module):
-    """Token vectors, plus segment vectors, plus whatever the position embeds; then norm and dropout.
+    """Token vectors, plus segment vectors, plus whatever the position embeds; then norm, dropout and a map to d_model.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805, figure 2; scale from Vaswani et al. 2017, section 3.4.
+    Source: Devlin et al. 2019, arXiv:1810.04805, figure 2; scale from Vaswani et al. 2017, section 3.4; the map where
+    the vectors are of another width: Lan et al. 2020 (ALBERT), arXiv:1909.11942, section 3.1.
     """
 
     def __init__(self, vocab_size: int, d_model: int, dropout: float, settings: EmbeddingSettings) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(vocab_size, d_model)
+        width = settings.width or d_model
+        self.tokens = nn.Embedding(vocab_size, width)
         self.tokens.weight.requires_grad_(not settings.frozen)
-        self.segments = nn.Embedding(settings.segments, d_model) if settings.segments else None
-        self.norm = None if settings.norm is None else settings.norm.build(d_model)
+        self.segments = nn.Embedding(settings.segments, width) if settings.segments else None
+        self.norm = None if settings.norm is None else settings.norm.build(width)
         self.dropout = Dropout(dropout)
-        self.factor = d_model**0.5 if settings.scale else 1.0
+        self.factor = width**0.5 if settings.scale else 1.0
+        self.project = nn.Linear(width, d_model) if width != d_model else None
 
     def forward(
         self, tokens: ByPlace, segments: ByPlace | None, at: ByPlace, positions: Iterable[Position], reach: int
@@ -66,4 +73,5 @@ class Embeddings(nn.Module):
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         for position in positions:
             x = position.embed(x, at, reach)
-        return self.dropout(x if self.norm is None else self.norm(x))
+        x = self.dropout(x if self.norm is None else self.norm(x))
+        return x if self.project is None else self.project(x)

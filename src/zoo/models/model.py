@@ -1,7 +1,7 @@
 """A model: encoder, decoder or both, and the heads that score what they say."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.documents import Documents
 from zoo.blocks.view import Recorder
+from zoo.models.generator import build_generator, generator_size, put
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler, average
 from zoo.models.heads.scores import Scores
@@ -31,11 +32,13 @@ class Output:
         scores: by head.
         weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
             one entry a layer (None where its mixer has none); None unless asked for.
+        read: the tokens, with what the generator guessed at the hidden places; None where nothing was guessed.
     """
 
     states: Tensor
     scores: dict[str, Scores]
     weights: dict[str, list[Tensor | None]] | None = None
+    read: Tensor | None = None
 
     @cached_property
     def heads(self) -> dict[str, Tensor]:
@@ -67,6 +70,7 @@ class Model(nn.Module):
             self.decoder = build_part("decoder", settings.decoder, settings.embeddings, d_memory)
         if settings.embeddings.shared:
             share_tokens(self.encoder, self.decoder)
+        self.generator = self.build_generator()
         part = self.stream
         self.heads = nn.ModuleDict({choice.name: self.build_head(choice) for choice in settings.heads})
         pools = part.pooled and any(self.pools(head) for head in self.heads.values())
@@ -84,21 +88,39 @@ class Model(nn.Module):
         assert isinstance(head, Head)
         return head.scores_documents or (head.pools_places and self.settings.pooler.places)
 
+    def build_generator(self) -> Encoder | None:
+        """The small encoder whose guesses a head learns to detect, where the model has such heads."""
+        settings = self.settings
+        size, wide = generator_size(settings), settings.embeddings.width is not None
+        if self.encoder is None or settings.encoder is None or self.decoder is not None:
+            if wide or size is not None:
+                what = "embeddings.width" if size is None else f"heads.{size.name}"
+                raise ValueError(f"{what}: only a model that is an encoder alone can have it, such as bert-base")
+            return None
+        return None if size is None else build_generator(size, settings.encoder, settings.embeddings, self.encoder)
+
+    def scored(self, head: type[Head]) -> Part:
+        """The part whose states a head scores."""
+        return self.generator if head.guesses and self.generator is not None else self.stream
+
     def build_head(self, choice: Choice[Head]) -> Head:
-        part = self.stream
+        part = self.scored(heads[choice.name])
         if part.embeddings is None and not heads[choice.name].scores_documents:
             fitting = ", ".join(name for name in heads.names() if heads[name].scores_documents)
             raise ValueError(f"heads.{choice.name}: it scores tokens, but the encoder reads none; allowed: {fitting}")
         size = self.settings.vocab_size if part.embeddings is None else part.embeddings.tokens.num_embeddings
-        return choice.inherit(dropout=self.settings.dropout).build(part.d_model, size, part.pooled)
+        width = None if part.embeddings is None else part.embeddings.tokens.embedding_dim
+        return choice.inherit(dropout=self.settings.dropout, width=width).build(part.d_model, size, part.pooled)
 
     def initialize(self, seed: int) -> "Model":
         """Draw all parameters as the settings say; the same seed gives the same model."""
         initializer, stream = self.settings.initialize.build(), self.stream
         parts = [(part, part.n_layers) for part in (self.encoder, self.decoder) if part is not None]
         tops = [(top, stream.n_layers) for top in (*self.heads.values(), self.pooler) if top is not None]
-        # heads have a generator of their own, so that models which differ in heads alone begin with the same parts
-        for number, modules in ((seed, parts), (seed + 1, tops)):
+        beside = [] if self.generator is None else [(self.generator, self.generator.n_layers)]
+        # heads have random numbers of their own, so that models which differ in heads alone begin with the same parts;
+        # the generator comes first, since what it shares with the encoder begins as the encoder's
+        for number, modules in ((seed + 2, beside), (seed, parts), (seed + 1, tops)):
             generator = torch.Generator(self.device).manual_seed(number)
             for module, n_layers in modules:
                 initialize(module, initializer, n_layers, generator)
@@ -117,6 +139,7 @@ class Model(nn.Module):
         segments: Int[Tensor, "batch length"] | None = None,
         places: dict[str, Int[Tensor, " places"]] | None = None,
         weights: bool | Collection[str] = False,
+        draws: Int[Tensor, "batch length"] | None = None,
     ) -> Output:
         """Score a batch.
 
@@ -130,19 +153,46 @@ class Model(nn.Module):
             places: by head, flat places (row * length + place) to score, -1 none; a head without an entry scores all.
             weights: also return attention weights, all or those of some kinds. Attention whose weights are asked for is
                 computed by the formula, whatever the backend.
+            draws: by place, a number from 0 to 2^31 - 1, which decides what the generator guesses where its head has
+                `places`; the encoder then reads the guesses. None: it reads `tokens`.
         """
         kinds = WEIGHTS if weights is True else weights or ()
         recorders = {kind: Recorder() for kind in kinds}
         memory = self.remember(source, source_documents, recorders)
         given = PartInput(tokens, documents, segments, recorders)
+        guessed, read = self.guess(given, places or {}, draws)
+        given = given if read is None else replace(given, tokens=read)
         if self.decoder is not None:
             states = self.decoder(given, memory)
         else:
             assert self.encoder is not None
             states = self.encoder(given).states
-        scores = {name: self.score(name, states, given, (places or {}).get(name)) for name in self.heads}
+        scores = {
+            name: guessed[name] if name in guessed else self.score(name, states, given, (places or {}).get(name))
+            for name in self.heads
+        }
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
-        return Output(states, scores, recorded if weights else None)
+        return Output(states, scores, recorded if weights else None, read)
+
+    def guess(
+        self, given: PartInput, places: Mapping[str, Tensor], draws: Tensor | None
+    ) -> tuple[dict[str, Scores], Tensor | None]:
+        """What heads say of the generator's states, and the tokens with a draw from that at each of the places.
+
+        Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2: no gradient flows through the draw.
+        """
+        if self.generator is None:
+            return {}, None
+        states = self.generator(replace(given, recorders={})).states
+        names = [name for name, head in self.heads.items() if isinstance(head, Head) and head.guesses]
+        found = {name: self.score(name, states, given, places.get(name)) for name in names}
+        if draws is None:
+            return found, None
+        tokens, numbers = given.tokens, draws.flatten()
+        for name in names:
+            chosen = found[name].sample(numbers[places[name].clamp_min(0)])
+            tokens = put(tokens, places[name], chosen)
+        return found, tokens
 
     def remember(
         self,

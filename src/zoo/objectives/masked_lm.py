@@ -14,13 +14,15 @@ from zoo.objectives.objective import Objective, objectives
 class MaskedLM(Objective):
     """log p(x_i | the text with some tokens hidden), over the hidden i.
 
-    Of the chosen places 80 % become the mask token, 10 % a random token (never a role's), 10 % stay as they are.
+    Of the chosen places 80 % become the mask token, 10 % a random token (never a role's), the others stay as they are.
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
 
     Args:
         share: how much of a document's text is chosen; at least one place.
         whole_word: choose all tokens of a word or none. Words are taken in random order as long as they fit in the
             number of places, so a document whose words are all longer than that number has none.
+        masked: how many of the chosen places become the mask token.
+        random: how many of them become a random token.
     """
 
     head: ClassVar[str] = "masked_lm"
@@ -29,11 +31,24 @@ class MaskedLM(Objective):
     roles: ClassVar[tuple[str, ...]] = ("mask",)
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "accuracy")
 
-    def __init__(self, *, weight: float = 1.0, share: float = 0.15, whole_word: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        weight: float = 1.0,
+        share: float = 0.15,
+        whole_word: bool = False,
+        masked: float = 0.8,
+        random: float = 0.1,
+    ) -> None:
         super().__init__(weight=weight)
         if not 0 < share <= 1:
             raise ValueError(f"objective masked_lm: share must be above 0 and at most 1, got {share}")
-        self.share = share
+        if min(masked, random) < 0 or masked + random > 1:
+            raise ValueError(
+                "objective masked_lm: masked and random must be at least 0 and at most 1 together, "
+                f"got {masked} and {random}"
+            )
+        self.share, self.masked, self.random = share, masked, random
         self.whole_word = whole_word
 
     def scored(self, plan: ExamplePlan) -> int:
@@ -56,14 +71,14 @@ class MaskedLM(Objective):
             places = np.sort(generator.permutation(ordinary)[:count])
         example.places[self.head] = places
         example.targets[self.head] = example.tokens[places]
-        example.tokens[places] = hide(example.tokens[places], generator, roles)
+        example.tokens[places] = self.hide(example.tokens[places], generator, roles)
 
-
-def hide(tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
-    """Tokens with 80 % replaced by the mask token, 10 % by random text tokens, each place by a draw of its own."""
-    dice = generator.random(len(tokens))
-    random = roles.text[generator.integers(len(roles.text), size=len(tokens))]
-    return np.where(dice < 0.8, roles.id("mask"), np.where(dice < 0.9, random, tokens)).astype(np.int64)
+    def hide(self, tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
+        """Tokens of which shares became the mask token, or random text tokens, each place by a draw of its own."""
+        dice = generator.random(len(tokens))
+        random = roles.text[generator.integers(len(roles.text), size=len(tokens))]
+        drawn = np.where(dice < self.masked + self.random, random, tokens)
+        return np.where(dice < self.masked, roles.id("mask"), drawn).astype(np.int64)
 
 
 def words(tokens: Ids, ordinary: Ids, roles: Roles) -> list[Ids]:

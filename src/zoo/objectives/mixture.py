@@ -44,11 +44,16 @@ class Mixture:
     def parse(value: Any) -> "Mixture":
         """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
 
+        What is trained beside an objective stands behind it.
+
         Raises:
             ValueError: an unknown objective or option, a wrong type or value.
         """
-        given = read_objectives(value, "objective").items()
-        return Mixture({name: objectives.build({"name": name, **options}) for name, options in given})
+        given = dict(read_objectives(value, "objective"))
+        for name in list(given):
+            for other, options in objectives[name].beside.items():
+                given[other] = {**options, **given.pop(other, {})}
+        return Mixture({name: objectives.build({"name": name, **options}) for name, options in given.items()})
 
     @staticmethod
     def of(task: Task) -> "Mixture":
@@ -171,11 +176,21 @@ class Mixture:
         kinds = dict.fromkeys(kind for member in self.members.values() for kind in member.reads_weights)
         return {"weights": tuple(kinds)} if kinds else {}
 
+    @property
+    def draws(self) -> bool:
+        """Whether examples have a number for each place that decides what the model draws there."""
+        return any(member.draws for member in self.members.values())
+
     def terms(
-        self, scores: Mapping[str, Scores], targets: Mapping[str, Tensor], weights: Weights | None = None
+        self,
+        scores: Mapping[str, Scores],
+        targets: Mapping[str, Tensor],
+        weights: Weights | None = None,
+        read: Tensor | None = None,
     ) -> dict[str, Term]:
-        """By objective, its loss summed and counted, and what is measured with it."""
-        return {name: m.term(scores[m.head], targets[name], weights) for name, m in self.members.items()}
+        """By objective, its loss summed and counted, and what is measured with it; arguments as a model's output."""
+        settled = {name: member.settle(targets[name], read) for name, member in self.members.items()}
+        return {name: m.term(scores[m.head], settled[name], weights) for name, m in self.members.items()}
 
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, how many places are scored; needs no forward pass."""

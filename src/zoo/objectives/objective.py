@@ -50,6 +50,8 @@ class Objective(ABC):
         counted: those of `metrics` that its term counts by itself.
         places_each: how many places each target is scored by.
         assumed: whether an imported model with its head is taken to be trained for it.
+        beside: the objectives that are trained with it, and what they begin with where the task does not say it.
+        draws: whether it gives each place of an example a number that decides what the model draws there.
 
     Attributes:
         form_options: options of its form, such as how much of a text it leaves out.
@@ -68,6 +70,8 @@ class Objective(ABC):
     places_each: ClassVar[int] = 1
     counted: ClassVar[tuple[str, ...]] = ()
     assumed: ClassVar[bool] = True
+    beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    draws: ClassVar[bool] = False
     label_smoothing: float = 0.0
     form_options: Mapping[str, Any] = {}
     sentinels: int = 0
@@ -107,6 +111,10 @@ class Objective(ABC):
     @abstractmethod
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
+
+    def settle(self, targets: Tensor, read: Tensor | None) -> Tensor:
+        """The targets, where they depend on what the model has read in the place of what it was given."""
+        return targets
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
         """The loss over the places whose target is not -1, summed in float32, and all that is measured beside it.

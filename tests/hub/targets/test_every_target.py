@@ -128,12 +128,12 @@ def test_no_setting_of_a_stack_is_forgotten(target: Target):
 
 @every_class
 def test_no_option_of_a_head_is_forgotten(target: Target, chosen: NativeClass):
-    """Every option is demanded, written, or decides whether a tensor is there; labels and dropout are known."""
+    """Every option is demanded, written, or decides whether a tensor is there; others act in training only."""
     demanded = {r.path for r in chosen.requirements} | {path for k in chosen.keys for path in k.paths}
     spoken = demanded | {r.when[0] for r in chosen.renames if r.when is not None}
     for head in chosen.heads:
         options = {f"heads.{head}.{option}" for option in heads.options(head)} - {f"heads.{head}.labels"}
-        missing = {path for path in options - spoken if not path.endswith(".dropout")}
+        missing = {path for path in options - spoken if not path.endswith((".dropout", "_width", "_depth"))}
         assert not missing, f"{target.name} ({chosen.name}) says nothing of {', '.join(missing)}"
     if any(rename.ours[0].startswith("pooler.") for rename in chosen.renames):
         assert {"pooler.activation", "pooler.norm", "pooler.bias", "pooler.mean"} <= demanded

@@ -12,7 +12,7 @@ from zoo.experiments.experiment import DATA, TOKENIZER, Value, values_of_model
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
 from zoo.hub.targets.choose import fits, obstacles, way_out
-from zoo.models.cost import flops_per_token, memory, on_meta, parameters
+from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_beside
 from zoo.models.settings import ModelSettings
 
 GIB = 2**30
@@ -33,6 +33,7 @@ def show(
     built = on_meta(settings)
     found = {
         "parameters": parameters(built),
+        "parameters_of_generator": parameters_beside(built),
         "flops_per_token": flops_per_token(built),
         "memory": memory(built),
         "targets": fits(settings),
@@ -66,9 +67,10 @@ def spell(value: Any) -> str:
 
 def summary(settings: ModelSettings, found: dict[str, Any]) -> list[tuple[str, str]]:
     """Size, cost and targets as rows of a table."""
-    state = found["memory"]["total"] / GIB
+    state, beside = found["memory"]["total"] / GIB, found["parameters_of_generator"]
     return [
         ("parameters", f"{found['parameters']:,}"),
+        *([("  of the generator", f"{beside:,}, which only pretraining needs")] if beside else []),
         ("training FLOPs per token", f"{found['flops_per_token']:,.0f}"),
         ("training state", f"{state:.2f} GiB (float32 weights, gradients, Adam)"),
         ("exports as", ", ".join(found["targets"]) or f"no native class of transformers; {way_out(settings)}"),

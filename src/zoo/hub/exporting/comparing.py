@@ -21,7 +21,7 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
 from zoo.models.model import Model, Output
-from zoo.objectives.answers import Answer
+from zoo.objectives.answers import Answer, SeveralClasses
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
 IGNORED = -100  # the label of a place that no loss counts
@@ -134,6 +134,10 @@ def compare_losses(
         targets = pad(labels, IGNORED)[0]
         if native.shifts:
             logits, targets = logits[:, :-1], targets[:, 1:]
+        if heads[head].detects:
+            cost = SeveralClasses().cost(Scores.of(logits), targets[..., None], label_smoothing=0.0)
+            loss += cost.sum / cost.count
+            continue
         loss += F.cross_entropy(logits.flatten(0, -2), targets.flatten())
     return compare("losses", dtype, loss, torch.tensor(theirs, dtype=torch.float64))
 

@@ -124,11 +124,14 @@ def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
 
 
 def scores_in(output: Any, names: str, choices: bool = False) -> Tensor:
-    """A head's logits row by row: one field of the output, or several side by side.
+    """A head's logits row by row: one field of the output, or several side by side; `[]`: a field of single scores.
 
     Args:
         choices: whether they are of the choices of examples, each of which is a row.
     """
+    if names.endswith("[]"):
+        single: Tensor = getattr(output, names[:-2])
+        return single[..., None].contiguous()
     fields = [getattr(output, name) for name in names.split()]
     if choices:
         fields = [(field if field.dim() > 2 else field[..., None]).flatten(0, 1) for field in fields]

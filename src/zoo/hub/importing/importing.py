@@ -163,8 +163,8 @@ def task_of(settings: ModelSettings, stream: ModelTraits, labels: Any, generate:
 def objective_of(head: str, stream: ModelTraits) -> str:
     """The first objective that is assumed to have trained a head of such a model."""
     for name in objectives.names():
-        mixture = Mixture({name: objectives.build(name)})
-        if mixture.heads == [head] and objectives[name].assumed and not mixture.obstacle(stream):
+        known = objectives[name]
+        if known.head == head and known.assumed and not Mixture({name: known()}).obstacle(stream):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
 

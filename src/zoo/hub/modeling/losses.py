@@ -36,4 +36,9 @@ def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | in
     return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)
 
 
+def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
+    """The mean binary cross-entropy over the places with a label; arguments as in `mean_loss`."""
+    return mean_cost(SeveralClasses(), logits, labels[..., None], count)
+
+
 LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss}

@@ -16,6 +16,7 @@ from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import (
+    SAME_WIDTH,
     activation,
     as_in,
     exactly,
@@ -37,7 +38,7 @@ MASKED_LM = (
 )
 # their head takes its activation and eps from the stack's
 MASKED_LM_REQUIREMENTS = (
-    *exactly("heads.masked_lm", bias=True),
+    *exactly("heads.masked_lm", bias=True, width=None),
     *plain_layernorm("heads.masked_lm.norm"),
     as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
     as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
@@ -68,6 +69,7 @@ target = Target(
     requirements=(
         *plain_blocks("encoder", "post_norm", "learned", ends_with_norm=False),
         *plain_embeddings(segments=True),
+        SAME_WIDTH,
         *plain_layernorm("embeddings.norm"),
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
     ),

@@ -11,7 +11,15 @@ from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Change, affine, same
-from zoo.hub.targets.declare.requirements import activation, as_in, even_heads, exactly, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import (
+    SAME_WIDTH,
+    activation,
+    as_in,
+    even_heads,
+    exactly,
+    plain_embeddings,
+    rotary_blocks,
+)
 from zoo.hub.targets.declare.target import ROLES, Config, Copy, Key, Requirement, Target, first, key
 
 OURS = "encoder.stack.blocks.{i}"
@@ -87,6 +95,7 @@ target = Target(
         *exactly("encoder.attention", qk_norm=False),
         *even_heads("encoder"),
         *plain_embeddings(),
+        SAME_WIDTH,
         *exactly("embeddings", norm="layernorm"),
         as_in("embeddings.norm.eps", "encoder.norm.eps"),
         as_in("embeddings.norm.bias", "encoder.norm.bias"),
@@ -135,7 +144,7 @@ target = Target(
     classes=(
         masked_lm(
             "ModernBertForMaskedLM",
-            requirements=head("heads.masked_lm"),
+            requirements=(*head("heads.masked_lm"), *exactly("heads.masked_lm", width=None)),
             keys=head_keys("heads.masked_lm"),
             renames=(
                 *affine("heads.masked_lm.dense", "head.dense", biased="heads.masked_lm.bias"),

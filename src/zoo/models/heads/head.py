@@ -21,11 +21,15 @@ class Head(nn.Module, ABC):
         scores_documents: whether it scores documents (one vector each) instead of tokens.
         picks_places: whether its scores are of the places of a document, one of which each kind of score picks.
         pools_places: whether it scores what the pooler makes of each place, in models whose pooler reads places.
+        guesses: whether it guesses hidden tokens; beside a head that `detects` guesses, it belongs to the generator.
+        detects: whether it tells a generator's guesses from a text's own tokens.
     """
 
     scores_documents: ClassVar[bool]
     picks_places: ClassVar[bool] = False
     pools_places: ClassVar[bool] = False
+    guesses: ClassVar[bool] = False
+    detects: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, states: Scored, table: Table) -> Scores:

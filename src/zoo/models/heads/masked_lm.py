@@ -13,15 +13,18 @@ from zoo.models.heads.scores import Scores
 class MaskedLMHead(Head):
     """norm(f(x W + b)) E' + c, with the token vectors E.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT.
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT; W brings states
+    to the width of the token vectors, as in ELECTRA.
 
     Args:
         activation: f, a registered activation.
         norm: a registered norm.
         bias: whether W has a bias (c is always there).
+        width: of the token vectors; the model's, where it is not set.
     """
 
     scores_documents = False
+    guesses = True
 
     def __init__(
         self,
@@ -32,11 +35,13 @@ class MaskedLMHead(Head):
         activation: ActivationOption = "gelu",
         norm: NormOption = "layernorm",
         bias: bool = True,
+        width: int | None = None,
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(d_model, d_model, bias)
+        width = width or d_model
+        self.dense = nn.Linear(d_model, width, bias)
         self.activation = activations.build(activation)
-        self.norm = norms.build(norm, d_model)
+        self.norm = norms.build(norm, width)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def score(self, states: Scored, table: Table) -> Scores:

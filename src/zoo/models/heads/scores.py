@@ -7,7 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.heads.cross_entropy import LinearCrossEntropy, SummedLoss, Wanted
+from zoo.models.heads.cross_entropy import EXACT_ON_CPU, EXACT_ON_GPU, LinearCrossEntropy, SummedLoss, Wanted, split
+
+DRAW_BITS = 31  # of a number that decides a draw
 
 
 class Scores:
@@ -74,3 +76,22 @@ class Scores:
             found = LinearCrossEntropy.apply(*rows, wanted)  # type: ignore[no-untyped-call]
         guesses = None if found[2] is None else found[2].reshape(targets.shape)
         return SummedLoss(found[0], found[1], guesses)
+
+    @torch.no_grad()
+    def sample(self, draws: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
+        """A class of each place's softmax, decided by a number from 0 to 2^31 - 1: the one whose share it falls into.
+
+        Shares are rounded to whole numbers: their sums are the same in whatever order a device adds. Some rows at a
+        time, as in `cross_entropy`.
+        """
+        rows, n = self.states.flatten(0, -2).detach(), len(self.weight)
+        bias = None if self.bias is None else self.bias.to(self.dtype)
+        exact, weight = torch.promote_types(self.dtype, torch.float32), self.weight.to(self.dtype)
+        picked = torch.empty_like(draws)
+        for some in split(len(rows), n, EXACT_ON_CPU if rows.device.type == "cpu" else EXACT_ON_GPU):
+            shares = F.linear(rows[some].to(self.dtype), weight, bias).softmax(-1, dtype=exact)
+            sums = (shares * 2**DRAW_BITS).round().long().cumsum(-1)
+            at = (draws[some] * sums[:, -1]) >> DRAW_BITS
+            # what is not finite has no shares: any class will do, and the loss tells
+            picked[some] = torch.searchsorted(sums, at[:, None], right=True)[:, 0].clamp_max(n - 1)
+        return picked

@@ -93,11 +93,14 @@ def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) 
     )
 
 
-def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[list[Position], list[int]]:
+def build_positions(layers: list[TransformerSettings], causal: bool, width: int) -> tuple[list[Position], list[int]]:
     """One position module for each different choice, and which one each layer uses.
 
     Layers with the same choice share it, as T5's layers share one table. What acts in attention alone (on queries, keys
     and scores) is not built for layers whose mixer does not attend, since its parameters would have no gradient.
+
+    Args:
+        width: of the vectors that positions are added to.
     """
     kinds: list[tuple[Any, ...]] = []
     built: list[Position] = []
@@ -110,7 +113,7 @@ def build_positions(layers: list[TransformerSettings], causal: bool) -> tuple[li
         kind = (layer.position, layer.n_heads, d_key)
         if kind not in kinds:
             kinds.append(kind)
-            built.append(layer.position.build(layer.d_model, layer.n_heads, d_key, layer.max_length, causal))
+            built.append(layer.position.build(width, layer.n_heads, d_key, layer.max_length, causal))
         numbers.append(kinds.index(kind))
     acting = [layer.position.name for layer in layers if positions[layer.position.name].embeds]
     if acting and len({layer.position.name for layer in layers}) > 1:

@@ -33,7 +33,7 @@ class Stack(nn.Module):
         blocks = [build_block(layer, causal, d_memory) for layer in layers]
         if not settings.first_norm:
             blocks[0].skip_first_norm()
-        positions, self.position_of = build_positions(layers, causal)
+        positions, self.position_of = build_positions(layers, causal, self.embeddings.tokens.embedding_dim)
         self.positions = cast(Sequence[Position], nn.ModuleList(positions))
         self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))  # which does not know what it is a list of
         ends = blocks[-1].final_norm if settings.final_norm is None else settings.final_norm

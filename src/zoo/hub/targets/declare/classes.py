@@ -13,6 +13,7 @@ from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
 
 SCORES = "logits"  # the field of their output
+ONE_SCORE = "logits[]"  # the same, with one score for each place
 CHECKED = 2  # choices of an example, where an export is checked
 SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
@@ -109,6 +110,11 @@ def masked_lm(name: str, **own: Any) -> NativeClass:
     """An encoder that fills masks."""
     heads = {"masked_lm": SCORES}
     return encoder(name, "AutoModelForMaskedLM", heads, reads_roles=True, pipeline="fill-mask", **own)
+
+
+def replaced_token(name: str, **own: Any) -> NativeClass:
+    """An encoder that tells which tokens were replaced."""
+    return encoder(name, "AutoModelForPreTraining", {"replaced_token": ONE_SCORE}, **own)
 
 
 def next_sentence(name: str, **own: Any) -> NativeClass:

@@ -22,11 +22,13 @@ def flatten(settings: ModelSettings) -> FlatSettings:
     """Every setting by its path, such as `decoder.norm` and `decoder.norm.eps`, each different value once.
 
     A setting has several values where the layers of a stack differ, and is missing where the model lacks it. What
-    follows from other settings is written out: widths of heads, and `n_kv_heads` also where every head has its own.
-    Settings of the layers with a window, and of those without, are there a second time, as `in_layers` names them;
-    `<side>.layers` is the kind of every layer.
+    follows from other settings is written out: widths of heads and of token vectors, and `n_kv_heads` also where every
+    head has its own. Settings of the layers with a window, and of those without, are there a second time, as
+    `in_layers` names them; `<side>.layers` is the kind of every layer.
     """
-    pairs = [*unfold_fields("embeddings", settings.embeddings), *unfold_fields("pooler", settings.pooler)]
+    width = settings.embeddings.width or [*settings.parts.values()][-1].settings.d_model
+    embeddings = dataclasses.replace(settings.embeddings, width=width)
+    pairs = [*unfold_fields("embeddings", embeddings), *unfold_fields("pooler", settings.pooler)]
     for head in settings.heads:
         pairs += unfold(f"heads.{head.name}", head.inherit(dropout=settings.dropout), None)
     for side, part in settings.parts.items():

@@ -55,6 +55,7 @@ class Rename:
             settings (rows ordered by heads need the number of heads).
         when: (path, value) of the setting without which the tensor is not there.
         start: the first layer that has it.
+        optional: whether a model may lack the tensor, as its sizes say.
     """
 
     ours: tuple[str, ...]
@@ -62,6 +63,7 @@ class Rename:
     through: tuple[AnyChange, ...] = ()
     when: tuple[str, Any] | None = None
     start: int = 0
+    optional: bool = False
 
     def layer(self, i: int) -> "Rename":
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
@@ -122,7 +124,8 @@ def expand(renames: Sequence[Rename], flat: FlatSettings, known: Callable[[Renam
             continue
         rename = rename.of(flat)
         if "{i}" not in rename.theirs:
-            yield rename
+            if known(rename) or not rename.optional:
+                yield rename
             continue
         layers = (rename.layer(i) for i in count(rename.start))
         for layer in layers:

@@ -87,6 +87,8 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
 
 
 SEGMENTS = "embeddings.segments"
+# what is written out in `FlatSettings`; null, so that importing writes no width that follows from another
+SAME_WIDTH = Requirement("embeddings.width", lambda flat: (None, *flat["encoder.d_model"]), "as encoder.d_model")
 UNSCALED = Requirement("heads.language.scale", (False,))
 
 

@@ -161,7 +161,8 @@ class NativeClass:
     Args:
         name: the class.
         auto: the Auto class that finds it.
-        heads: head -> the field of the class's output with its logits, or the fields that each have one kind of them.
+        heads: head -> the field of the class's output with its logits, or the fields that each have one kind of them;
+            `[]` behind a field: it has one score for each place, and no axis of scores.
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.

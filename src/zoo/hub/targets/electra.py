@@ -1,0 +1,123 @@
+"""Native target `electra`: encoders that are transformers' ElectraFor… classes.
+
+The layers are BERT's; the vectors of tokens, segments and positions may have a width of their own, and documents are
+summed up through a gelu. Of a model with a generator, the discriminator alone is exported.
+
+Source: Clark et al. 2020, arXiv:2003.10555; transformers' `models/electra`.
+"""
+
+import dataclasses
+
+from zoo.hub.targets.bert import dropout
+from zoo.hub.targets.bert import target as bert
+from zoo.hub.targets.declare.classes import (
+    chooser,
+    masked_lm,
+    question_answerer,
+    replaced_token,
+    text_classifier,
+    token_classifier,
+)
+from zoo.hub.targets.declare.recipes import BERT
+from zoo.hub.targets.declare.registry import register
+from zoo.hub.targets.declare.renaming import Rename, affine, same
+from zoo.hub.targets.declare.requirements import SAME_WIDTH, as_in, exactly, plain_layernorm
+from zoo.hub.targets.declare.target import Copy, Target, key
+
+TOKENS = "electra.embeddings.word_embeddings.weight"
+PROJECT = affine("encoder.stack.embeddings.project", "electra.embeddings_project")
+POOLER = exactly("pooler", activation="gelu", norm=None, bias=True, mean=False)
+UNPOOLED = exactly("pooler", places=False)
+SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}  # of choices
+UNTIED = (*SUMMARY, "tie_word_embeddings")  # what classes without a head of masked words or choices do not read
+SMALL = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}  # the defaults that are not BERT's
+
+
+def renamed(rename: Rename) -> Rename:
+    """BERT's tensor under ELECTRA's name."""
+    return dataclasses.replace(rename, theirs=rename.theirs.replace("bert.", "electra.", 1))
+
+
+target = Target(
+    name="electra",
+    model_type="electra",
+    family="transformers' ELECTRA",
+    models="post-norm encoders with learned positions, trained to detect replaced tokens",
+    example="electra-nano",
+    rank=2,
+    sides=("encoder",),
+    requirements=tuple(demand for demand in bert.requirements if demand != SAME_WIDTH),
+    keys=(
+        key("embedding_size", "embeddings.width", default=128),
+        *(dataclasses.replace(each, default=SMALL.get(each.theirs, each.default)) for each in bert.keys),
+    ),
+    constants={**bert.constants, **SUMMARY},
+    roles=bert.roles,
+    renames=(*map(renamed, bert.renames), *(dataclasses.replace(each, optional=True) for each in PROJECT)),
+    classes=(
+        replaced_token(
+            "ElectraForPreTraining",
+            unread=UNTIED,
+            requirements=(as_in("heads.replaced_token.activation", "encoder.feed_forward.activation"),),
+            renames=(
+                *affine("heads.replaced_token.dense", "discriminator_predictions.dense"),
+                *affine("heads.replaced_token.output", "discriminator_predictions.dense_prediction"),
+            ),
+        ),
+        masked_lm(
+            "ElectraForMaskedLM",
+            unread=tuple(SUMMARY),
+            requirements=(
+                *exactly("heads.masked_lm", bias=True, activation="gelu", width=None),
+                *plain_layernorm("heads.masked_lm.norm"),
+                as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
+            ),
+            renames=(
+                *affine("heads.masked_lm.dense", "generator_predictions.dense"),
+                *affine("heads.masked_lm.norm", "generator_predictions.LayerNorm"),
+                same("heads.masked_lm.bias", "generator_lm_head.bias"),
+            ),
+            copies=(Copy("generator_lm_head.weight", TOKENS),),
+        ),
+        text_classifier(
+            "ElectraForSequenceClassification",
+            unread=UNTIED,
+            requirements=POOLER,
+            keys=(dropout("classification"),),
+            renames=(
+                *affine("pooler.dense", "classifier.dense"),
+                *affine("heads.classification.output", "classifier.out_proj"),
+            ),
+        ),
+        token_classifier(
+            "ElectraForTokenClassification",
+            unread=UNTIED,
+            requirements=UNPOOLED,
+            keys=(dropout("tagging"),),
+            renames=affine("heads.tagging.output", "classifier"),
+        ),
+        chooser(
+            "ElectraForMultipleChoice",
+            unread=("tie_word_embeddings",),
+            requirements=POOLER,
+            keys=(key("summary_last_dropout", "heads.choice.dropout", default=0.1),),
+            renames=(
+                *affine("pooler.dense", "sequence_summary.summary"),
+                *affine("heads.choice.output", "classifier"),
+            ),
+        ),
+        question_answerer(
+            "ElectraForQuestionAnswering",
+            unread=UNTIED,
+            requirements=UNPOOLED,
+            renames=affine("heads.span.output", "qa_outputs"),
+        ),
+    ),
+    longest="encoder.max_length",
+    prefix="electra.",
+    strays=bert.strays,
+    demands=bert.demands,
+    begins={"pooler.activation": lambda flat: "gelu"},  # of the pooler that fine-tuning gives it
+    recipe=dataclasses.replace(BERT, class_name="ElectraTokenizer"),
+)
+register(target)

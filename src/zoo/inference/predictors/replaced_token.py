@@ -1,0 +1,35 @@
+"""Tells which tokens of a text look replaced."""
+
+from zoo.data.tokenizers.placed import place_tokens
+from zoo.inference.loaded import Loaded
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import as_inputs, typed_examples
+
+REPLACED = "replaced"
+
+
+@predictors.register("replaced_token")
+class ReplacedTokens(Predictor):
+    """Tells which tokens of a text look replaced: a list of {tag, text, start, end}, the characters from start to end.
+
+    Scores are the probabilities that these were replaced. A checkpoint that has a generator fills masks with it.
+    """
+
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        roles = loaded.tokenizer.roles
+        if "masked_lm" not in loaded.model.heads or roles.id("mask") not in loaded.tokenizer.encode_with_roles(text):
+            return None
+        return f"nothing in {text!r} can look replaced where tokens are hidden"
+
+    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+        placed = place_tokens(loaded.tokenizer, asked.texts)
+        examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
+        shares = loaded.run(**as_inputs(loaded, examples)).heads["replaced_token"].float().sigmoid().cpu().numpy()
+        found = []
+        for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
+            own = share[: len(example.tokens)][example.ordinary]
+            look = zip(tokens.begins.tolist(), tokens.ends.tolist(), own.tolist(), strict=True)
+            spans = [(start, end, score) for start, end, score in look if score > 0.5]
+            output = [{"tag": REPLACED, "text": text[start:end], "start": start, "end": end} for start, end, _ in spans]
+            found.append(Prediction(text, output, [score for *_, score in spans]))
+        return found

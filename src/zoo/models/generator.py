@@ -1,0 +1,75 @@
+"""A small encoder beside the model's own, whose guesses of hidden tokens the model's own learns to detect (ELECTRA)."""
+
+import dataclasses
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.annotations import PerLayer
+from zoo.blocks.position import Position
+from zoo.models.embeddings import Embeddings, EmbeddingSettings
+from zoo.models.heads.head import Head, heads
+from zoo.models.kinds.part import Encoder, PartChoice, Tokens, encoders
+from zoo.models.settings import ModelSettings
+from zoo.registry import Choice, at_layer
+
+
+def generator_size(settings: ModelSettings) -> Choice[Head] | None:
+    """The head that says how large the generator is; None: no head guesses, or none detects guesses."""
+    guesses = any(heads[choice.name].guesses for choice in settings.heads)
+    return next((choice for choice in settings.heads if guesses and heads[choice.name].detects), None)
+
+
+def build_generator(size: Choice[Head], part: PartChoice, embeddings: EmbeddingSettings, encoder: Encoder) -> Encoder:
+    """A smaller encoder of the same kind, which shares the vectors of tokens, segments and positions with `encoder`.
+
+    Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, sections 3.2 and 3.3; the authors' code, where a map brings
+    the shared vectors to the generator's d_model.
+
+    Raises:
+        ValueError: an encoder of this size cannot be built, or the model's reads no tokens.
+    """
+    if encoder.embeddings is None:
+        raise ValueError(f"heads.{size.name}: it scores tokens, but the encoder reads none")
+    shared = dataclasses.replace(embeddings, width=encoder.embeddings.tokens.embedding_dim)
+    try:
+        smaller = shrink(part.settings, size.option("generator_width"), size.option("generator_depth"))
+        generator = encoders[part.kind](smaller, shared)  # type: ignore[call-arg]  # which every kind takes
+    except ValueError as error:
+        raise ValueError(f"heads.{size.name}.generator_width: no generator of this size: {error}") from None
+    for own, other in zip(inputs_of(generator), inputs_of(encoder), strict=True):
+        for name, module in other.named_children():
+            if name != "project":
+                setattr(own, name, module)
+    return generator
+
+
+def shrink(settings: Any, width: float, depth: float) -> Any:
+    """Settings of an encoder with a share of the heads, each as wide as before, of d_ff and of the layers."""
+    own = {field.name for field in dataclasses.fields(settings)}
+    # layers of cells have no heads, but perhaps two directions
+    columns = at_layer(settings.n_heads, 0) if "n_heads" in own else max(1, settings.d_model // 2)
+    changed = {name: times(getattr(settings, name), width) for name in ("n_heads", "d_ff") if name in own}
+    d_model = times(columns, width) * (settings.d_model // columns)
+    return dataclasses.replace(settings, **changed, d_model=d_model, n_layers=times(settings.n_layers, depth))
+
+
+def times(size: Any, share: float) -> Any:
+    """A share of a size, or of that of each layer; at least 1."""
+    if isinstance(size, PerLayer):
+        return PerLayer(tuple(times(value, share) for value in size.values))
+    return max(1, round(size * share))
+
+
+def inputs_of(part: Encoder) -> list[torch.nn.Module]:
+    """What makes vectors of tokens, and what adds positions to them."""
+    return [m for m in part.modules() if isinstance(m, Embeddings) or (isinstance(m, Position) and m.embeds)]
+
+
+def put(tokens: Tokens, places: Int[Tensor, " places"], others: Int[Tensor, " places"]) -> Tokens:
+    """Tokens with others at some flat places (row * length + place; -1: none)."""
+    flat = torch.cat([tokens.flatten(), tokens.new_zeros(1)])  # the place behind the last one takes what goes nowhere
+    at = torch.where(places >= 0, places, len(flat) - 1)
+    return flat.scatter(0, at, others.to(flat.dtype))[:-1].view_as(tokens)

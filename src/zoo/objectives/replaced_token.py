@@ -1,0 +1,67 @@
+"""Tell which tokens of a text a small generator has guessed."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.data.ids import Roles
+from zoo.examples.example import Example, ExamplePlan
+from zoo.models.heads.scores import DRAW_BITS, Scores
+from zoo.objectives.answers import SeveralClasses
+from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
+
+DETECTION = SeveralClasses()  # one class that is there or not: binary cross entropy
+
+
+@objectives.register("replaced_token")
+class ReplacedToken(Objective):
+    """log p(replaced_i | x), or log p(original_i | x), at every place i of a text with draws of a generator in it.
+
+    The generator is trained beside it, as `masked_lm`: the mask token hides all chosen tokens, and a draw takes the
+    place of each. A draw that is the text's own token is an original. Special tokens are scored, padding is not.
+
+    Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2; the weight: appendix A.
+    """
+
+    head: ClassVar[str] = "replaced_token"
+    causal: ClassVar[bool | None] = False
+    why: ClassVar[str] = "a guess is told from a text's own token by what stands on both sides"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
+    counted: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
+    beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {"masked_lm": {"masked": 1.0, "random": 0.0}}
+    draws: ClassVar[bool] = True
+
+    def __init__(self, *, weight: float = 50.0) -> None:
+        super().__init__(weight=weight)
+
+    def scored(self, plan: ExamplePlan) -> int:
+        return plan.length
+
+    def capacity(self, length: int) -> int | None:
+        return None
+
+    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+        example.targets[self.head] = example.tokens.copy()  # whether it was replaced is known once the model has read
+        example.draws = generator.integers(2**DRAW_BITS, size=len(example.tokens))
+
+    def settle(
+        self, targets: Int[Tensor, "batch length"], read: Int[Tensor, "batch length"] | None
+    ) -> Int[Tensor, "batch length"]:
+        assert read is not None, "a model that is trained for it has a generator"
+        return torch.where(targets >= 0, (read != targets).long(), -1)
+
+    def term(self, scores: Scores, targets: Int[Tensor, "batch length"], weights: Weights | None = None) -> Term:
+        found = DETECTION.cost(scores, targets[..., None], label_smoothing=0.0)
+        guesses = found.guesses.squeeze(-1)
+        return Term(found.sum, found.count, self.weight, guesses=guesses, measured=detected(guesses, targets))
+
+
+def detected(guesses: Int[Tensor, "batch length"], targets: Int[Tensor, "batch length"]) -> Measured:
+    """Accuracy over all places, and F1 of the replaced ones: 2 hits / (guessed + true)."""
+    known = targets >= 0
+    hits, guessed, true = ((known & x).sum() for x in ((guesses * targets) > 0, guesses > 0, targets > 0))
+    return {"f1": (2 * hits, guessed + true), "accuracy": ((guesses == targets).sum(), known.sum())}

@@ -1,0 +1,62 @@
+"""Which tokens look replaced, as predictions say it, and what a checkpoint with a generator does beside."""
+
+import pytest
+import torch
+from looking import loaded
+
+from zoo.inference.attend import attend
+from zoo.inference.loaded import Loaded
+from zoo.inference.pipeline import Pipeline
+from zoo.inference.predict import predict
+from zoo.models.generation.settings import GenerateSettings
+
+SETTINGS = GenerateSettings()
+TEXT = "the red cat sleeps"
+
+
+def electra(suspects: bool) -> Loaded:
+    """A model to which every token, or none, looks replaced."""
+    model = loaded("electra-nano", "replaced_token")
+    with torch.no_grad():
+        for parameter in model.model.heads["replaced_token"].output.parameters():  # type: ignore[union-attr]
+            parameter.fill_(0.0)
+        model.model.heads["replaced_token"].output.bias.fill_(2.0 if suspects else -2.0)  # type: ignore[union-attr]
+    return model
+
+
+def test_what_looks_replaced_has_its_place_in_the_text():
+    (found,) = Pipeline(electra(suspects=True))(TEXT)
+    assert "".join(one["text"] for one in found["output"]) == TEXT.replace(" ", "")
+    assert all(TEXT[one["start"] : one["end"]] == one["text"] for one in found["output"])
+    assert found["scores"] == pytest.approx([1 / (1 + torch.e**-2)] * len(found["output"]), abs=1e-5)
+
+
+@pytest.mark.parametrize("text", [TEXT, ""])
+def test_where_nothing_looks_replaced_nothing_is_named(text: str):
+    (found,) = Pipeline(electra(suspects=False))(text)
+    assert found["output"] == [] and found["scores"] == []
+
+
+def test_the_generator_fills_masks():
+    (found,) = predict(electra(suspects=True), ["the red [MASK] sleeps"], None, SETTINGS)
+    assert isinstance(found.output, str) and "[MASK]" not in found.output and len(found.scores) == 1
+
+
+def test_a_discriminator_alone_reads_a_mask_like_any_token():
+    model = electra(suspects=True)
+    alone = loaded("electra-nano", "replaced_token", heads=["replaced_token"])
+    assert model.model.generator is not None and alone.model.generator is None
+    (found,) = predict(alone, ["the [MASK]"], None, SETTINGS)
+    assert isinstance(found.output, list)
+
+
+def test_a_second_text_is_refused():
+    with pytest.raises(ValueError, match="this checkpoint was trained for replaced_token, which reads one text"):
+        predict(electra(suspects=True), [TEXT], ["runs"], SETTINGS)
+
+
+def test_attention_is_that_of_the_discriminator():
+    model = electra(suspects=True)
+    seen = attend(model, TEXT, None, None, SETTINGS)
+    (found,) = seen.maps
+    assert found.kind == "encoder.self" and len(found.layers) == model.model.settings.parts["encoder"].settings.n_layers
