@@ -106,7 +106,7 @@ def test_the_whole_loss_is_that_of_the_generator_and_of_what_it_drew():
     batch = part()
     inputs: Any = batch.inputs
     said = MODEL.double().eval()(**inputs)
-    terms = given().mixture.terms(said.scores, batch.targets, said.weights, said.read)
+    terms = given().mixture.terms(said.scores, given().mixture.settle(batch.targets, said.read))
     own, known = batch.targets["replaced_token"], inputs["documents"].numbers > 0
     assert said.read is not None
     wanted = F.binary_cross_entropy_with_logits(

@@ -138,7 +138,8 @@ class Evaluation:
         """What one pass shows."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         sums = Sums(examples=len(part.examples))
-        terms = mixture.terms(said.scores, part.targets, said.weights, said.read)
+        targets = mixture.settle(part.targets, said.read)
+        terms = mixture.terms(said.scores, targets, said.weights)
         for name, term in terms.items():
             sums.numbers |= {("loss", name): term.sum.item(), ("count", name): term.count.item()}
             if term.likelihood is not None:
@@ -146,7 +147,7 @@ class Evaluation:
             for what, (right, asked) in term.measured.items():
                 sums.numbers |= {("right", f"{name}/{what}"): float(right), ("asked", f"{name}/{what}"): int(asked)}
         passed = {
-            name: Passed(member, rows, part, part.targets[name], terms[name], said.scores[member.head])
+            name: Passed(member, rows, part, targets[name], terms[name], said.scores[member.head])
             for name, member in mixture.members.items()
         }
         for needs, name in compared:

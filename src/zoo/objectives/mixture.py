@@ -181,16 +181,15 @@ class Mixture:
         """Whether examples have a number for each place that decides what the model draws there."""
         return any(member.draws for member in self.members.values())
 
+    def settle(self, targets: Mapping[str, Tensor], read: Tensor | None) -> dict[str, Tensor]:
+        """By objective, the targets, once it is known what the model has read."""
+        return {name: member.settle(targets[name], read) for name, member in self.members.items()}
+
     def terms(
-        self,
-        scores: Mapping[str, Scores],
-        targets: Mapping[str, Tensor],
-        weights: Weights | None = None,
-        read: Tensor | None = None,
+        self, scores: Mapping[str, Scores], targets: Mapping[str, Tensor], weights: Weights | None = None
     ) -> dict[str, Term]:
-        """By objective, its loss summed and counted, and what is measured with it; arguments as a model's output."""
-        settled = {name: member.settle(targets[name], read) for name, member in self.members.items()}
-        return {name: m.term(scores[m.head], settled[name], weights) for name, m in self.members.items()}
+        """By objective, its loss summed and counted, and what is measured with it."""
+        return {name: m.term(scores[m.head], targets[name], weights) for name, m in self.members.items()}
 
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, how many places are scored; needs no forward pass."""

@@ -54,13 +54,13 @@ class ReplacedToken(Objective):
         assert read is not None, "a model that is trained for it has a generator"
         return torch.where(targets >= 0, (read != targets).long(), -1)
 
-    def term(self, scores: Scores, targets: Int[Tensor, "batch length"], weights: Weights | None = None) -> Term:
+    def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
         found = DETECTION.cost(scores, targets[..., None], label_smoothing=0.0)
         guesses = found.guesses.squeeze(-1)
         return Term(found.sum, found.count, self.weight, guesses=guesses, measured=detected(guesses, targets))
 
 
-def detected(guesses: Int[Tensor, "batch length"], targets: Int[Tensor, "batch length"]) -> Measured:
+def detected(guesses: Int[Tensor, "*places"], targets: Int[Tensor, "*places"]) -> Measured:
     """Accuracy over all places, and F1 of the replaced ones: 2 hits / (guessed + true)."""
     known = targets >= 0
     hits, guessed, true = ((known & x).sum() for x in ((guesses * targets) > 0, guesses > 0, targets > 0))

@@ -53,7 +53,7 @@ def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
         for _ in range(2):
             with learner.autocast():
                 said = learner.model(**part.inputs, **goal.asks)
-                terms = goal.terms(said.scores, part.targets, said.weights, said.read)
+                terms = goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
             torch.autograd.backward([term.sum for term in terms.values()])
             del said, terms
         del moments

@@ -28,7 +28,7 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
         with hold_gradients(learner, number < len(parts)):
             with learner.autocast():
                 said = learner.wrapped(**part.inputs, **goal.asks)
-                terms = goal.terms(said.scores, part.targets, said.weights, said.read)
+                terms = goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
             learner.backward(weigh(terms, tally.counts))
             with torch.no_grad():
                 tally.add(part, terms)

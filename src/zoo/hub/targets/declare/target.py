@@ -161,8 +161,7 @@ class NativeClass:
     Args:
         name: the class.
         auto: the Auto class that finds it.
-        heads: head -> the field of the class's output with its logits, or the fields that each have one kind of them;
-            `[]` behind a field: it has one score for each place, and no axis of scores.
+        heads: head -> the field of its output with logits (`[]` behind it: one score a place), or one for each kind.
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.
