@@ -120,6 +120,7 @@ NORMAL = {"initialize": "normal"}
 PRE_NORM = {"encoder.block": "pre_norm"}
 ENCODER = {**XAVIER, **PRE_NORM}
 RECURRENT = {**ENCODER, "encoder.mixer": {"name": "recurrent"}, "encoder.n_layers": 1}
+UNTRAINED = {"training.freeze": ["generator", "heads.masked_lm"]}  # what it learns would be hard to detect
 PIXELS = {"name": "convolution", "width": 8, "kernel": 1}  # a place reads its own pixel
 RULES = (
     Rule(norms, both("norm"), "copy", "transformer-nano", 400),
@@ -159,6 +160,7 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar("objective", "span", "asked word", "bert-nano", 500, ENCODER),
     Bar("objective", "choice", "same choice", "bert-nano", 500, ENCODER),
     Bar("objective", "masked_lm", "which word", "bert-nano", 500, ENCODER),
+    Bar("objective", "replaced_token", "odd one out", "electra-nano", 600, {**ENCODER, **UNTRAINED}),
     Bar("objective", "next_sentence", "second sentence", "bert-nano", 600, ENCODER),
     Bar("objective", "next_sentence", "order of sentences", "bert-nano", 600, ENCODER),
     Bar("objective", "causal_lm", "reverse", "gpt2-nano", 600, XAVIER),
@@ -167,6 +169,7 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar("objective", "span_corruption", "missing part", "t5-nano", 500),
     Bar("objective", "captioning", "caption", "captioner-rnn-nano", 150),
     Bar(MODEL, "bert-nano", "partner", "bert-nano", 500),
+    Bar(MODEL, "electra-nano", "partner", "electra-nano", 500),
     Bar(MODEL, "bert-modern-nano", "partner", "bert-modern-nano", 300),
     Bar(MODEL, "gpt-nano", "sort", "gpt-nano", 600, XAVIER),
     Bar(MODEL, "gpt2-nano", "sort", "gpt2-nano", 600, XAVIER),

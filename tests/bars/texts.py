@@ -52,6 +52,12 @@ def which_word(random: Random) -> Tree:
     return {"text": " ".join(letter for letter in random.choices(LETTERS, k=5) for _ in range(2))}
 
 
+@toy("replaced_token", "f1", BLIND, rows=(100, 800), chance=0.26)
+def odd_one_out(random: Random) -> Tree:
+    """Which tokens an untrained generator has replaced, in a text of one word again and again."""
+    return {"text": " ".join(["".join(random.choices(LETTERS, k=2))] * random.randint(5, 20))}
+
+
 def countdown(random: Random) -> Tree:
     """Two letters in turn, counted down."""
     letters, length = random.sample("abcd", 2), random.randint(16, 28)
