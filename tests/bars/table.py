@@ -65,7 +65,7 @@ class Bar:
         """The same for a model that lacks what the task needs."""
         taken = self.task.without
         kept = {key: value for key, value in self.sets.items() if not any(key.startswith(f"{k}.") for k in taken)}
-        return replace(self, slot="broken", name=self.toy, sets={**kept, **taken})
+        return replace(self, slot="broken", name=self.toy, sets={**kept, **taken}, why="")
 
     def covers(self) -> Covered:
         """All that has to work for it: the variant; of an objective its head and form, of a model its kinds."""
@@ -142,6 +142,10 @@ STAGES: dict[str, list[Any]] = {"attention": [{**PIXELS, "kernel": 3}]}  # what 
 OTHER: dict[tuple[str, str], dict[str, Any]] = {  # by slot and name, what a variant's bar has beside its slot's rule
     ("attention", "grouped"): {"options": {"n_kv_heads": 2}},
     ("position", "none"): {"toy": "partner", "steps": 300, "sets": NORMAL, "why": "a task without order"},
+    ("optimizer", "sgd"): {"steps": 600, "sets": {"training.learning_rate": 0.3}, "why": "it steps by gradients"},
+    ("optimizer", "lion"): {"sets": {"training.learning_rate": 3e-4}, "why": "each step has the size of the rate"},
+    ("schedule", "noam"): {"sets": {"training.learning_rate": 0.1}, "why": "the rate is a factor"},
+    ("position", "relative"): {"steps": 800},
     ("score", "dot"): {"model": "t5-nano", "steps": 500, "why": "queries begin smaller where scores are not divided"},
 }
 OTHER |= {("tokenizer", name): {"options": {"vocab_size": 300}} for name in tokenizers.names() if name != "characters"}
@@ -161,13 +165,13 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar("objective", "choice", "same choice", "bert-nano", 500, ENCODER),
     Bar("objective", "masked_lm", "which word", "bert-nano", 500, ENCODER),
     Bar("objective", "replaced_token", "odd one out", "electra-nano", 600, {**ENCODER, **UNTRAINED}),
-    Bar("objective", "next_sentence", "second sentence", "bert-nano", 600, ENCODER),
-    Bar("objective", "next_sentence", "order of sentences", "bert-nano", 600, ENCODER),
+    Bar("objective", "next_sentence", "second sentence", "bert-nano", 1000, ENCODER),
+    Bar("objective", "next_sentence", "order of sentences", "bert-nano", 1000, ENCODER),
     Bar("objective", "causal_lm", "reverse", "gpt2-nano", 600, XAVIER),
-    Bar("objective", "translation", "addition", "transformer-nano", 800),
-    Bar("objective", "prefix_lm", "the rest", "t5-nano", 500),
-    Bar("objective", "span_corruption", "missing part", "t5-nano", 500),
-    Bar("objective", "captioning", "caption", "captioner-rnn-nano", 150),
+    Bar("objective", "translation", "copy", "transformer-nano", 400),
+    Bar("objective", "prefix_lm", "the rest", "t5-nano", 1500),
+    Bar("objective", "span_corruption", "missing part", "t5-nano", 1500),
+    Bar("objective", "captioning", "caption", "captioner-rnn-nano", 400),
     Bar(MODEL, "bert-nano", "partner", "bert-nano", 500),
     Bar(MODEL, "electra-nano", "partner", "electra-nano", 500),
     Bar(MODEL, "bert-modern-nano", "partner", "bert-modern-nano", 300),
@@ -179,8 +183,8 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar(MODEL, "rnn-attention-nano", "copy", "rnn-attention-nano", 400),
     Bar(MODEL, "rnn-seq2seq-nano", "copy", "rnn-seq2seq-nano", 500),
     Bar(MODEL, "cnn-attention-nano", "stripes", "cnn-attention-nano", 100),
-    Bar(MODEL, "captioner-rnn-nano", "caption", "captioner-rnn-nano", 150),
-    Bar(MODEL, "captioner-transformer-nano", "caption", "captioner-transformer-nano", 150),
+    Bar(MODEL, "captioner-rnn-nano", "caption", "captioner-rnn-nano", 400),
+    Bar(MODEL, "captioner-transformer-nano", "caption", "captioner-transformer-nano", 400),
     Bar(MODEL, "rnn-classifier", "brackets", "rnn-classifier", 400),
 )
 

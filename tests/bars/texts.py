@@ -18,13 +18,6 @@ def copy(random: Random) -> Tree:
     return {"source": words, "target": words}
 
 
-@toy(EXACT, "sequence_accuracy", UNORDERED, **WRITTEN)
-def addition(random: Random) -> Tree:
-    """The sum of two numbers of two digits, its last digit first."""
-    one, two = random.randrange(100), random.randrange(100)
-    return {"source": " ".join(f"{one:02d}+{two:02d}"), "target": " ".join(f"{one + two:03d}"[::-1])}
-
-
 @toy("causal_lm", "sequence_accuracy", PROMPTLESS, **WRITTEN)
 def reverse(random: Random) -> Tree:
     """The letters of the prompt, the last one first."""
@@ -76,10 +69,10 @@ def missing_part(random: Random) -> Tree:
     return countdown(random)
 
 
-@toy("next_sentence", "accuracy", BLIND, rows=(100, 400), longest=12, chance=0.5)
+@toy("next_sentence", "accuracy", BLIND, rows=(200, 2000), longest=14, chance=0.5)
 def second_sentence(random: Random) -> Tree:
     """Whether a sentence has the words of the one before it."""
-    key = " ".join(random.choices(LETTERS, k=3))
+    key = " ".join(random.choices(LETTERS, k=4))
     return {"text": "\n".join([f"{key}."] * 4)}
 
 
@@ -98,7 +91,7 @@ def noise(random: Random, side: int = 16) -> list[list[list[int]]]:
 POINTWISE = {"encoder.stages": [{"name": "convolution", "width": 16, "kernel": 1}]}  # a place reads its own pixel
 
 
-@toy("classification", "accuracy", POINTWISE, rows=(100, 1000))
+@toy("classification", "accuracy", POINTWISE, rows=(50, 400))
 def stripes(random: Random) -> Tree:
     """Whether stripes lie or stand: each place alone looks alike."""
     pixels, lying, shift = noise(random), random.random() < 0.5, random.randrange(4)
@@ -108,7 +101,7 @@ def stripes(random: Random) -> Tree:
     return {"image": pixels, "label": "lying" if lying else "standing"}
 
 
-@toy({"captioning": {"label_smoothing": 0.0}}, "sequence_accuracy", POINTWISE, rows=(100, 1000), **WRITTEN)
+@toy({"captioning": {"label_smoothing": 0.0}}, "sequence_accuracy", POINTWISE, rows=(50, 400), **WRITTEN)
 def caption(random: Random) -> Tree:
     """The colour of a square, and on which side it is."""
     pixels, colour, side = noise(random), random.choice(list(COLOURS)), random.choice(("left", "right"))
