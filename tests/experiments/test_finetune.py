@@ -36,7 +36,9 @@ def test_positions_without_a_table_go_on_by_their_formula(name: str):
     assert large(torch.ones(1, 17, dtype=torch.long), source).logits.isfinite().all()
 
 
-@pytest.mark.parametrize("path", [("max_length",), ("encoder", "max_length"), ("dropout",)])
+@pytest.mark.parametrize(
+    "path", [("max_length",), ("encoder", "max_length"), ("dropout",), ("decoder", "position", "scaling", "factor")]
+)
 def test_finetuning_may_have_more_places(path: tuple[str, ...]):
     refuse_architecture(path)
     assert "max_length (upward)" in MAY_SET

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.blocks.rotary_scaling import ScalingOption, plain_rates, scalings
 from zoo.registry import Slot
 
 Vectors = Float[Tensor, "batch length d_model"]
@@ -132,25 +133,37 @@ class Rotary(Position):
 
     Args:
         base: the slowest pair turns once in about 2 pi base positions.
+        scaling: how it reads texts that are longer than those of training; None: as shorter ones.
     """
 
     def __init__(
-        self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool, *, base: float = 10000.0
+        self,
+        d_model: int,
+        n_heads: int,
+        d_key: int,
+        max_length: int,
+        causal: bool,
+        *,
+        base: float = 10000.0,
+        scaling: ScalingOption | None = None,
     ) -> None:
         super().__init__()
         if d_key % 2:
             raise ValueError(f"position rotary needs an even d_key, got {d_key}")
         if base <= 1:
             raise ValueError(f"position rotary needs a base above 1, got {base}")
-        self.base = base
+        self.base, self.d_key = base, d_key
+        self.scaling = None if scaling is None else scalings.build(scaling, base, d_key)
 
     def rotate(self, heads: Heads, at: At) -> Heads:
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
-        wide, d_key = torch.promote_types(heads.dtype, torch.float32), heads.shape[-1]
-        # Rates are float32 numbers whatever the dtype, as in transformers' Llama, in an export's check in float64 too.
-        rates = 1.0 / self.base ** (torch.arange(0, d_key, 2, device=heads.device, dtype=torch.float32) / d_key)
+        wide, scaling = torch.promote_types(heads.dtype, torch.float32), self.scaling
+        rates = plain_rates(self.base, self.d_key, at.device) if scaling is None else scaling.rates(at, wide)
         angles = (at[..., None].to(wide) * rates)[:, None]
-        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        cos, sin = angles.cos(), angles.sin()
+        if scaling is not None:
+            cos, sin = cos * scaling.length, sin * scaling.length
+        cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 

@@ -11,6 +11,7 @@ from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.blocks.recurrence import cells
+from zoo.blocks.rotary_scaling import scalings
 from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
 from zoo.models.heads.head import heads
@@ -19,6 +20,6 @@ from zoo.objectives.objective import objectives
 from zoo.registry import Slot
 
 SLOTS: tuple[Slot[Any], ...] = (
-    norms, activations, feed_forwards, positions, scores, attentions, cells, mixers, blocks, stages, heads,
+    norms, activations, feed_forwards, positions, scalings, scores, attentions, cells, mixers, blocks, stages, heads,
     initializers, backends, objectives,
 )  # fmt: skip

@@ -25,7 +25,8 @@ from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_traini
 
 Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 OBJECTIVE = "the task's objective"
-MAY_SET = "it may change dropout, max_length (upward), heads.…, embeddings.frozen, task.…, training.… and generate.…"
+MAY_SET = "it may change dropout, max_length (upward), position.scaling, heads.…, embeddings.frozen, "
+MAY_SET += "task.…, training.… and generate.…"
 
 
 def resolve_pretraining(request: Request) -> Experiment:
@@ -100,6 +101,7 @@ def refuse_architecture(path: tuple[str, ...]) -> None:
         only = "tokenizer.add alone gives it words"
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
+    own = own or path[1:3] == ("position", "scaling")
     if not own and path != ("embeddings", "frozen"):
         raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")
 

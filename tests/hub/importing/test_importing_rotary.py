@@ -22,6 +22,9 @@ from zoo.inference.loaded import Loaded
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": 37, "max_position_embeddings": 19}
 SIZES = TOKENS | {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 24, "intermediate_size": 7}
 BASE = {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.5}
+SHORT = {"original_max_position_embeddings": 7}
+BANDS = {"low_freq_factor": 0.5, "high_freq_factor": 2.0, **SHORT}
 GROUPED = {"num_key_value_heads": 2, "head_dim": 10}
 BIASED = {"attention_bias": True, "mlp_bias": True}
 SOME_SLIDE = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
@@ -33,6 +36,13 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("LlamaForCausalLM", {}),
     ("LlamaForCausalLM", GROUPED | BIASED | BASE | {"tie_word_embeddings": True, "rms_norm_eps": 0.01}),
     ("LlamaForSequenceClassification", GROUPED | {"num_labels": 3, "hidden_act": "gelu_pytorch_tanh"}),
+    ("LlamaForCausalLM", {"rope_parameters": {"rope_type": "linear", "rope_theta": 300.0, "factor": 3.0}}),
+    ("LlamaForCausalLM", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0, **BANDS}}),
+    ("MistralForCausalLM", GROUPED | {"rope_parameters": DYNAMIC, "max_position_embeddings": 7}),
+    (
+        "Qwen3ForCausalLM",
+        GROUPED | {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 3.0, **SHORT}},
+    ),
     ("MistralForCausalLM", {"num_key_value_heads": 1, "sliding_window": 3}),
     ("MistralForCausalLM", GROUPED | BASE | {"hidden_size": 21, "sliding_window": None}),
     ("MistralForSequenceClassification", GROUPED | {"num_labels": 2}),
@@ -90,8 +100,22 @@ def test_logits_stay_and_the_way_back_gives_the_same_tensors(
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 7}
 OLDER = [
     ("LlamaForCausalLM", BASE, {"rope_theta": 300.0}, ["rope_parameters"]),
+    (
+        "LlamaForCausalLM",
+        {"rope_parameters": {"rope_theta": 300.0, **LLAMA3}},
+        {"rope_theta": 300.0, "rope_scaling": LLAMA3},
+        ["rope_parameters"],
+    ),
+    (
+        "Qwen3ForCausalLM",
+        GROUPED | {"rope_parameters": {**YARN, "rope_type": "yarn", "rope_theta": 300.0}},
+        {"rope_theta": 300.0, "rope_scaling": YARN},
+        ["rope_parameters"],
+    ),
     (
         "ModernBertForMaskedLM",
         TOKENS_OF_ENCODERS | {"rope_parameters": BASES, "layer_types": [KINDS[0], KINDS[2], KINDS[0]]},
@@ -125,17 +149,22 @@ def test_two_spellings_of_the_base_that_differ_are_refused(tmp_path: Path):
     ("changed", "words"),
     [
         (
-            {"rope_parameters": {"rope_type": "linear", "rope_theta": 9.0, "factor": 2.0}},
-            "rope_parameters.rope_type is",
+            {"rope_type": "longrope", "factor": 2.0},
+            "rope_parameters.rope_type is 'longrope'; zoo reads default or linear or",
         ),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling is "),
+        ({"rope_type": "yarn", "factor": 2.0, "mscale": 0.7}, "rope_parameters.mscale is 0.7; zoo imports"),
+        ({"rope_type": "linear", "partial_rotary_factor": 0.5}, "rope_parameters.partial_rotary_factor is 0.5"),
+        ({"rope_type": "linear", "factor": "2"}, "decoder.position.scaling.factor: expected a number, got '2'"),
     ],
 )
-def test_scaled_positions_are_refused_by_name(changed: dict[str, Any], words: str, tmp_path: Path):
+@pytest.mark.parametrize("spelling", ["rope_parameters", "rope_scaling"])
+def test_a_scaling_that_zoo_does_not_have_is_refused_by_name(
+    spelling: str, changed: dict[str, Any], words: str, tmp_path: Path
+):
     saved("LlamaForCausalLM", {}, tmp_path / "theirs")
     path = tmp_path / "theirs" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(ValueError, match=f"config.json: {words}.*zoo imports transformers' Llama with"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {spelling: changed}))
+    with pytest.raises(ValueError, match=words):
         import_folder(tmp_path / "theirs", tmp_path / "run")
 
 

@@ -39,6 +39,35 @@ def test_both_spellings_of_the_base_are_written(build: Any, export: Any):
     assert config["rope_parameters"] == {"rope_theta": 500.0, "rope_type": "default"}
 
 
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("scaling", "written"),
+    [
+        ({"name": "linear", "factor": 3}, {"rope_type": "linear", "factor": 3.0}),
+        ({"name": "dynamic", "factor": 3, "trained_length": 8}, {"rope_type": "dynamic", "factor": 3.0}),
+        (
+            {"name": "yarn", "factor": 4, "trained_length": 16, "attention_factor": 1.5},
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "attention_factor": 1.5}
+            | {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True},
+        ),
+        (
+            {"name": "llama3", "factor": 4, "trained_length": 16, "high": 2},
+            {"rope_type": "llama3", "factor": 4.0, "original_max_position_embeddings": 16}
+            | {"low_freq_factor": 1.0, "high_freq_factor": 2.0},
+        ),
+    ],
+)
+def test_scaled_positions_are_exported_by_name(
+    scaling: dict[str, Any], written: dict[str, Any], build: Any, export: Any
+):
+    sets = {"decoder.attention.n_kv_heads": 1, "decoder.position.base": 300.0, "decoder.position.scaling": scaling}
+    report = export(build("gpt-modern", {**sets, "max_length": 64}))
+    config = json.loads((report.folder / "config.json").read_text())
+    assert report.target == "llama" and report.check.differences["float64"] < 1e-11
+    assert config["rope_parameters"] == {"rope_theta": 300.0, **written} and config["rope_scaling"] == written
+    assert config["max_position_embeddings"] == (8 if scaling["name"] == "dynamic" else 64)
+
+
 IN_THE_WAY = [
     ({"decoder.norm": "layernorm"}, "decoder.norm is layernorm", "rmsnorm"),
     ({"decoder.block": "sandwich"}, "decoder.block is sandwich", "pre_norm"),

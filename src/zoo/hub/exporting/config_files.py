@@ -14,7 +14,7 @@ Json = dict[str, Any]
 def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> Json:
     """config.json: every key that the target declares, so that no default of theirs speaks for us."""
     flat = flatten(trained.settings)
-    keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys)}
+    keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys) if key.speaks(flat)}
     start = {"architectures": [native.name], "model_type": target.model_type, "dtype": "float32"}
     written = as_tree((key.split("."), value) for key, value in {**keys, **target.constants}.items())
     return {**start, **written, **token_ids(trained, target), **label_maps(trained, native)}

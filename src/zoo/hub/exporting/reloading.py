@@ -100,6 +100,7 @@ def ids_of(folder: Path, request: Request) -> dict[str, Any]:
 def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
     """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
     outputs, rows = request["outputs"], request["rows"]
+    forget_longest(model)
     if request["alone"]:
         output = model(**inputs(request, left=False))
         loss = sum(loss_of_row(model, request, row) for row in rows) / len(rows)
@@ -112,14 +113,24 @@ def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
         given = inputs(request, left=True)
         if takes_positions:
             given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp_min(0)
+        forget_longest(model)
         shifted = model(**given)
         lengths = [len(row["tokens"]) for row in rows]
         logits |= {f"left/{head}": to_the_right(scores_in(shifted, outputs[head]), lengths) for head in request["left"]}
     return logits, loss
 
 
+def forget_longest(model: Any) -> None:
+    """Let rotary positions that are scaled by the longest text so far forget it: ours are scaled by those at hand."""
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":
+            module.max_seq_len_cached = module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq.clone()
+
+
 def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
     """The loss of a row without padding."""
+    forget_longest(model)
     return float(model(**inputs({**request, "rows": [row]}, left=False), **labels([row], model.dtype)).loss)
 
 
@@ -205,6 +216,7 @@ def generate(model: Any, request: Request, settings: dict[str, Any]) -> list[lis
         given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         given = given if pixels is None else {"pixel_values": pixels[prompt["row"], None]}
         limits = {"max_length": prompt["longest"], "max_new_tokens": None}
+        forget_longest(model)
         output = model.generate(**given, do_sample=False, **limits, **settings)
         found.append(output[0, prompt["skip"] :].tolist())
     return found

@@ -94,6 +94,7 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         every = (*known, MODEL_TYPE)
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
+    config.tree = dict(target.newer(config.tree))
     unread = next((chosen.unread for chosen in target.classes if chosen.name == foreign.class_name), ())
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *unread)}
     for key, allowed in {**DEMANDS, **demanded, **target.demands}.items():
@@ -118,7 +119,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
     said = [key for key in target.keys if config.find(key.theirs) is not REQUIRED]
     found: FlatSettings = {}
     for key in (*said, *(key for key in target.keys if key not in said)):
-        for path, value in config.settings(key).items():
+        for path, value in config.settings(key).items() if key.speaks(found) else ():
             # where settings are merged, several keys may say different things of what no output depends on
             if path in found and found[path] != (value,) and key in said and key.merge is None:
                 raise ValueError(

@@ -10,6 +10,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import activation, as_in, exactly, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, newer_rope, scaling_keys
 from zoo.hub.targets.declare.target import Config, Key, NativeClass, Requirement, Target, first, key, like
 
 OURS = "decoder.stack.blocks.{i}"
@@ -32,12 +33,12 @@ KEYS = (
     key("num_attention_heads", "decoder.n_heads", default=32),
     activation("hidden_act", "decoder.feed_forward.activation", default="silu"),
     key("rms_norm_eps", "decoder.norm.eps", default=1e-6),
+    *scaling_keys("decoder"),
     # transformers reads the first since version 5 and the second before it, and neither reads the other's
     key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
     key("rope_theta", "decoder.position.base", default=None, null=like("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
 )
-CONSTANTS = {"rope_parameters.rope_type": "default", "rope_scaling": None}
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
     same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
@@ -64,7 +65,7 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
     return (
         key("vocab_size", "decoder.vocab_size", default=vocab_size),
         key("intermediate_size", "decoder.d_ff", default=d_ff),
-        key("max_position_embeddings", "decoder.max_length", default=max_length),
+        *longest_keys("decoder", default=max_length),
         key("num_key_value_heads", N_KV_HEADS, default=n_kv_heads, null=like("num_attention_heads")),
         key("head_dim", "decoder.attention.d_key", default=d_key, null=even_width),
     )
@@ -104,7 +105,8 @@ target = Target(
         key("attention_bias", ATTENTION_BIAS, default=False),
         key("mlp_bias", GATED_BIAS, default=False),
     ),
-    constants=CONSTANTS,
+    newer=newer_rope,
+    demands=UNREAD_SCALING,
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

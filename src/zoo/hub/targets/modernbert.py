@@ -92,6 +92,7 @@ target = Target(
     requirements=(
         *rotary_blocks("encoder", "layernorm", first_norm=False),
         *exactly("encoder", attention="full"),
+        *exactly("encoder.position", scaling=None),
         *exactly("encoder.attention", qk_norm=False),
         *even_heads("encoder"),
         *plain_embeddings(),

@@ -66,6 +66,7 @@ class Key:
         null: what null means there, in their words, by other keys.
         also: more words of theirs -> the word in `names` that means the same.
         joined: the settings together are one word: `names` has their values as a tuple.
+        when: a setting and the values of it with which the key is there at all.
     """
 
     theirs: str
@@ -78,6 +79,11 @@ class Key:
     null: Callable[[Config], Any] | None = None
     also: Mapping[Any, Any] = field(default_factory=dict)
     joined: bool = False
+    when: tuple[str, tuple[Any, ...]] | None = None
+
+    def speaks(self, flat: FlatSettings) -> bool:
+        """Whether a model with these settings has the key."""
+        return self.when is None or flat.get(self.when[0], (None,))[0] in self.when[1]
 
     def values(self, flat: FlatSettings) -> list[Any]:
         if self.joined:
@@ -86,7 +92,7 @@ class Key:
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """What is in the way, and what the family has instead."""
-        values = self.values(flat)
+        values = self.values(flat) if self.speaks(flat) else []
         if len(values) > 1 and self.merge is None:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
         unknown = [value for value in values if self.names is not None and value not in self.names]
@@ -229,6 +235,7 @@ class Target:
         copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
         demands: key -> the values with which a config.json is this family, where export does not write the key.
         lenient: the constants that say nothing about the model; importing takes any value of theirs.
+        newer: a config.json as newer versions of transformers write it, from one of any version.
         begins: settings that a class without a head does not speak of, as the family's other classes have them.
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
         imports: the module that a program imports before transformers knows the classes; empty: they are its own.
@@ -257,6 +264,7 @@ class Target:
     strays: tuple[str, ...] = ()
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
+    newer: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     begins: Mapping[str, Callable[[FlatSettings], Any]] = field(default_factory=dict)
     recipe: Recipe | None = None
     imports: str = ""

@@ -1,0 +1,182 @@
+"""Slot `rotary_scaling`: how rotary positions reach places that training did not. Supplied: base, d_key.
+
+The names and the numbers are those of transformers' `rope_parameters`, so that an export says the same.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Annotated
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.registry import Choice, Slot, refuse_below
+
+Rates = Float[Tensor, " pairs"]
+
+
+class RotaryScaling(ABC):
+    """Changes the rates, radians a place, at which the pairs of a rotary position turn.
+
+    Attributes:
+        length: what queries and keys are multiplied by.
+    """
+
+    length: float = 1.0
+
+    def __init__(self, base: float, d_key: int) -> None:
+        self.base, self.d_key = base, d_key
+
+    def rates(self, at: Int[Tensor, "batch length"], dtype: torch.dtype) -> Rates:
+        """The rate of each pair, for documents with these positions; `dtype`: of the angles."""
+        return self.scale(plain_rates(self.base, self.d_key, at.device))
+
+    @abstractmethod
+    def scale(self, rates: Rates) -> Rates:
+        """Rates, from those that were trained: base^(-2i/d_key)."""
+
+
+scalings: Slot[RotaryScaling] = Slot("rotary_scaling")
+ScalingOption = Annotated[str | Choice[RotaryScaling], scalings]
+
+
+def plain_rates(base: float | Tensor, d_key: int, device: torch.device, dtype: torch.dtype = torch.float32) -> Rates:
+    """base^(-2i/d_key), in float32 unless asked for more, as in transformers' Llama."""
+    rates: Tensor = 1.0 / base ** (torch.arange(0, d_key, 2, device=device, dtype=dtype) / d_key)
+    return rates
+
+
+def check_factor(factor: float) -> float:
+    """How many times as many places as before.
+
+    Raises:
+        ValueError: fewer.
+    """
+    if factor < 1:
+        raise ValueError(f"rotary_scaling: factor must be at least 1, got {factor}")
+    return factor
+
+
+@scalings.register("linear")
+class Linear(RotaryScaling):
+    """Turn `factor` times slower: places in between those that were trained.
+
+    Source: Chen et al. 2023, arXiv:2306.15595, equation 4.
+
+    Args:
+        factor: how many times as many places as before.
+    """
+
+    def __init__(self, base: float, d_key: int, *, factor: float) -> None:
+        super().__init__(base, d_key)
+        self.factor = check_factor(factor)
+
+    def scale(self, rates: Rates) -> Rates:
+        return rates / self.factor
+
+
+@scalings.register("dynamic")
+class Dynamic(RotaryScaling):
+    """Raise the base while the longest text of a batch, of n places, is longer than those of training.
+
+    base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). So the answers to a text depend on the
+    longest one beside it, as they do in transformers. Source: Peng et al. 2023, arXiv:2309.00071, appendix A.1,
+    "Dynamic NTK".
+
+    Args:
+        trained_length: the longest text of training (tokens).
+        factor: how steeply the base grows.
+    """
+
+    def __init__(self, base: float, d_key: int, *, factor: float, trained_length: int) -> None:
+        super().__init__(base, d_key)
+        refuse_below(1, trained_length=trained_length)
+        if d_key < 4:
+            raise ValueError(f"rotary_scaling dynamic needs a d_key above 2, got {d_key}")
+        self.factor, self.trained_length = check_factor(factor), trained_length
+
+    def rates(self, at: Int[Tensor, "batch length"], dtype: torch.dtype) -> Rates:
+        longest = at.max() + 1
+        beyond = self.factor * longest.clamp_min(self.trained_length) / self.trained_length - (self.factor - 1)
+        raised = plain_rates(self.base * beyond ** (self.d_key / (self.d_key - 2)), self.d_key, at.device, dtype)
+        # float32 numbers where nothing is raised, as of the other scalings; the base itself is one in any case
+        return torch.where(longest > self.trained_length, raised, plain_rates(self.base, self.d_key, at.device))
+
+    def scale(self, rates: Rates) -> Rates:
+        return rates
+
+
+@scalings.register("yarn")
+class Yarn(RotaryScaling):
+    """Turn slow pairs `factor` times slower, leave quick ones as they are, and mix both in between.
+
+    Queries and keys grow by `attention_factor`, unless given 0.1 ln(factor) + 1.
+    Source: Peng et al. 2023, arXiv:2309.00071, definitions 2 and 3, equation 22.
+
+    Args:
+        factor: how many times as many places as before.
+        trained_length: the longest text of training (tokens).
+        beta_fast: turns within `trained_length` above which a pair is left as it is.
+        beta_slow: turns below which a pair is slowed.
+        truncate: whether the borders between them are whole pairs.
+    """
+
+    def __init__(
+        self,
+        base: float,
+        d_key: int,
+        *,
+        factor: float,
+        trained_length: int,
+        attention_factor: float | None = None,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
+        truncate: bool = True,
+    ) -> None:
+        super().__init__(base, d_key)
+        refuse_below(1, trained_length=trained_length)
+        if not 0 < beta_slow <= beta_fast:
+            raise ValueError(f"rotary_scaling yarn: 0 < beta_slow <= beta_fast, got {beta_slow} and {beta_fast}")
+        self.factor = check_factor(factor)
+        self.length = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
+        first, last = (self.pair_that_turns(times, trained_length) for times in (beta_fast, beta_slow))
+        if truncate:
+            first, last = math.floor(first), math.ceil(last)
+        self.first, self.last = max(first, 0), min(last, d_key - 1)
+
+    def pair_that_turns(self, times: float, places: int) -> float:
+        """The pair, with what lies between two of them, that turns so often in so many places."""
+        return self.d_key * math.log(places / (times * 2 * math.pi)) / (2 * math.log(self.base))
+
+    def scale(self, rates: Rates) -> Rates:
+        width = (self.last - self.first) or 0.001  # a step, where both borders are one
+        slowed = ((torch.arange(len(rates), device=rates.device) - self.first) / width).clamp(0, 1)
+        return rates / self.factor * slowed + rates * (1 - slowed)
+
+
+@scalings.register("llama3")
+class Llama3(RotaryScaling):
+    """Turn pairs `factor` times slower that turn rarely in training's texts; leave others, and mix both in between.
+
+    Source: Grattafiori et al. 2024, arXiv:2407.21783, section 3.4.2; transformers' `modeling_rope_utils.py`.
+
+    Args:
+        factor: how many times as many places as before.
+        trained_length: the longest text of training (tokens).
+        low: turns within `trained_length` up to which a pair is slowed. high: from which it is left as it is.
+    """
+
+    def __init__(
+        self, base: float, d_key: int, *, factor: float, trained_length: int, low: float = 1.0, high: float = 4.0
+    ) -> None:
+        super().__init__(base, d_key)
+        refuse_below(1, trained_length=trained_length)
+        if not 0 < low < high:
+            raise ValueError(f"rotary_scaling llama3: 0 < low < high, got {low} and {high}")
+        self.factor, self.trained_length, self.low, self.high = check_factor(factor), trained_length, low, high
+
+    def scale(self, rates: Rates) -> Rates:
+        turns = self.trained_length * rates / (2 * math.pi)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return (1 - kept) * rates / self.factor + kept * rates

@@ -1,0 +1,64 @@
+"""Keys that say how rotary positions are scaled: `rope_parameters` of version 5, `rope_scaling` of versions before."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zoo.hub.targets.declare.renaming import Change
+from zoo.hub.targets.declare.target import Key, key, like
+
+NEWER, OLDER = "rope_parameters", "rope_scaling"
+NAMES = {None: "default", "linear": "linear", "dynamic": "dynamic", "yarn": "yarn", "llama3": "llama3"}
+SCALED = tuple(name for name in NAMES if name is not None)
+REMEMBER = ("yarn", "llama3")  # those whose file says how long the texts of training were
+OPTIONS: tuple[tuple[str, str, tuple[str, ...], Any], ...] = (  # theirs, ours, of which scalings, and their default
+    ("attention_factor", "attention_factor", ("yarn",), None),
+    ("beta_fast", "beta_fast", ("yarn",), 32.0),
+    ("beta_slow", "beta_slow", ("yarn",), 1.0),
+    ("truncate", "truncate", ("yarn",), True),
+    ("low_freq_factor", "low", ("llama3",), 1.0),
+    ("high_freq_factor", "high", ("llama3",), 4.0),
+)
+# what else their functions read
+UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
+    f"{NEWER}.mscale": (None, 0),
+    f"{NEWER}.mscale_all_dim": (None, 0),
+    f"{NEWER}.partial_rotary_factor": (None, 1.0),
+    "partial_rotary_factor": (None, 1.0),
+}
+
+
+def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config.json whose `rope_scaling`, which goes first where there is one, is said in `rope_parameters`."""
+    older = config.get(OLDER)
+    if not isinstance(older, Mapping):
+        return config
+    named = {key: value for key, value in older.items() if key != "type"}
+    named.setdefault("rope_type", older.get("type", "default"))
+    base = {key: config[key] for key in ("rope_theta",) if key in config}
+    return {key: value for key, value in config.items() if key != OLDER} | {NEWER: base | named}
+
+
+def scaling_keys(side: str) -> Iterator[Key]:
+    """How the rotary positions of a side are scaled, as both versions say it; the older keys are written only."""
+    path, never = f"{side}.position.scaling", Change(lambda value: value, None)
+    yield key(f"{NEWER}.rope_type", path, names=NAMES, default="default")
+    yield key(OLDER, path, names={None: None}, default=None, when=(path, (None,)))
+    yield key(f"{OLDER}.rope_type", path, through=never, default=None, when=(path, SCALED))
+    for prefix, way in ((NEWER, None), (OLDER, never)):
+        yield key(f"{prefix}.factor", f"{path}.factor", through=way, default=None, when=(path, SCALED))
+        trained = {"default": None, "null": like("max_position_embeddings")}
+        theirs = f"{prefix}.original_max_position_embeddings"
+        yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)
+        for name, ours, among, default in OPTIONS:
+            said = {"default": default, "null": lambda _, value=default: value}
+            yield key(f"{prefix}.{name}", f"{path}.{ours}", through=way, when=(path, among), **said)
+
+
+def longest_keys(side: str, default: int) -> Iterator[Key]:
+    """The most positions; where the scaling is dynamic, those of training, beyond which their class scales."""
+    path, said = f"{side}.position.scaling", {"default": default}
+    others = tuple(name for name in NAMES if name != "dynamic")
+    longest = f"{side}.max_length"
+    yield key("max_position_embeddings", longest, when=(path, others), **said)
+    trained = f"{path}.trained_length"
+    yield key("max_position_embeddings", trained, longest, merge=min, when=(path, ("dynamic",)), **said)
