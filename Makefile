@@ -33,7 +33,7 @@ help:
 	@echo "make bars        learning bars: every variant learns a toy task to 99 % (a quarter of an hour)"
 	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
-	@echo "make variants    write the tables of variants and of targets anew, from the registries"
+	@echo "make variants    write the tables of variants, targets and objectives anew, from the registries"
 	@echo "make versions    check exports of every target with three versions of transformers"
 	@echo "make clean       remove the virtual environment and every cache"
 
@@ -75,6 +75,7 @@ quickstart: $(READY)
 variants: $(READY)
 	$(BIN)/python docs/variants.py
 	$(BIN)/python docs/targets.py
+	$(BIN)/python docs/tasks.py
 
 versions: $(READY)
 	$(BIN)/python benchmarks/transformers_versions.py

@@ -111,6 +111,11 @@ def test_the_table_of_variants_is_current() -> None:
     assert (ROOT / "docs" / "variants.md").read_text("utf-8") == page, "run: make variants"
 
 
+def test_the_table_of_objectives_is_current() -> None:
+    page = load_program("docs/tasks.py").page()
+    assert (ROOT / "docs" / "tasks.md").read_text("utf-8") == page, "run: make variants"
+
+
 def test_the_error_in_the_readme_is_what_zoo_says(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["show", "bert-tiny", "--set", "encoder.norm=rmsnrm"])
