@@ -12,8 +12,13 @@ PICTURE, LABEL = "image", "label"
 WORDS, TAGS = "words", "tags"
 QUESTION, CONTEXT, ANSWERS = "question", "context", "answers"
 CHOICES = "choices"
+MESSAGES = "messages"
 NOT_TEXT = (PICTURE, LABEL, TAGS, ANSWERS)  # columns that hold no text
-LISTS = (WORDS, CHOICES)  # columns whose rows hold a list of texts; elsewhere a list is several answers to one question
+LISTS = (
+    WORDS,
+    CHOICES,
+    MESSAGES,
+)  # columns whose rows hold a list of texts; elsewhere a list is several answers to one question
 Ids = NDArray[np.int64]
 Picture = NDArray[np.uint8]
 

@@ -10,9 +10,11 @@ from zoo.objectives.objective import objectives
 class CausalLM(NextToken):
     """L1 = sum_i log p(u_i | u_1 … u_{i-1}); with a column `prompt`, over the text behind it alone.
 
+    With a column `messages`, over the assistant's turns of a conversation.
+
     Source: Radford et al. 2018 (GPT), equation 1; with classification and a weight of 0.5 it is the L3 of equation 5.
     """
 
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
-    prefers: ClassVar[tuple[str, ...]] = ("prompted", "text")
+    prefers: ClassVar[tuple[str, ...]] = ("chat", "prompted", "text")
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from zoo.data.columns.answers import settle_answers
 from zoo.data.columns.lists import check_lists
+from zoo.data.columns.messages import settle_messages
 from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
@@ -55,6 +56,7 @@ def checked_rows(
             if not unread.isdisjoint(given):
                 refuse_late(unread, given)
             row = {name: given[column] for name, column in chosen.items()}
+            settle_messages(row)
             for name in texts:
                 check_text(row[name], name)
                 if kinds.setdefault(name, type(row[name])) is not type(row[name]):

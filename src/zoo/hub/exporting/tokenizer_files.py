@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
@@ -72,6 +73,22 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
         "split_special_tokens": not native.reads_roles,  # what a text spells is text, as it was in training
         **tokens,
     }
+
+
+def chat_template(tokenizer: Tokenizer) -> str:
+    """What `apply_chat_template` writes a conversation with: the form `chat`, with marks around what is learned.
+
+    A tokenizer that writes a space before a text writes none behind a special token, so the template does.
+    """
+    spaced, plain = tokenizer.encode([" a", "a"])
+    space = " " if np.array_equal(spaced, plain) else ""
+    start, separator, end = (tokenizer.role_tokens[role] for role in ("start", "separator", "end"))
+    content = "{{ message['content'] | trim }}"
+    return (
+        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{{{ '{space}' }}}}{{% if message['role'] == 'assistant' %}}"
+        f"{{% generation %}}{content}{{{{ '{end}' }}}}{{% endgeneration %}}"
+        f"{{% else %}}{content}{{{{ '{separator}' }}}}{{% endif %}}{{% endfor %}}"
+    )
 
 
 def to_json(tree: Any) -> bytes:

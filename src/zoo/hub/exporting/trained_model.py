@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoo.data.ids import NO_ROLES, Roles
+from zoo.data.ids import MESSAGES, NO_ROLES, Roles
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.choose import AS_STORED, Placement
@@ -123,9 +123,14 @@ class TrainedModel:
         """What a label of the task is."""
         return ANSWERS[self.task.label_kind](self.task.labels or ())
 
+    @property
+    def chats(self) -> bool:
+        """Whether it was trained on conversations."""
+        return MESSAGES in self.task.columns
+
     def as_read(self, native: NativeClass) -> NativeClass:
-        """The class whose tokenizer reads special tokens in texts where the objective writes them there: sentinels."""
-        reads_roles = native.reads_roles or Mixture.parse(self.task.objective).sentinels > 0
+        """The class whose tokenizer reads special tokens in texts where texts have some: sentinels, ends of turns."""
+        reads_roles = native.reads_roles or self.chats or Mixture.parse(self.task.objective).sentinels > 0
         return dataclasses.replace(native, reads_roles=reads_roles)
 
     def never_trained(self, native: NativeClass) -> list[str]:

@@ -13,8 +13,8 @@ from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare import classes
 from zoo.hub.targets.declare.classes import SCORES
 from zoo.hub.targets.declare.renaming import same
-from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, carried_heads, class_of
-from zoo.hub.targets.declare.words import articles
+from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, class_of
+from zoo.hub.targets.declare.words import articles, carried_heads
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import PartChoice

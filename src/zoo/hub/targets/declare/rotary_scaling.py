@@ -42,10 +42,11 @@ def scaling_keys(side: str) -> Iterator[Key]:
     """How the rotary positions of a side are scaled, as both versions say it; the older keys are written only."""
     path, never = f"{side}.position.scaling", Change(lambda value: value, None)
     yield key(f"{NEWER}.rope_type", path, names=NAMES, default="default")
-    yield key(OLDER, path, names={None: None}, default=None, when=(path, (None,)))
-    yield key(f"{OLDER}.rope_type", path, through=never, default=None, when=(path, SCALED))
+    none = {"default": None, "null": lambda _: None}
+    yield key(OLDER, path, names={None: None}, when=(path, (None,)), **none)
+    yield key(f"{OLDER}.rope_type", path, through=never, when=(path, SCALED), **none)
     for prefix, way in ((NEWER, None), (OLDER, never)):
-        yield key(f"{prefix}.factor", f"{path}.factor", through=way, default=None, when=(path, SCALED))
+        yield key(f"{prefix}.factor", f"{path}.factor", through=way, when=(path, SCALED), **none)
         trained = {"default": None, "null": like("max_position_embeddings")}
         theirs = f"{prefix}.original_max_position_embeddings"
         yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)

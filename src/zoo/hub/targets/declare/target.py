@@ -13,7 +13,7 @@ from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Change, Rename
-from zoo.hub.targets.declare.words import articles, listed
+from zoo.hub.targets.declare.words import articles, carried_heads, listed
 from zoo.models.settings import ModelSettings, load_settings
 from zoo.registry import REQUIRED
 
@@ -91,7 +91,7 @@ class Key:
         return list(dict.fromkeys(value for path in self.paths for value in flat.get(path, ())))
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
-        """What is in the way, and what the family has instead."""
+        """As that of a requirement."""
         values = self.values(flat) if self.speaks(flat) else []
         if len(values) > 1 and self.merge is None:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
@@ -103,8 +103,7 @@ class Key:
 
     def value(self, flat: FlatSettings) -> Any:
         """What is written."""
-        values = self.values(flat)
-        if not values:
+        if not (values := self.values(flat)):
             return self.otherwise
         value = values[0] if self.merge is None else self.merge(values)
         if self.through is not None:
@@ -208,11 +207,6 @@ def class_of(classes: Sequence[NativeClass], settings: ModelSettings) -> NativeC
     return max((c for c in classes if {own[0]} <= {*c.heads} <= {*own}), key=lambda c: len(c.heads), default=None)
 
 
-def carried_heads(classes: Sequence[NativeClass]) -> str:
-    """The heads of several classes, in the words of a message."""
-    return listed([head for known in classes for head in known.heads], " or ")
-
-
 @dataclass(frozen=True)
 class Target:
     """A family of transformers classes: everything that export, and importing, must know of it.
@@ -227,22 +221,20 @@ class Target:
         keys: config.json <- settings. constants: config.json <- always the same.
         roles: config.json <- the token of a role.
         renames: the tensors that all its classes have.
-        tables: their tensors that follow from settings alone, written for loaders that fill an empty model from the
-            file; importing refuses others.
+        tables: their tensors that follow from settings alone, for loaders that fill an empty model from the file.
         classes: a model's first head decides, then how many of its heads one carries, then their order.
         longest: path of the longest text that its tokenizer lets through (tokens).
         prefix: of the names of tensors, which files of their headless class leave out.
-        copies: tied tensors that files may hold twice. strays: ends of names of what old files hold beside weights.
+        copies: tied tensors that files may hold twice. strays: ends of names that old files hold beside weights.
         demands: key -> the values with which a config.json is this family, where export does not write the key.
-        lenient: the constants that say nothing about the model; importing takes any value of theirs.
+        lenient: the constants that say nothing about the model.
         newer: a config.json as newer versions of transformers write it, from one of any version.
-        begins: settings that a class without a head does not speak of, as the family's other classes have them.
+        begins: settings that a class without a head does not speak of, as other classes have them.
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
-        imports: the module that a program imports before transformers knows the classes; empty: they are its own.
+        imports: the module that makes the classes known; empty: they are transformers' own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
         pictures: how its processor reads pictures, as preprocessor_config.json says it; empty: it reads none.
-        rank: of several targets that fit a model, the one with the lowest is the default (then by name), so a family
-            that everybody reads stands before its relatives.
+        rank: of several targets that fit a model, the one with the lowest is the default (then by name).
     """
 
     name: str
@@ -294,7 +286,7 @@ class Target:
         )
 
     def obstacle(self, settings: ModelSettings) -> str | None:
-        """The first choice of a model that keeps it from being one of this family; None where it fits."""
+        """The first choice that keeps a model from being one of this family."""
         if tuple(settings.parts) != self.sides:
             return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
         for side, part in settings.parts.items():

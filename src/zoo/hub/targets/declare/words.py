@@ -1,6 +1,6 @@
 """Settings and parts in the words of messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -22,3 +22,8 @@ def written(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(map(written, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def carried_heads(classes: Iterable[Any]) -> str:
+    """The heads of several native classes."""
+    return listed([head for known in classes for head in known.heads], " or ")

@@ -1,0 +1,50 @@
+"""Form `chat`: a conversation of which the assistant's turns are learned."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.data.ids import MESSAGES, Ids, Lengths, Read, Roles, StoredFields
+from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Form, Limits, forms
+from zoo.examples.template import Template
+
+CHAT: Template = ("start", None, "separator", None, "end")
+
+
+@forms.register("chat")
+class Chat(Form):
+    """`<s> q… <sep> a… </s> q… <sep> a… </s>`: of each turn of the assistant `a… </s>` is predicted, nothing else.
+
+    A separator follows every other turn. A conversation that is too long loses its beginning.
+    """
+
+    stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), lists=(MESSAGES,))
+    template: ClassVar[Template] = CHAT
+
+    def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
+        turns = lengths.entries(MESSAGES, document)
+        total = sum(turn.length + 1 for turn in turns if turn.length)  # the stream's last token is never read
+        kept = min(total, limits.longest)
+        return [ExamplePlan(document, 0, kept, pieces=tuple(turns), truncated=total - kept)]
+
+    def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
+        stream, learned = lay_turns([read(piece) for piece in plan.pieces], roles)
+        begin = len(stream) - 1 - (plan.length - 1)  # behind `start`, which every example begins with
+        tokens = np.append(stream[:1], stream[begin:-1])
+        return Example(
+            tokens=tokens,
+            ordinary=~np.isin(tokens, [roles.id(role) for role in ("start", "separator", "end")]),
+            following=np.where(learned[begin:], stream[begin:], -1),
+            summary=-1,
+            label=plan.label,
+        )
+
+
+def lay_turns(turns: list[Ids], roles: Roles) -> tuple[Ids, NDArray[np.bool_]]:
+    """The tokens of a conversation, and which of them are learned: those of every second turn with their `</s>`."""
+    ends = (roles.id("separator"), roles.id("end"))
+    parts = [np.append(turn, ends[number % 2]) for number, turn in enumerate(turns) if len(turn)]
+    learned = [np.full(len(turn) + 1, number % 2 == 1) for number, turn in enumerate(turns) if len(turn)]
+    return np.concatenate([[roles.id("start")], *parts]), np.concatenate([[False], *learned])

@@ -1,0 +1,89 @@
+"""Conversations: the assistant's turns are predicted, and exports write them alike."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from zoo.data.columns.messages import settle_messages
+from zoo.data.ids import Lengths
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import Limits, ModelTraits, forms
+from zoo.hub.exporting.tokenizer_files import chat_template, tokenizer_files
+from zoo.hub.targets.declare.registry import targets
+
+TURNS = [("system", "be kind"), ("user", " hello you "), ("assistant", "hi"), ("user", "bye"), ("assistant", "bye you")]
+TEXTS = ["be kind", "hello you", "hi", "bye", "bye you"]
+
+
+def messages(turns: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+def built(tokenizer: Tokenizer, turns: list[tuple[str, str]], longest: int = 99) -> Any:
+    """The plan of one conversation, and its example."""
+    row: dict[str, Any] = {"messages": messages(turns)}
+    settle_messages(row)
+    ids = [tokenizer.encode([text])[0] if text else np.zeros(0, np.int64) for text in row["messages"]]
+    offsets = np.cumsum([0, *map(len, ids)])
+    lengths = Lengths({"messages": offsets}, lists={"messages": np.array([0, len(ids)])})
+    form = forms.build("chat", ModelTraits(causal=True), False)
+    (plan,) = form.plan(lengths, 0, 0, 0, Limits(longest))
+    flat = np.concatenate(ids)
+    return plan, form.build(plan, lambda piece: flat[piece.start : piece.stop], tokenizer.roles)
+
+
+def trained(kind: str) -> Tokenizer:
+    return Tokenizer.train(tokenizers.parse({"name": kind, "vocab_size": 300}, "tokenizer"), TEXTS * 3)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram"])
+def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind: str, tmp_path: Path):
+    tokenizer = trained(kind)
+    native = replace(targets["gpt2"].classes[0], reads_roles=True)
+    files = tokenizer_files(tokenizer, False, native, 99) | {"chat_template.jinja": chat_template(tokenizer).encode()}
+    for name, content in (files | {"config.json": json.dumps({"model_type": "gpt2"}).encode()}).items():
+        (tmp_path / name).write_bytes(content)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    given = {"return_dict": True, "return_assistant_tokens_mask": True}
+    found = theirs.apply_chat_template(messages(TURNS), **given)
+    plan, example = built(tokenizer, TURNS)
+    end = tokenizer.roles.id("end")
+    assert found["input_ids"] == [*example.tokens.tolist(), end] and plan.length == len(example.tokens)
+    marked = zip(found["input_ids"], found["assistant_masks"], strict=True)
+    assert [token if mask else -1 for token, mask in marked][1:] == example.following.tolist()
+
+
+def test_a_conversation_that_is_too_long_loses_its_beginning():
+    tokenizer = trained("characters")
+    whole_plan, whole = built(tokenizer, TURNS)
+    plan, example = built(tokenizer, TURNS, longest=9)
+    assert plan.truncated == whole_plan.length - 9 and len(example.tokens) == 9
+    assert example.tokens[0] == tokenizer.roles.start
+    assert np.array_equal(example.tokens[1:], whole.tokens[-8:])
+    assert np.array_equal(example.following, whole.following[-9:])
+
+
+def test_turns_of_one_side_follow_each_other_and_the_last_questions_are_left_out():
+    row: dict[str, Any] = {"messages": messages([("assistant", "a"), ("assistant", "b"), ("user", "c")])}
+    settle_messages(row)
+    assert row["messages"] == ["", "a", "", "b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("hi", "'messages' must be a list of maps with 'role' and 'content', got 'hi'"),
+        (messages([("asistant", "hi")]), "turn 1: unknown role 'asistant' .did you mean 'assistant'"),
+        (messages([("user", "hi"), ("assistant", " ")]), "turn 2: 'content' must be a text that is not empty"),
+        (messages([("user", "hi")]), "the assistant says nothing"),
+    ],
+)
+def test_conversations_that_are_none_are_refused(given: Any, said: str):
+    with pytest.raises(ValueError, match=said):
+        settle_messages({"messages": given})
