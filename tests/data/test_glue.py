@@ -27,6 +27,7 @@ ROWS = {
     "rte": ["index\tsentence1\tsentence2\tlabel", "0\tA.\tB.\tentailment", "1\tC.\tD.\tnot_entailment"],
     "wnli": ["index\tsentence1\tsentence2\tlabel", "0\tA.\tB.\t0", "1\tC.\tD.\t1"],
 }  # fmt: skip
+SPLITS = {"validation": "dev", "test": "test"}
 OFFICIAL = {  # Wang et al. 2019, table 1; MNLI's is of its matched half
     "cola": ["matthews"], "sst2": ["accuracy"], "mrpc": ["accuracy", "f1"], "stsb": ["pearson", "spearman"],
     "qqp": ["accuracy", "f1"], "mnli": ["accuracy"], "qnli": ["accuracy"], "rte": ["accuracy"], "wnli": ["accuracy"],
@@ -42,6 +43,12 @@ def test_a_task_has_its_official_metrics_and_offers_them(name: str) -> None:
     task = load_task(name)
     assert task.metrics == OFFICIAL[name]
     assert set(task.metrics) <= set(Mixture.of(task).metrics["classification"])
+
+
+def test_the_mismatched_half_of_mnli_reads_what_a_model_of_mnli_answers() -> None:
+    mnli, other = load_task("mnli"), load_task("mnli-mismatched")
+    assert (other.columns, other.labels, other.metrics) == (mnli.columns, mnli.labels, mnli.metrics)
+    assert other.source.files == {name: f"glue_mnli/{file}_mismatched.tsv" for name, file in SPLITS.items()}
 
 
 @pytest.mark.parametrize("name", OFFICIAL)

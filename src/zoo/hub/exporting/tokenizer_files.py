@@ -85,7 +85,8 @@ def chat_template(tokenizer: Tokenizer) -> str:
     start, separator, end = (tokenizer.role_tokens[role] for role in ("start", "separator", "end"))
     content = "{{ message['content'] | trim }}"
     return (
-        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{{{ '{space}' }}}}{{% if message['role'] == 'assistant' %}}"
+        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{{{ '{space}' }}}}"
+        f"{{% if message['role'] == 'assistant' %}}"
         f"{{% generation %}}{content}{{{{ '{end}' }}}}{{% endgeneration %}}"
         f"{{% else %}}{content}{{{{ '{separator}' }}}}{{% endif %}}{{% endfor %}}"
     )
