@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import numpy as np
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
+from zoo.data.tokenizers.recipes.recipe import SPACE
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.template import Template, roles_of
 from zoo.hub.targets.declare.target import NativeClass
@@ -80,13 +80,11 @@ def chat_template(tokenizer: Tokenizer) -> str:
 
     A tokenizer that writes a space before a text writes none behind a special token, so the template does.
     """
-    spaced, plain = tokenizer.encode([" a", "a"])
-    space = " " if np.array_equal(spaced, plain) else ""
+    space = " " if tokenizer.spell(int(tokenizer.encode(["a"])[0][0])).startswith(SPACE) else ""
     start, separator, end = (tokenizer.role_tokens[role] for role in ("start", "separator", "end"))
-    content = "{{ message['content'] | trim }}"
+    content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (
-        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{{{ '{space}' }}}}"
-        f"{{% if message['role'] == 'assistant' %}}"
+        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
         f"{{% generation %}}{content}{{{{ '{end}' }}}}{{% endgeneration %}}"
         f"{{% else %}}{content}{{{{ '{separator}' }}}}{{% endif %}}{{% endfor %}}"
     )
