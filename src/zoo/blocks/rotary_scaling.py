@@ -59,7 +59,7 @@ def check_factor(factor: float) -> float:
 
 
 @scalings.register("linear")
-class Linear(RotaryScaling):
+class LinearScaling(RotaryScaling):
     """Turn `factor` times slower: places in between those that were trained.
 
     Source: Chen et al. 2023, arXiv:2306.15595, equation 4.
@@ -77,7 +77,7 @@ class Linear(RotaryScaling):
 
 
 @scalings.register("dynamic")
-class Dynamic(RotaryScaling):
+class DynamicScaling(RotaryScaling):
     """Raise the base while the longest text of a batch, of n places, is longer than those of training.
 
     base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). So the answers to a text depend on the
@@ -108,7 +108,7 @@ class Dynamic(RotaryScaling):
 
 
 @scalings.register("yarn")
-class Yarn(RotaryScaling):
+class YarnScaling(RotaryScaling):
     """Turn slow pairs `factor` times slower, leave quick ones as they are, and mix both in between.
 
     Queries and keys grow by `attention_factor`, unless given 0.1 ln(factor) + 1.
@@ -156,7 +156,7 @@ class Yarn(RotaryScaling):
 
 
 @scalings.register("llama3")
-class Llama3(RotaryScaling):
+class Llama3Scaling(RotaryScaling):
     """Turn pairs `factor` times slower that turn rarely in training's texts; leave others, and mix both in between.
 
     Source: Grattafiori et al. 2024, arXiv:2407.21783, section 3.4.2; transformers' `modeling_rope_utils.py`.
