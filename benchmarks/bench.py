@@ -103,11 +103,14 @@ def show(result: Figures) -> None:
 
 
 def write(results: list[Figures], docs: Path) -> None:
-    """Put rows into docs/benchmarks.json, in the order of the table, and the table into docs/benchmarks.md."""
+    """Put rows into docs/benchmarks.json, in the order of the table, and the table into docs/benchmarks.md.
+
+    A row takes the place of what the same machine, with the same versions, measured before.
+    """
     file, page = docs / "benchmarks.json", docs / "benchmarks.md"
-    known = {result["row"]: result for result in json.loads(file.read_text("utf-8"))} if file.exists() else {}
-    known |= {result["row"]: result for result in results}
-    ordered = [known[name] for name in [*ROWS, *GPU_ROWS] if name in known]
+    there = json.loads(file.read_text("utf-8")) if file.exists() else []
+    known = {(result["row"], result["machine"]): result for result in [*there, *results]}
+    ordered = [result for name in [*ROWS, *GPU_ROWS] for (row, _), result in known.items() if row == name]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
     put(tables(ordered), page, BEGIN)
 

@@ -67,12 +67,15 @@ def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, t
     page.write_text(f"before\n{bench.BEGIN}\nold\n{bench.FINISH}\nafter\n", "utf-8")
     later = {**result_of(bench, "as it comes"), "row": "bert", "told": {"BLEU": {"float32": 20.5, "bfloat16": 20.4}}}
     bench.write([later], tmp_path)
+    bench.write([result_of(bench, "as it comes")], tmp_path)
     bench.write([result_of(bench, "zoo's")], tmp_path)
+    bench.write([{**later, "machine": "another", "told": {}}], tmp_path)
     text = page.read_text("utf-8")
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     ratio = "| 10 (5 to 10) | 2.5 (2.5 to 3.33) | 3 (2 to 4)x | 1.6x | 50% | 0.25x |"
     assert f"| `gpt`: tokens/s | hf | zoo's {ratio}\n| `bert`: tokens/s | hf | as it comes {ratio}\n" in text
-    assert "|\n\n`bert`, BLEU: float32 20.5, bfloat16 20.4.\n" in text
+    assert "|\n\n`bert`, BLEU: float32 20.5, bfloat16 20.4.\n\nanother\n\n" in text
+    assert text.count("| `gpt`") == 1 and text.count("| `bert`") == 2
 
 
 def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench: Any):
