@@ -17,6 +17,7 @@ from zoo.blocks.mixer import mixers
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.blocks.recurrence import cells
+from zoo.blocks.rotary_scaling import scalings
 from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
 from zoo.data.tokenizers.recipes.recipe import tokenizers
@@ -120,6 +121,8 @@ NORMAL = {"initialize": "normal"}
 PRE_NORM = {"encoder.block": "pre_norm"}
 ENCODER = {**XAVIER, **PRE_NORM}
 RECURRENT = {**ENCODER, "encoder.mixer": {"name": "recurrent"}, "encoder.n_layers": 1}
+LONGER = {"factor": 2.0, "trained_length": 16}  # texts of the toys have up to 24 tokens
+ROTARY = {**ENCODER, "encoder.position": "rotary"}
 UNTRAINED = {"training.freeze": ["generator", "heads.masked_lm"]}  # what it learns would be hard to detect
 PIXELS = {"name": "convolution", "width": 8, "kernel": 1}  # a place reads its own pixel
 RULES = (
@@ -131,6 +134,7 @@ RULES = (
     Rule(attentions, both("attention"), "copy", "transformer-nano", 400),
     Rule(mixers, both("mixer"), "copy", "transformer-nano", 400),
     Rule(positions, ("encoder.position",), "nearest", "bert-nano", 500, ENCODER),
+    Rule(scalings, ("encoder.position.scaling",), "nearest", "bert-nano", 500, ROTARY),
     Rule(cells, ("encoder.mixer.cell",), "depth", "bert-nano", 400, RECURRENT),
     Rule(initializers, ("initialize",), "copy", "transformer-nano", 400),
     Rule(backends, ("training.attention_backend",), "partner", "bert-nano", 300, PRE_NORM),
@@ -143,12 +147,17 @@ OTHER: dict[tuple[str, str], dict[str, Any]] = {  # by slot and name, what a var
     ("attention", "grouped"): {"options": {"n_kv_heads": 2}},
     ("position", "none"): {"toy": "partner", "steps": 300, "sets": NORMAL, "why": "a task without order"},
     ("optimizer", "sgd"): {"steps": 600, "sets": {"training.learning_rate": 0.3}, "why": "it steps by gradients"},
+    ("optimizer", "muon"): {"sets": {"training.learning_rate": 0.02}, "why": "its steps are as large as the rate"},
+    ("optimizer", "adafactor"): {"sets": {"training.learning_rate": 0.05}, "why": "the rate is a share of a weight"},
     ("optimizer", "lion"): {"sets": {"training.learning_rate": 3e-4}, "why": "each step has the size of the rate"},
     ("schedule", "noam"): {"sets": {"training.learning_rate": 0.1}, "why": "the rate is a factor"},
     ("position", "relative"): {"steps": 800},
+    ("rotary_scaling", "linear"): {"options": {"factor": 2.0}},
     ("score", "dot"): {"model": "t5-nano", "steps": 500, "why": "queries begin smaller where scores are not divided"},
 }
 OTHER |= {("tokenizer", name): {"options": {"vocab_size": 300}} for name in tokenizers.names() if name != "characters"}
+OTHER |= {("rotary_scaling", name): {"options": LONGER} for name in scalings.names() if name != "linear"}
+OTHER["rotary_scaling", "yarn"] |= {"steps": 800}
 OPTIONS = ({"window": 2}, {"sinks": True}, {"qk_norm": True})
 WINDOW, SINKS, NORMED = ({"encoder.attention": {"name": "full", **option}} for option in OPTIONS)
 LINES = (  # options that change what is computed, and slots whose variants each need a task of their own
@@ -168,6 +177,7 @@ LINES = (  # options that change what is computed, and slots whose variants each
     Bar("objective", "next_sentence", "second sentence", "bert-nano", 1000, ENCODER),
     Bar("objective", "next_sentence", "order of sentences", "bert-nano", 1000, ENCODER),
     Bar("objective", "causal_lm", "reverse", "gpt2-nano", 600, XAVIER),
+    Bar("objective", "causal_lm", "reverse in turns", "gpt2-nano", 800, XAVIER),
     Bar("objective", "translation", "copy", "transformer-nano", 400),
     Bar("objective", "prefix_lm", "the rest", "t5-nano", 1500),
     Bar("objective", "span_corruption", "missing part", "t5-nano", 1500),

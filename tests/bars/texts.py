@@ -25,6 +25,14 @@ def reverse(random: Random) -> Tree:
     return {"prompt": " ".join([*words, "="]), "text": " ".join(words[::-1])}
 
 
+@toy("causal_lm", "perplexity", PROMPTLESS, chance=1 / len(LETTERS))
+def reverse_in_turns(random: Random) -> Tree:
+    """The letters of a question, the last one first."""
+    words = different(random, 4, 6)
+    turns = (("user", words), ("assistant", words[::-1]))
+    return {"messages": [{"role": role, "content": " ".join(said)} for role, said in turns]}
+
+
 @toy("causal_lm", "sequence_accuracy", PROMPTLESS, **WRITTEN)
 def sort(random: Random) -> Tree:
     """The letters of the prompt in their order."""

@@ -40,6 +40,8 @@ OTHER: dict[str, list[Any]] = {  # values that neither the type nor the default 
     "sinks": [True, 3],
     "d_state": [7],
     "kernel": [1, 4],
+    # not `dynamic`, which scales by the longest text of a batch, as in transformers
+    "scaling": [{"name": "linear", "factor": 2.0}, {"name": "yarn", "factor": 2.0, "trained_length": 4}],
 }
 SIZES = {"vocab_size": 30, "d_model": 16, "max_length": 12, "encoder.n_layers": 1, "decoder.n_layers": 1}
 

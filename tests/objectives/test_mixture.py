@@ -151,9 +151,10 @@ def test_every_objective_keeps_its_contract(name: str):
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
     whole = heads[member.head].picks_places  # then rows are scored as they are, by two kinds of scores
-    logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_each, 7)
+    classes = 1 if heads[member.head].detects else 7
+    logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_each, classes)
     term = member.term(Scores.of(logits), torch.full((2, 4) if whole else (4,), -1))
-    assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == 1.0
+    assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == member.weight
 
 
 @pytest.mark.parametrize("name", objectives.names())

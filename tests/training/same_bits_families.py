@@ -95,6 +95,7 @@ BOTH = (NATIVE, "zoo")
 GENTLY = {"training.learning_rate": 3e-4}  # trained further, rotary models are refused by `--to zoo`
 FAMILIES = {
     "bert": Family("bert-nano", "bert", BOTH, then="topic"),
+    "electra": Family("electra-nano", "replaced", BOTH, then="topic"),
     "gpt": Family("gpt-nano", "lm", BOTH, then="topic-lm"),
     "gpt2": Family("gpt2-nano", "bytes", BOTH, {"training.ema": None, "training.average": 2}),
     "gpt-modern": Family("gpt-modern-nano", "bytes", (NATIVE, "mistral", "zoo"), GENTLY),

@@ -104,6 +104,7 @@ TASKS: dict[str, Tree] = {
         "objective": {"masked_lm": {}, "next_sentence": {}},
         "tokenizer": tokens("wordpiece", lowercase=True),
     },
+    "replaced": {**MASKED, "objective": "replaced_token", "tokenizer": tokens("wordpiece", lowercase=True)},
     "masked": {**MASKED, "objective": {"masked_lm": {"whole_word": True}}, "tokenizer": tokens("byte_bpe", 290)},
     "lm": {**LM, "tokenizer": tokens("bpe")},
     "bytes": {**LM, "tokenizer": tokens("byte_bpe", 290)},

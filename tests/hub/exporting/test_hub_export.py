@@ -193,7 +193,7 @@ def test_an_empty_folder_is_taken(build: Any, export: Export, tmp_path: Path):
 def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, export: Export, tmp_path: Path):
     given = build("gpt2-nano")
     with pytest.raises(
-        ValueError, match=r"unknown target 'gpt3' \(did you mean 'gpt2'\?\); allowed: bert, gpt2, openai-gpt, marian"
+        ValueError, match=r"unknown target 'gpt3' \(did you mean 'gpt2'\?\); allowed: bert, electra, gpt2, openai-gpt"
     ):
         export(given, "gpt3")
     with pytest.raises(
@@ -203,7 +203,7 @@ def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, exp
     with pytest.raises(
         ValueError,
         match="no class of transformers is this model. gpt2: decoder.norm is rmsnorm; .*; "
-        "bert, marian, modernbert, pegasus, t5: made of other parts. `zoo export … --to zoo` writes it",
+        "bert, electra, marian, modernbert, pegasus, t5: made of other parts. `zoo export … --to zoo` writes it",
     ):
         export(build("gpt2-nano", {"decoder.norm": "rmsnorm"}))
     assert not list(tmp_path.iterdir())

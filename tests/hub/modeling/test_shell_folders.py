@@ -160,7 +160,7 @@ def test_no_file_and_nothing_of_training_is_written(shelled: Shelled, tmp_path: 
 
 def test_what_fits_no_native_target_is_told_of_the_shell():
     settings = load_settings("rnn-attention-nano")
-    words = r"t5: .*; bert, gpt2, .*: made of other parts\. `zoo export … --to zoo` writes it for programs"
+    words = r"t5: .*; bert, electra, gpt2, .*: made of other parts\. `zoo export … --to zoo` writes it for programs"
     with pytest.raises(ValueError, match=words):
         choose_target(settings)
     assert choose_target(settings, "zoo").name == "zoo"
