@@ -76,7 +76,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
 
     with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
-    value = values[watch.validation.metric]
+    value = values.get(watch.validation.metric, math.nan)  # absent where nothing of validation is scored
     sign = 1 if watch.validation.higher_is_better else -1
     better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
     # the main process decides for all, and the others add zeros: values may differ between them in the last bit

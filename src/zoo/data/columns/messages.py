@@ -33,6 +33,6 @@ def settle_messages(row: dict[str, Any]) -> None:
             texts.append("")
         texts.append(content.strip())
     texts = texts[: len(texts) - len(texts) % 2]
-    if not texts:
+    if not any(texts[1::2]):
         raise ValueError(f"{MESSAGES}: the assistant says nothing, so there is nothing to learn")
     row[MESSAGES] = texts

@@ -1,0 +1,21 @@
+"""Conversations are read in turns, and one without an answer is refused."""
+
+import pytest
+
+from zoo.data.columns.messages import settle_messages
+
+
+def turns(*said: tuple[str, str]) -> dict[str, object]:
+    return {"messages": [{"role": role, "content": content} for role, content in said]}
+
+
+def test_two_turns_of_one_side_have_an_empty_one_between_them():
+    row = turns(("system", "s"), ("user", "u"), ("assistant", "a"), ("user", "unanswered"))
+    settle_messages(row)
+    assert row["messages"] == ["s", "", "u", "a"]
+
+
+@pytest.mark.parametrize("said", [[("user", "u")], [("user", "u"), ("user", "v")], [("system", "s"), ("user", "u")]])
+def test_a_conversation_in_which_the_assistant_says_nothing_is_refused(said: list[tuple[str, str]]):
+    with pytest.raises(ValueError, match="messages: the assistant says nothing, so there is nothing to learn"):
+        settle_messages(turns(*said))
