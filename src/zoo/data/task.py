@@ -40,7 +40,7 @@ class SourceSettings:
         header: the columns' names where the files do not hold them; one list, or split -> list.
         documents: what is one row of a text file.
         validation: share of train that is held out, where there is no validation split.
-        hub: `org/name` or `org/name:configuration`, read where the files are not there.
+        hub: `org/name`, perhaps with `@REVISION` and `:configuration` behind it, read where the files are not there.
         builtin: the name of a source that needs no file.
         language: code of the texts' language, such as de, by whose abbreviations sentencex splits them into sentences;
             None: one rule splits all scripts.

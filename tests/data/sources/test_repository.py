@@ -1,31 +1,146 @@
-"""Repositories of data sets: read in parts, so that a killed tokenising goes on where it stood."""
+"""Repositories of data sets: streamed part by part at one revision, so that an interrupted filling goes on."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock
+from typing import Any
 
+import datasets
+import pyarrow
 import pytest
-from datasets import Dataset, DatasetDict
+from pyarrow import parquet
+from tests.data.sources.test_find import inputs, task
 
+from zoo.data.ids import StoredFields
 from zoo.data.sources import repository
-from zoo.data.sources.repository import Hub
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.repository import Hub, HubName
+from zoo.data.store.store import open_cache
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+
+ROWS = 7
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """A repository of 7 rows, which are read 3 at a time."""
-    Dataset.from_dict({"text": [f"row {n}" for n in range(7)], "other": list(range(7))}).save_to_disk(tmp_path / "data")
-    monkeypatch.setattr(
-        repository, "load_dataset", Mock(return_value=DatasetDict(dev=Dataset.load_from_disk(tmp_path / "data")))
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The revisions that were asked for of a repository with a Parquet file of three row groups, and a small one."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder, found = tmp_path / "repository", list[str | None]()
+    folder.mkdir()
+    write(folder / "dev-00000-of-00002.parquet", range(ROWS), 3)
+    write(folder / "dev-00001-of-00002.parquet", range(ROWS, ROWS + 2), 3)
+
+    def load(name: str, configuration: str | None, revision: str | None) -> Any:
+        assert (name, configuration) == ("org/name", None)
+        found.append(revision)
+        return datasets.load_dataset_builder(str(folder), cache_dir=str(tmp_path / "library"))
+
+    monkeypatch.setattr(repository, "load_dataset_builder", load)
+    size = (folder / "dev-00000-of-00002.parquet").stat().st_size
+    monkeypatch.setattr(repository, "PART", size // 2 + 1)
+    return found
+
+
+def write(path: Path, rows: range, group: int) -> None:
+    words = [f"row {n} " + chr(ord("a") + n) * (1000 if n < ROWS else 1) for n in rows]
+    table = pyarrow.table({"text": words, "other": list(rows)})
+    parquet.write_table(table, path, row_group_size=group, compression="none")
+
+
+def first_words(rows: Iterator[Any]) -> list[str]:
+    return [row["text"].rsplit(" ", 1)[0] for row in rows]
+
+
+def test_a_split_is_read_in_files_and_a_large_parquet_file_in_row_groups(asked: list[str | None]) -> None:
+    parts = Hub("org/name", "").parts("validation")
+    assert [first_words(part.rows(["text"])) for part in parts] == [
+        [f"row {n}" for n in range(6)], ["row 6"], ["row 7", "row 8"]
+    ]  # fmt: skip
+    assert len({part.digest for part in parts}) == 3 and Hub("org/name", "").splits() == ("validation",)
+
+
+def test_only_wanted_columns_are_read(asked: list[str | None]) -> None:
+    assert next(Hub("org/name", "").parts("validation")[2].rows(["other"])) == {"other": 7}
+
+
+def test_a_row_is_named_by_its_file_and_part(asked: list[str | None]) -> None:
+    place = Hub("org/name", "").parts("validation")[1].where(1)
+    assert place.startswith("hub:org/name (validation, ")
+    assert place.endswith("dev-00000-of-00002.parquet, part 2 of 2): row 1")
+
+
+def test_a_revision_is_looked_up_once(asked: list[str | None]) -> None:
+    first = Hub("org/name", "")
+    assert asked == [] and first.parts("validation") and asked[0] is None and set(asked[1:]) == {first.revision}
+    asked.clear()
+    again = Hub("org/name", "")
+    assert [part.digest for part in again.parts("validation")] == [part.digest for part in first.parts("validation")]
+    assert again.columns == {"validation": ["text", "other"]} and asked == []
+
+
+def test_a_revision_may_be_named(asked: list[str | None]) -> None:
+    assert Hub("org/name@v1.0", "").revision and asked == ["v1.0"]
+    assert HubName.parse("org/name@v1.0:part") == ("org/name", "v1.0", "part")
+
+
+def test_another_revision_than_the_recorded_one_is_refused(asked: list[str | None], tmp_path: Path) -> None:
+    hub = Hub("org/name", "")
+    assert hub.revision
+    write(tmp_path / "repository" / "dev-00001-of-00002.parquet", range(3), 3)
+    (tmp_path / "repository" / "dev-00002-of-00002.parquet").write_bytes(
+        (tmp_path / "repository" / "dev-00001-of-00002.parquet").read_bytes()
     )
-    monkeypatch.setattr(repository, "ROWS", 3)
-    return Hub("org/name", "")
+    with pytest.raises(ValueError, match=f"'org/name' cannot be read: revision {hub.revision} is out of reach; found"):
+        Hub("org/name", "").parts("validation")
 
 
-def test_a_split_is_read_in_parts_of_some_rows(hub: Hub) -> None:
-    parts = hub.parts("validation")
-    assert [row for part in parts for row in part.rows(["text"])] == [{"text": f"row {n}"} for n in range(7)]
-    assert len(parts) == 3 and len({part.digest for part in parts}) == 3 and hub.splits() == ("validation",)
+def fill() -> int:
+    """Tokenise the split, and count its documents."""
+    rows = load_rows(task(hub="org/name"), inputs())
+    tokenizer = Tokenizer.train(tokenizers.parse("characters", ""), ["row 0123456789 abcdefghi"])
+    split = open_cache(rows, StoredFields(("text",)), tokenizer)["validation"]
+    return len(split.kept)
 
 
-def test_a_row_of_a_later_part_is_named(hub: Hub) -> None:
-    assert hub.parts("validation")[2].where(1) == "hub:org/name (dev) (rows behind 6): row 1"
+def test_an_interrupted_filling_goes_on_behind_the_last_whole_part(
+    asked: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, opened = datasets.IterableDataset.__iter__, list[int]()
+
+    def drop(self: datasets.IterableDataset) -> Iterator[Any]:
+        opened.append(len(opened))
+        for number, row in enumerate(real(self)):
+            if len(opened) == 2 and number == 0:
+                raise OSError("Connection reset by peer")
+            yield row
+
+    monkeypatch.setattr(datasets.IterableDataset, "__iter__", drop)
+    with pytest.raises(RuntimeError, match=r"part 2 of 2\): row 1: cannot be read: Connection reset by peer; what is"):
+        fill()
+    assert fill() == 9 and len(opened) == 4  # two parts were missing
+    assert fill() == 9 and len(opened) == 4
+
+
+def test_nothing_of_the_repository_is_kept_on_disk(asked: list[str | None], tmp_path: Path) -> None:
+    assert fill() == 9
+    assert not [
+        path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".arrow") and "repository" not in path.parts
+    ]
+
+
+def test_pictures_are_read_once_and_then_from_the_disk(asked: list[str | None], tmp_path: Path) -> None:
+    for path in (tmp_path / "repository").iterdir():
+        path.unlink()
+    write_pictures(tmp_path / "repository" / "test.parquet")
+    (part,) = Hub("org/name", "").parts("test")
+    for _ in range(2):
+        pictures = part.pictures("image")
+        assert len(pictures) == 3 and pictures.stored(2)[0] == b"picture 2"
+        asked.clear()
+        part.hub.opened.clear()  # type: ignore[attr-defined]
+    assert asked == []
+
+
+def write_pictures(path: Path) -> None:
+    values = [{"bytes": f"picture {n}".encode(), "path": None if n == 0 else f"{n}.jpg"} for n in range(3)]
+    parquet.write_table(pyarrow.table({"image": values}), path)

@@ -1,88 +1,213 @@
-"""A repository of data sets, fetched or found in the library's own cache."""
+"""A repository of data sets, streamed: its files are read over the network part by part, and none of them is kept."""
 
-import json
-from collections.abc import Collection, Sequence
+import hashlib
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from typing import Any, NamedTuple
 
-from datasets import Dataset, DatasetDict, Image, load_dataset
+from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, load_dataset_builder
+from datasets import __version__ as library
+from datasets.exceptions import DatasetGenerationError
+from datasets.packaged_modules.parquet.parquet import ParquetConfig
+from datasets.utils.file_utils import xgetsize
 
 from zoo.data.columns.pictures import Pictures
+from zoo.data.home import home
 from zoo.data.ids import PICTURE
+from zoo.data.sources.known import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
-ROWS = 1 << 17  # rows that become one shard
-BATCH = 250  # rows that are in memory at once
+BATCH = 250  # rows of a Parquet file that are in memory at once
+PICTURES = "pictures"
+logger = logging.getLogger(__name__)
 
 
-class HubTable(SourcePart):
-    """Some rows of a split of a repository, mapped into memory by `datasets`.
+class HubName(NamedTuple):
+    """`org/name`, with `@REVISION` and `:configuration` where they are given."""
+
+    repository: str
+    revision: str
+    configuration: str
+
+    @classmethod
+    def parse(cls, text: str) -> "HubName":
+        named, _, configuration = text.partition(":")
+        repository, _, revision = named.partition("@")
+        return cls(repository, revision, configuration)
+
+
+class HubFile(NamedTuple):
+    """A file of a split, or some row groups of a large Parquet file.
 
     Args:
-        rows: of the split.
+        number: of the file among those of its split, from 0; `files` is how many there are.
+        piece: the number of the piece, from 0; `pieces` is how many the file is cut into.
+        name: of the file, for messages.
+        size: of the piece as it is stored (bytes).
     """
 
-    def __init__(self, place: str, name: str, data: Dataset, rows: range) -> None:
-        self.named, self.name, self.whole, self.range = place, name, data, rows
-        self.data = data.select(rows)  # consecutive rows are not copied
+    number: int
+    files: int
+    piece: int
+    pieces: int
+    name: str
+    size: int
+
+
+class HubPart(SourcePart):
+    """A file of a split of a repository, or some row groups of one."""
+
+    def __init__(self, hub: "Hub", split: str, file: HubFile) -> None:
+        self.hub, self.split, self.file = hub, split, file
+
+    @property
+    def size(self) -> int:
+        return self.file.size
 
     @property
     def place(self) -> str:
-        return self.named if self.range.start == 0 else f"{self.named} (rows behind {self.range.start:,})"
+        piece = f", part {self.file.piece + 1} of {self.file.pieces}" if self.file.pieces > 1 else ""
+        return f"hub:{self.hub.name} ({self.split}, {self.file.name}{piece})"
 
     @property
     def digest(self) -> str:
-        paths = [Path(file["filename"]) for file in self.whole.cache_files]
-        named = sorted("/".join(path.parts[-5:]) for path in paths)  # they hold the revision
-        return json.dumps([self.name, *named, self.range.start, self.range.stop])
+        decided = [self.hub.named.repository, self.hub.named.configuration, self.hub.revision, self.split]
+        return " ".join([*decided, *map(str, self.file[:4])])
 
     @property
     def columns(self) -> list[str]:
-        return list(self.data.column_names)
+        return self.hub.columns[self.split]
 
     def rows(self, wanted: Collection[str]) -> Rows:
-        kept = self.data.select_columns([name for name in self.data.column_names if name in wanted])
-        for name in kept.column_names:
-            if isinstance(kept.features[name], Image):
-                kept = kept.cast_column(name, Image(decode=False))
-        for batch in kept.iter(BATCH):
-            yield from (dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True))
+        """As in the contract.
+
+        Raises:
+            RuntimeError: the repository, or the file, cannot be read; `datasets` has tried again by then.
+        """
+        columns, number = tuple(name for name in self.columns if name in wanted), 0
+        try:
+            stream = self.hub.stream(self.split, columns).shard(self.file.files, self.file.number)
+            if self.file.pieces > 1:
+                stream = stream.reshard().shard(self.file.pieces, self.file.piece)
+            for row in stream:
+                number += 1
+                yield row
+        except Exception as error:  # the network's errors have no common type
+            said = "what is in the token store stays; the same command goes on there"
+            raise RuntimeError(f"{self.where(number + 1)}: cannot be read: {cause_of(error)}; {said}") from None
 
     def pictures(self, column: str) -> Pictures:
-        table = self.data.select_columns([column])
-        return Pictures(table.rename_column(column, PICTURE) if column != PICTURE else table, None, self.place)
+        """The pictures of a column; read once, and then from the disk, since training reads them in any order."""
+        decided = f"{self.digest} {column}"
+        try:
+            table = Dataset.from_generator(
+                lambda: ({PICTURE: row[column]} for row in self.rows([column])),
+                features=Features({PICTURE: Image(decode=False)}),
+                cache_dir=str(home() / PICTURES),
+                fingerprint=hashlib.sha256(decided.encode()).hexdigest()[:32],
+            )
+        except DatasetGenerationError as error:
+            raise RuntimeError(
+                f"{self.place}: no pictures in '{column}': {cause_of(error.__cause__ or error)}"
+            ) from None
+        return Pictures(table, None, self.place)
 
 
 class Hub(Origin):
-    """A repository of data sets, fetched or found in the library's own cache.
+    """A repository of data sets, streamed from the Hub, or from the cache of `datasets` where the Hub is out of reach.
+
+    Its revision is looked up once and recorded: later starts read the same, and ask the network for nothing but rows.
 
     Args:
-        name: `org/name` or `org/name:configuration`.
+        name: `org/name`, perhaps with `@REVISION` and `:configuration` behind it.
         reason: why the repository was asked, for the message where it cannot be read.
     """
 
     def __init__(self, name: str, reason: str) -> None:
-        self.name = name
+        self.name, self.named = name, HubName.parse(name)
         self.reason = reason
+        self.opened: dict[tuple[str, ...] | None, tuple[DatasetBuilder, Mapping[str, IterableDataset]]] = {}
 
     @cached_property
-    def data(self) -> DatasetDict:
-        repository, _, configuration = self.name.partition(":")
+    def revision(self) -> str:
+        """The commit that is read."""
+        found = str(remember(["hub", *self.named], lambda: self.open(self.named.revision).hash))
+        logger.info("source.hub: %s at revision %s", self.name, found)
+        return found
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """By split, its columns and its files."""
+        found: dict[str, Any] = remember(["hub files", *self.named, self.revision, library], self.find_files)
+        return found
+
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        return {split: list(found["columns"]) for split, found in self.known.items()}
+
+    def open(self, revision: str) -> DatasetBuilder:
+        """What reads the repository.
+
+        Raises:
+            ValueError: it cannot be reached, or there is none.
+        """
         try:
-            data = load_dataset(repository, configuration or None)
+            return load_dataset_builder(
+                self.named.repository, self.named.configuration or None, revision=revision or None
+            )
         except Exception as error:  # the network's errors have no common type
-            cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(f"source.hub: '{self.name}' cannot be read: {cause}{self.reason}") from None
-        if not isinstance(data, DatasetDict):
+            raise self.refusal(error) from None
+
+    def refusal(self, error: Exception) -> ValueError:
+        return ValueError(f"source.hub: '{self.name}' cannot be read: {cause_of(error)}{self.reason}")
+
+    def read(self, columns: tuple[str, ...] | None) -> tuple[DatasetBuilder, Mapping[str, IterableDataset]]:
+        """What reads some columns, and by split the rows that it reads; None: all columns.
+
+        Raises:
+            ValueError: the repository has another revision than the recorded one, which is out of reach.
+        """
+        if columns not in self.opened:
+            builder = self.open(self.revision)
+            if builder.hash != self.revision:
+                raise self.refusal(ValueError(f"revision {self.revision} is out of reach; found {builder.hash}"))
+            if isinstance(builder.config, ParquetConfig):  # else a whole row group would be in memory
+                builder.config.batch_size = BATCH
+                builder.config.columns = None if columns is None else list(columns)
+            self.opened[columns] = builder, builder.as_streaming_dataset()
+        return self.opened[columns]
+
+    def stream(self, split: str, columns: tuple[str, ...]) -> IterableDataset:
+        """The rows of a split with some columns; pictures as they are stored."""
+        stream = self.read(columns)[1][split]
+        stream = stream if stream.features is None else stream.decode(False)
+        return stream.select_columns(list(columns))
+
+    def find_files(self) -> dict[str, Any]:
+        """By split, its columns and its files, large Parquet files in pieces."""
+        found = {}
+        try:
+            builder, streams = self.read(None)
+            for split, stream in streams.items():
+                columns = stream.column_names or list(next(iter(stream), {}))
+                listed = (builder.config.data_files or {}).get(split, [])
+                files = [file for n in range(stream.num_shards) for file in cut_file(stream, n, listed)]
+                found[str(split)] = {"columns": columns, "files": files}
+        except ValueError:
+            raise
+        except Exception as error:  # the network's errors have no common type
+            raise self.refusal(error) from None
+        if not found:
             raise ValueError(f"source.hub: '{self.name}' has no splits")
-        return data
+        return found
 
     @cached_property
     def names(self) -> dict[str, str]:
         """Split -> what the repository calls it."""
-        present = {split: [name for name in names if name in self.data] for split, names in OTHER_NAMES.items()}
+        present = {split: [name for name in names if name in self.known] for split, names in OTHER_NAMES.items()}
         return {split: names[0] for split, names in present.items() if names}
 
     def splits(self) -> tuple[str, ...]:
@@ -92,7 +217,28 @@ class Hub(Origin):
         return f"hub:{self.name} ({self.names[split]})"
 
     def parts(self, split: str) -> Sequence[SourcePart]:
-        data = self.data[self.names[split]]
-        starts = range(0, max(1, len(data)), ROWS)
-        ranges = [range(start, min(start + ROWS, len(data))) for start in starts]
-        return [HubTable(self.place(split), self.name, data, rows) for rows in ranges]
+        name = self.names[split]
+        return [HubPart(self, name, HubFile(*file)) for file in self.known[name]["files"]]
+
+
+def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Iterator[HubFile]:
+    """One of a split's files, in pieces of about `PART` bytes if its format allows that.
+
+    Args:
+        listed: the addresses of the split's files, if the library reads each of them as one.
+    """
+    files = stream.num_shards
+    if len(listed) != files:
+        yield HubFile(number, files, 0, 1, f"file {number + 1} of {files}", 1)
+        return
+    size = int(xgetsize(listed[number]))
+    groups = stream.shard(files, number).reshard().num_shards if size > PART else 1
+    pieces = min(groups, -(-size // PART)) or 1
+    name = "/".join(str(listed[number]).rpartition("@")[2].split("/")[1:])
+    for piece in range(pieces):
+        yield HubFile(number, files, piece, pieces, name, size // pieces)
+
+
+def cause_of(error: BaseException) -> str:
+    """The first line of what an error says, or its name."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

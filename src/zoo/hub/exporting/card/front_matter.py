@@ -4,6 +4,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from zoo.data.sources.repository import HubName
 from zoo.data.task import Task
 from zoo.hub.exporting.card.markdown import visible
 from zoo.hub.exporting.card.paths import name_of
@@ -15,7 +16,7 @@ THEIR_METRICS = {"matthews": "matthews_correlation"}  # where the hub has anothe
 
 def front_matter(native: NativeClass, task: Task, history: TrainingHistory, name: str) -> list[str]:
     """The lines between the two marks, which are among them."""
-    datasets = task.card.datasets or ([task.source.hub.split(":")[0]] if task.source.hub else [])
+    datasets = task.card.datasets or ([HubName.parse(task.source.hub).repository] if task.source.hub else [])
     start, results = history.request.start, eval_results(native, history, datasets)
     known: dict[str, Any] = {
         "license": task.card.license,
