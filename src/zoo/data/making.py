@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from zoo.data.home import name_file
 from zoo.disk import sync
 
 ASIDE = ".making-"
 LOCK = ".lock"
+WAIT = 0.5  # seconds between two looks at what another process makes
 OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
+Made = TypeVar("Made")
 logger = logging.getLogger(__name__)
 
 
@@ -66,6 +69,23 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
         sync(folder.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path], Made | None]) -> Made:
+    """What lies in a folder, made by the first process that asks; the others wait for it.
+
+    Args:
+        make: fills an empty folder.
+        read: gives what lies there; None where there is nothing, or something damaged.
+    """
+    while True:
+        if (found := read(folder)) is not None:
+            return found
+        with claim(folder) as mine:
+            if mine and read(folder) is None:
+                make_folder(folder, make, lambda place: read(place) is not None)
+        if not mine:
+            time.sleep(WAIT)
 
 
 def umask() -> int:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 import zstandard
 from datasets import Dataset
 
 from zoo.data.columns.columns import Columns
+from zoo.data.formats import parquet
 from zoo.data.formats.format import ReadOptions
 from zoo.data.sources import known
 from zoo.data.sources.checking import checked_rows
@@ -238,3 +240,20 @@ def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.
     Dataset.from_dict({"words": ["a", "b"], "label": [1, 0]}).to_parquet(path)
     assert read(path, columns={"text": "words"}) == [{"text": "a"}, {"text": "b"}]
     assert "not a readable parquet file" in refusal(write(tmp_path, "b.parquet", "no parquet"))
+
+
+def test_few_rows_of_a_parquet_file_are_read_at_once_if_they_are_large(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(parquet, "BYTES", 5_000)
+    sizes = {"small": [1] * 40, "large": [1_000] * 8 + [40_000]}
+    for name, lengths in sizes.items():
+        texts = [f"{number:05}" * (length // 5 or 1) for number, length in enumerate(lengths)]
+        table = pyarrow.table({"text": texts, "other": ["x" * 9_000] * len(texts)})
+        path = tmp_path / f"{name}.parquet"
+        pyarrow.parquet.write_table(table, path, row_group_size=8, compression="none", use_dictionary=False)
+    with pyarrow.parquet.ParquetFile(tmp_path / "large.parquet") as table:
+        groups = [table.metadata.row_group(number) for number in range(table.num_row_groups)]
+        several, one = (parquet.rows_at_once(group, ["text"]) for group in groups)
+        assert 1 < several < 5 and one == 1
+    assert [len(row["text"]) for row in read(tmp_path / "large.parquet", columns={"text": "text"})] == sizes["large"]
+    with pyarrow.parquet.ParquetFile(tmp_path / "small.parquet") as table:
+        assert parquet.rows_at_once(table.metadata.row_group(0), ["text"]) == parquet.ROWS

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from zoo.data.ids import StoredFields
 from zoo.data.sources import repeats
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.part import FilePart, Rows
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
@@ -140,6 +143,29 @@ def test_a_new_file_makes_only_its_own_shard_again(files: Path) -> None:
     before = shards(files, deduplicate=True)
     (files / "b.txt").write_text("one\nother")
     assert len(shards(files, deduplicate=True) - before) == 1
+
+
+def test_a_new_file_is_compared_without_reading_the_others(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = rows_of(deduplicate=True)["train"].reader.filtering.duplicates
+    assert [first.digest(one.part) for one in first.parts]
+    (files / "b.txt").write_text("one\nother")
+    read, real = list[str](), FilePart.rows
+
+    def rows(part: FilePart, wanted: Collection[str]) -> Rows:
+        read.append(part.path.name)
+        return real(part, wanted)
+
+    monkeypatch.setattr(FilePart, "rows", rows)
+    second = rows_of(deduplicate=True)["train"].reader.filtering.duplicates
+    assert [second.digest(one.part) for one in second.parts] and read == ["b.txt"]
+
+
+def test_damaged_hashes_of_texts_are_made_again(files: Path) -> None:
+    before = texts(deduplicate=True)
+    for codes in (files / "cache" / "codes").glob("*/codes"):
+        codes.write_bytes(bytes(codes.stat().st_size))
+    shutil.rmtree(files / "cache" / "repeated")
+    assert texts(deduplicate=True) == before
 
 
 def test_files_that_were_moved_keep_the_names_of_their_shards(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

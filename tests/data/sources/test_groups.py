@@ -90,3 +90,17 @@ def test_a_row_of_a_group_is_named_by_its_file_and_line(folder: Path, monkeypatc
     with pytest.raises(ValueError, match=r"041.jsonl: line 3: 'text' must be a text, got 3"):
         texts(folder)
     assert train(folder).parts[0].where(84) == f"{folder / 'many' / '041.jsonl'}: row 2"
+
+
+def test_small_texts_share_shards_over_folders_and_rows_that_may_name_files_do_not(folder: Path):
+    for number in range(60):
+        for ending, text in (("txt", f"text {number}\n"), ("jsonl", f'{{"text": "text {number}"}}\n')):
+            path = folder / f"classes.{ending}" / f"{number:03}" / f"a.{ending}"
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+    for ending, least, most in (("txt", 2, 20), ("jsonl", 60, 60)):
+        source = {"files": {"train": f"classes.{ending}", "validation": "many/000.jsonl"}}
+        rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs(), folder)["train"]
+        assert least <= len(rows.parts) <= most
+        assert [row["text"] for row in rows] == [f"text {number}" for number in range(60)]
+        assert rows.parts[-1].where(1).endswith(f".{ending}: row 1")

@@ -27,6 +27,18 @@ def test_rows_are_compared_within_a_split_and_across_splits(tmp_path: Path, monk
     assert Counter(len({place.split for place in group}) for group in repetition.shown) == {2: 2}
 
 
+def test_lines_that_are_repeated_often_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "ENTRIES", 50)
+    found = Repeats(tmp_path)
+    for number in range(1, 1001):
+        found.add("a text" if number % 10 else f"text {number}", RowPlace(number > 900, number // 500, number))
+    found.flush()
+    assert max(len(entries) for entries, _ in found.buckets()) < 60
+    repetition = found.find(2)
+    assert repetition.within == {0: 809, 1: 89} and repetition.across == {(0, 1): 90}
+    assert repetition.shown == [[RowPlace(0, 0, 1), RowPlace(1, 1, 999)]]
+
+
 def test_white_space_tells_no_texts_apart(tmp_path: Path) -> None:
     found = Repeats(tmp_path)
     found.add("one two", RowPlace(0, 0, 1))

@@ -29,6 +29,7 @@ class Conll(FileFormat):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".conll", ".conllu", ".iob", ".bio")
+    names_files: ClassVar[bool] = False
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """A sentence as a list for each column.

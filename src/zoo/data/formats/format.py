@@ -35,9 +35,11 @@ class FileFormat(ABC):
 
     Class attributes:
         extensions: of the files that are read so unless the task says otherwise, in small letters.
+        names_files: whether a row may name a file, such as a picture's, by a path that begins at the folder of its own.
     """
 
     extensions: ClassVar[tuple[str, ...]]
+    names_files: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:

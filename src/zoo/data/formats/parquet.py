@@ -12,6 +12,8 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange
 
 ROWS = 250  # rows that are in memory at once
+BUFFER = 1 << 20  # bytes of a column that are read from the disk at once
+BYTES = 1 << 26  # or fewer of them, if they have more bytes on average
 
 
 @formats.register("parquet")
@@ -21,14 +23,24 @@ class Parquet(FileFormat):
     extensions: ClassVar[tuple[str, ...]] = (".parquet",)
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        with explain(stretch.path), parquet.ParquetFile(stretch.path) as table:
-            names = None if wanted is None else [name for name in table.schema_arrow.names if name in wanted]
-            for batch in table.iter_batches(ROWS, columns=names):
-                yield from batch.to_pylist()
+        # read through a buffer: else all values that a row group has of a column are in memory, packed
+        with explain(stretch.path), parquet.ParquetFile(stretch.path, buffer_size=BUFFER) as table:
+            names = [name for name in table.schema_arrow.names if wanted is None or name in wanted]
+            for group in range(table.num_row_groups):
+                size = rows_at_once(table.metadata.row_group(group), names)
+                for batch in table.iter_batches(size, row_groups=[group], columns=names):
+                    yield from batch.to_pylist()
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         with explain(path), parquet.ParquetFile(path) as table:
             return list(table.schema_arrow.names)
+
+
+def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int:
+    """How many rows of a row group are read together, by the mean size of their wanted columns."""
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in names)
+    return max(1, min(ROWS, BYTES * group.num_rows // max(1, size)))
 
 
 @contextmanager

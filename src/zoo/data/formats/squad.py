@@ -18,6 +18,7 @@ class Squad(FileFormat):
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()  # .json holds one object a line
+    names_files: ClassVar[bool] = False
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Every question.

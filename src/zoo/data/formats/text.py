@@ -20,6 +20,7 @@ class TextFile(FileFormat):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".txt",)
+    names_files: ClassVar[bool] = False
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         return ["text"]

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +13,16 @@ import numpy as np
 
 from zoo.data.formats.format import Row
 from zoo.data.home import home, name_file
-from zoo.data.making import claim, make_folder
+from zoo.data.making import make_once
 from zoo.data.sources.checking import TRAIN, Sided, text_columns
+from zoo.data.sources.codes import CodedRow, codes_of
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeats import Repeats, RowPlace
+from zoo.data.sources.repeats import Repeats, in_pieces
 
 VERSION = 2  # raise it where other rows count as repeated
 FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"
 HELD_OUT, KEPT = 0, 1  # the numbers of the splits that are compared
 PAGE = 1 << 15  # bytes of marks that are read at once
-WAIT = 0.5  # seconds between two looks at what another process makes
 
 
 class Compared(NamedTuple):
@@ -79,26 +78,19 @@ class Duplicates:
 
     def index(self) -> list[tuple[str, int, int]]:
         """By part, a hash of its marks and where they stand; made by the first process that asks."""
-        while True:
-            if (found := read_index(self.folder)) is not None:
-                return found
-            with claim(self.folder) as mine:
-                if mine:
-                    make_folder(self.folder, self.mark, lambda folder: read_index(folder) is not None)
-            if not mine:
-                time.sleep(WAIT)
+        return make_once(self.folder, self.mark, read_index)
 
     def mark(self, folder: Path) -> None:
         """Compare all rows, and write the marks into an empty folder."""
-        rows = [0] * len(self.parts)
+        rows: list[int] = []
         (folder / "sorted").mkdir()
         repeats = Repeats(folder / "sorted")
         for number, one in enumerate(self.parts):
-            for sided in one.rows():
-                rows[number] = sided.number
-                text = text_of(sided.row)
-                if text.strip() and (sided.side != TRAIN or one.counts(sided.row)):
-                    repeats.add(text, RowPlace(KEPT if sided.side == TRAIN else HELD_OUT, number, sided.number))
+            codes = codes_of([VERSION, one.decided], partial(compared_rows, one))
+            rows.append(codes.rows)
+            for entries in in_pieces(codes.path):
+                entries["part"] = number
+                repeats.write(entries)
         starts = [0, *accumulate(-(-count // 8) for count in rows)]
         with name_file(folder / MARKS):
             with (folder / MARKS).open("wb") as file:
@@ -114,6 +106,14 @@ class Duplicates:
         found = [(hash_stretch(folder / MARKS, *place), *place) for place in places]
         with name_file(folder / INDEX):
             (folder / INDEX).write_text(json.dumps(found), "utf-8")
+
+
+def compared_rows(one: Compared) -> Iterator[CodedRow]:
+    """The rows of a part with their texts, where those are compared."""
+    for sided in one.rows():
+        text, is_train = text_of(sided.row), sided.side == TRAIN
+        takes_part = bool(text.strip()) and (not is_train or one.counts(sided.row))
+        yield CodedRow(sided.number, KEPT if is_train else HELD_OUT, text if takes_part else None)
 
 
 class RowMarks:

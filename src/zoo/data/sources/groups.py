@@ -35,7 +35,7 @@ class SmallFile(NamedTuple):
 
 
 class FileGroup(SourcePart):
-    """Small files of one format, in one folder, with the same columns."""
+    """Small files of one format with the same columns; in one folder, if their rows may name files in it."""
 
     def __init__(self, files: Sequence[SmallFile], options: ReadOptions) -> None:
         self.files, self.options = files, options
@@ -106,7 +106,7 @@ def group_files(
     for path in paths:
         file = known.get(path)
         size += stats[path].size
-        if group and (file is None or size > GROUP or not alike(group[0], file)):
+        if group and (file is None or size > GROUP or not alike(group[0], file, options)):
             yield FileGroup(group, options)
             group, size = [], stats[path].size
         if file is None:
@@ -120,11 +120,11 @@ def group_files(
         yield FileGroup(group, options)
 
 
-def alike(one: SmallFile, other: SmallFile) -> bool:
+def alike(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
     """Whether two files can be read as parts of one."""
-    if one.columns != other.columns or one.path.parent != other.path.parent:
+    if one.columns != other.columns or extension(one.path) != extension(other.path):
         return False
-    return extension(one.path) == extension(other.path)
+    return one.path.parent == other.path.parent or not format_of(one.path, options).names_files
 
 
 def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:

@@ -55,9 +55,13 @@ class Repeats:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, each row to the file of its bucket."""
+        """Write what waits."""
         entries = np.array(self.waiting, dtype=ENTRY)
         self.waiting = []
+        self.write(entries)
+
+    def write(self, entries: NDArray[np.void]) -> None:
+        """Write some rows, each to the file of its bucket."""
         bucket = entries["hash"] // np.uint64(2**64 // BUCKETS)
         for number in np.unique(bucket).tolist():
             path = self.folder / str(number)
@@ -71,17 +75,20 @@ class Repeats:
         across = {(one, other): 0 for other in range(splits) for one in range(other)}
         alike: list[list[RowPlace]] = []
         leaking: list[list[RowPlace]] = []
-        for entries in self.buckets():
-            entries.sort(order=["hash", "split"])
+        for entries, rows in self.buckets():
             _, first, group = np.unique(entries["hash"], return_index=True, return_inverse=True)
-            table = np.bincount(group * splits + entries["split"], minlength=len(first) * splits).reshape(-1, splits)
+            place = group * splits + entries["split"]
+            table = np.zeros(len(first) * splits, np.int64)
+            np.add.at(table, place, rows)
+            table = table.reshape(-1, splits)
+            last = np.append(first[1:], len(entries)) - 1
             for split in within:
                 within[split] += int(np.maximum(table[:, split] - 1, 0).sum())
             for one, other in across:
                 across[one, other] += int(table[table[:, one] > 0, other].sum())
             splits_of = (table > 0).sum(axis=1)
-            alike += groups(entries, first, table, np.flatnonzero((splits_of == 1) & (table.sum(axis=1) > 1)))
-            leaking += groups(entries, first, table, np.flatnonzero(splits_of > 1))
+            alike += groups(entries, first, last, np.flatnonzero((splits_of == 1) & (table.sum(axis=1) > 1)))
+            leaking += groups(entries, first, last, np.flatnonzero(splits_of > 1))
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
     def again(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
@@ -104,8 +111,26 @@ class Repeats:
         paths = (self.folder / str(number) for number in range(BUCKETS))
         return (path for path in paths if path.exists())
 
-    def buckets(self) -> Iterator[NDArray[np.void]]:
-        return (np.fromfile(path, dtype=ENTRY) for path in self.files())
+    def buckets(self) -> Iterator[tuple[NDArray[np.void], NDArray[np.int64]]]:
+        """The entries of each bucket, sorted by hash and split, and for how many rows each of them stands."""
+        for path in self.files():
+            entries, rows = zip(*(fewer(piece) for piece in in_pieces(path)), strict=True)
+            joined, counts = np.concatenate(entries), np.concatenate(rows)
+            order = np.lexsort((joined["split"], joined["hash"]))
+            yield joined[order], counts[order]
+
+
+def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Of those that have their hash and split in common, the first, which stands for all but one, and the last."""
+    entries = entries[np.lexsort((entries["split"], entries["hash"]))]
+    alike = (entries["hash"][1:] == entries["hash"][:-1]) & (entries["split"][1:] == entries["split"][:-1])
+    first = np.flatnonzero(np.append(True, ~alike))
+    count = np.diff(np.append(first, len(entries)))
+    rows = np.zeros(len(entries), np.int64)
+    rows[first + count - 1] = 1
+    rows[first] = np.maximum(count - 1, 1)
+    kept = np.flatnonzero(rows)
+    return entries[kept], rows[kept]
 
 
 def in_pieces(path: Path) -> Iterator[NDArray[np.void]]:
@@ -126,12 +151,11 @@ def code_of(text: str) -> bytes:
 
 
 def groups(
-    entries: NDArray[np.void], first: NDArray[np.int64], table: NDArray[np.int64], numbers: NDArray[np.int64]
+    entries: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> list[list[RowPlace]]:
     """The first and the last place of some texts that several rows have, in a bucket that is sorted."""
     found = []
     for number in numbers[:SHOWN].tolist():
-        start, count = int(first[number]), int(table[number].sum())
-        both = (entries[start], entries[start + count - 1])
+        both = (entries[first[number]], entries[last[number]])
         found.append([RowPlace(int(each["split"]), int(each["part"]), int(each["row"])) for each in both])
     return found

@@ -20,7 +20,7 @@ from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
-BATCH = 250  # rows of a Parquet file that are in memory at once
+BATCH = 50  # rows of a Parquet file that are in memory at once
 PICTURES = "pictures"
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,84 @@
+"""The hashes of a part's texts, kept on disk: a new file is compared with all others without reading those again."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zoo.data.home import home, name_file
+from zoo.data.making import make_once
+from zoo.data.sources.repeats import ENTRY, WAITING, RowPlace, code_of
+
+FOLDER, INDEX, CODES = "codes", "index.json", "codes"
+
+
+class PartCodes(NamedTuple):
+    """The hash of each row of a part that is compared with others.
+
+    Args:
+        path: of records as in `repeats`, each with 0 for the number of the part.
+        rows: how many the part has, with those that are not compared.
+    """
+
+    path: Path
+    rows: int
+
+
+class CodedRow(NamedTuple):
+    """A row of a part.
+
+    Args:
+        split: the number of the split that it is compared in.
+        text: None: it is not compared.
+    """
+
+    number: int
+    split: int
+    text: str | None
+
+
+def codes_of(key: Sequence[Any], rows: Callable[[], Iterable[CodedRow]]) -> PartCodes:
+    """The hashes of a part, made by the first process that asks.
+
+    Args:
+        key: all that decides the rows, in plain values.
+        rows: reads them.
+    """
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    return make_once(home() / FOLDER / name, lambda folder: write_codes(folder, rows()), read_codes)
+
+
+def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
+    """Read the rows, and write their hashes into an empty folder."""
+    digest, waiting, count = hashlib.sha256(), list[tuple[int, int, int, int]](), 0
+
+    def flush() -> None:
+        content = np.array(waiting, dtype=ENTRY).tobytes()
+        with name_file(folder / CODES), (folder / CODES).open("ab") as file:
+            file.write(content)
+        digest.update(content)
+        waiting.clear()
+
+    for row in rows:
+        count = row.number
+        if row.text is not None:
+            waiting.append((int.from_bytes(code_of(row.text), "big"), *RowPlace(row.split, 0, row.number)))
+        if len(waiting) >= WAITING:
+            flush()
+    flush()
+    with name_file(folder / INDEX):
+        (folder / INDEX).write_text(json.dumps([count, digest.hexdigest()]), "utf-8")
+
+
+def read_codes(folder: Path) -> PartCodes | None:
+    """The hashes of a folder; None where there are none, or damaged ones."""
+    try:
+        count, digest = json.loads((folder / INDEX).read_text("utf-8"))
+        with (folder / CODES).open("rb") as file:
+            whole = hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except (OSError, ValueError, TypeError):
+        return None
+    return PartCodes(folder / CODES, int(count)) if whole else None
