@@ -43,6 +43,28 @@ def test_several_classes_are_lists_of_numbers(tmp_path: Path, monkeypatch: pytes
     assert labels_of(splits["test"]) == [(2,), (-1,)]  # a test split keeps some to itself
 
 
+def test_few_labels_may_stand_together_in_many_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(numbering, "DIFFERENT", 6)  # no label at all is one, too
+    sets = [[name for k, name in enumerate("abcde") if n >> k & 1] for n in range(32)]
+    lines = "".join(f"text {n}\t{','.join(names)}\n" for n, names in enumerate(sets * 2))
+    train = opened(tmp_path, "several", lines)["train"]
+    assert len(train.shards[0].sides["train"]["labels"]) <= 6
+    wanted = [row["label"] for row in train.source]
+    assert labels_of(train) == wanted and set(wanted) <= {tuple("abcde".index(n) for n in names) for names in sets}
+    with pytest.raises(ValueError, match=r"train\.tsv: row \d+: more than 6 different labels, which are no classes"):
+        opened(tmp_path, "several", lines + "one more\tf\n")
+
+
+def test_the_same_file_has_other_shards_where_its_labels_are_of_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    lines = "".join(f"text {n}\t{n % 3}\n" for n in range(30))
+    kinds = [opened(tmp_path, kind, lines)["train"] for kind in (None, "several", "number")]
+    assert [type(labels_of(train)[0]) for train in kinds] == [int, tuple, float]
+
+
 def test_numbers_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 4}\n" for i in range(40)), HEADER + "x\t-1\ny\t\n")

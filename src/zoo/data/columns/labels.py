@@ -21,11 +21,23 @@ class LabelReader(ABC):
         unknown: what stands for a label that a test split keeps to itself.
         named: whether labels are classes with names.
         coded: whether few different values occur, which a store keeps once each; else each row keeps its own number.
+        several: whether a row may have any number of them.
     """
 
     unknown: ClassVar[Any]
     named: ClassVar[bool] = True
     coded: ClassVar[bool] = True
+    several: ClassVar[bool] = False
+
+    @staticmethod
+    def entries(value: Any) -> Sequence[Any]:
+        """What of a row's value is read, each for itself."""
+        return [value]
+
+    @staticmethod
+    def join(read: Sequence[Any]) -> Any:
+        """A row's label from what its entries stand for."""
+        return read[0]
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
@@ -112,6 +124,18 @@ class LabelLists(LabelReader):
     """Several classes a row: a list of names, or a text with commas between them; none of them is a label, too."""
 
     unknown: ClassVar[Any] = (-1,)
+    several: ClassVar[bool] = True
+
+    @staticmethod
+    def entries(value: Any) -> Sequence[Any]:
+        """Lists of one name: few names may stand together in very many ways. What is no list of names stays whole."""
+        if absent(value) or not are_names(names := written_names(value)):
+            return [value]
+        return [[name] for name in names]
+
+    @staticmethod
+    def join(read: Sequence[Any]) -> Any:
+        return tuple(sorted({number for numbers in read for number in numbers}))
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
@@ -193,11 +217,20 @@ def split_names(value: Any, where: Callable[[], str]) -> list[str]:
     Raises:
         ValueError: it is neither.
     """
-    names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(n, str | int) and not isinstance(n, bool) for n in names):
+    names = written_names(value)
+    if not are_names(names):
         allowed = "a list of names, or a text with commas between them"
         raise ValueError(f"{where()}: the label must be {allowed} (task.labels: several), got {value!r:.80}")
     return [str(name) for name in names]
+
+
+def written_names(value: Any) -> Any:
+    """The names in a text with commas between them; anything else as it is."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(n, str | int) and not isinstance(n, bool) for n in value)
 
 
 def is_number(name: str) -> bool:

@@ -39,8 +39,8 @@ class Parquet(FileFormat):
 def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int:
     """How many rows of a row group are read together, by the mean size of their wanted columns."""
     chunks = [group.column(number) for number in range(group.num_columns)]
-    size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in names)
-    return max(1, min(ROWS, BYTES * group.num_rows // max(1, size)))
+    size: int = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in names)
+    return max(1, min(ROWS, BYTES * int(group.num_rows) // max(1, size)))
 
 
 @contextmanager

@@ -1,21 +1,23 @@
 """Labels of rows, and tags of their words: collected as they are written, then read as numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from zoo.data.columns.labels import DIFFERENT
+from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
 from zoo.data.sources.part import SourcePart
 
 
-def number_labels(row: Row, numbers: Mapping[tuple[str, str], Label] | None) -> dict[str, Any]:
+def number_labels(
+    row: Row, numbers: Mapping[tuple[str, str], Label] | None, reader: type[LabelReader]
+) -> dict[str, Any]:
     """A row with its label, or its tags, as numbers; None: it has them already."""
     changed = dict(row)
     if numbers is None:
         return changed
     if LABEL in row:
-        changed[LABEL] = numbers[label_key(row[LABEL])]
+        changed[LABEL] = reader.join([numbers[label_key(entry)] for entry in reader.entries(row[LABEL])])
     if TAGS in row:
         changed[TAGS] = [numbers[label_key(tag)] for tag in row[TAGS]]
     return changed
@@ -33,15 +35,22 @@ def refuse_many(count: int, place: str) -> None:
         raise ValueError(f"{place}: {said}")
 
 
-def labels_of(part: SourcePart, column: str, tags: bool) -> list[tuple[object, int, int | None]]:
-    """Each different label, or tag of words, of a part, and the row and the entry where it stands first."""
+def labels_of(
+    part: SourcePart, column: str, tags: bool, entries: Callable[[Any], Sequence[Any]]
+) -> list[tuple[object, int, int | None]]:
+    """Each different label, or tag of words, of a part, and the row and the entry where it stands first.
+
+    Args:
+        entries: of a row's label.
+    """
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
     for number, row in enumerate(part.rows([column]), 1):
         if column not in row:
             raise ValueError(f"{part.line(number)}: column '{column}' is missing")
         value = row[column]
         if not tags:
-            first.setdefault(label_key(value), (value, number, None))
+            for each in entries(value):
+                first.setdefault(label_key(each), (each, number, None))
             refuse_many(len(first), part.where(number))
             continue
         for entry, tag in enumerate(value if isinstance(value, list) else [], 1):

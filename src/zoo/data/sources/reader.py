@@ -191,12 +191,12 @@ class SplitReader:
     def find_labels(self, source: str) -> list[Occurrence]:
         """Each label that a split of the source holds, and where first; none where it has no such column."""
         first: dict[tuple[str, str], Occurrence] = {}
-        name = TAGS if self.tags(source) else LABEL
+        name, entries = TAGS if self.tags(source) else LABEL, self.reader_of(source)
         for part in self.parts(source):
             column = self.choose(source, part).get(name)
             if column is not None:
-                key = ["labels", VERSION, name, part.digest, column]
-                found = remember(key, partial(labels_of, part, column, name == TAGS))
+                key = ["labels", VERSION, name, part.digest, column, entries.several]
+                found = remember(key, partial(labels_of, part, column, name == TAGS, entries.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
                 refuse_many(len(first), self.origin.place(source))
@@ -249,4 +249,4 @@ class SplitReader:
         for part in self.parts(source):
             for sided in self.rows(source, part, border):
                 if sided.side == split:
-                    yield number_labels(sided.row, numbers)
+                    yield number_labels(sided.row, numbers, self.reader_of(source))

@@ -77,10 +77,8 @@ class Repeats:
         leaking: list[list[RowPlace]] = []
         for entries, rows in self.buckets():
             _, first, group = np.unique(entries["hash"], return_index=True, return_inverse=True)
-            place = group * splits + entries["split"]
-            table = np.zeros(len(first) * splits, np.int64)
-            np.add.at(table, place, rows)
-            table = table.reshape(-1, splits)
+            table = np.zeros((len(first), splits), np.int64)
+            np.add.at(table, (group, entries["split"]), rows)
             last = np.append(first[1:], len(entries)) - 1
             for split in within:
                 within[split] += int(np.maximum(table[:, split] - 1, 0).sum())

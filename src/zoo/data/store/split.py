@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.data.columns.labels import LabelReader
 from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Label, Lengths, Piece, Read
 from zoo.data.sources.numbering import label_key, number_labels
@@ -27,6 +28,11 @@ class HeldShard(NamedTuple):
     shard: Shard
     part: SourcePart
     rows: SplitRows
+
+    @property
+    def label_reader(self) -> type[LabelReader]:
+        """What reads the labels of the source."""
+        return self.rows.reader.reader_of(self.rows.source)
 
 
 class Split:
@@ -54,7 +60,7 @@ class Split:
         self.lengths = Lengths(
             {field: self.offsets(f"{field}.offsets") for field in fields},
             self.offsets("sentences") if "sentences" in self.known["arrays"] else None,
-            self.values("labels") if "labels" in self.known["arrays"] else None,
+            self.label_values(),
             {field: self.offsets(f"{field}.units") for field in fields if f"{field}.units" in self.known["arrays"]},
         )
 
@@ -83,6 +89,15 @@ class Split:
         kinds = self.kinds(name)
         counts, totals = ([int(kind["count"]) - 1 for kind in kinds], [int(kind["total"]) for kind in kinds])
         return join_offsets(counts, totals, lambda number: self.array(number, name))
+
+    def label_values(self) -> Any:
+        """The labels of all documents; None where they have none."""
+        if "labels" not in self.known["arrays"]:
+            return None
+        values = self.values("labels")
+        if "labels.offsets" not in self.known["arrays"]:
+            return values
+        return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].label_reader.join)
 
     def of(self, source: str) -> "Split":
         """What one of its sources gives."""
@@ -188,6 +203,22 @@ class Renumbered:
         return list(self.table[self.codes].tolist())
 
 
+class JoinedLabels:
+    """The labels of documents that have any number of them.
+
+    Args:
+        offsets: by document, where its labels begin; then where the last ones end.
+        values: what each of them stands for.
+        join: makes one label of a document's.
+    """
+
+    def __init__(self, offsets: Any, values: Any, join: Callable[[Sequence[Any]], Label]) -> None:
+        self.offsets, self.values, self.join = offsets, values, join
+
+    def __getitem__(self, document: int) -> Label:
+        return self.join(self.values[int(self.offsets[document]) : int(self.offsets[document + 1])])
+
+
 class KeptRows:
     """The rows of a split that were kept with its tokens."""
 
@@ -205,4 +236,5 @@ class KeptRows:
         row = json.loads(written.tobytes())
         if LABEL not in row and TAGS not in row:
             return dict(row)
-        return number_labels(row, self.split.numbers[self.split.shard_of(document)])
+        number = self.split.shard_of(document)
+        return number_labels(row, self.split.numbers[number], self.split.held[number].label_reader)

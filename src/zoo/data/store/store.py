@@ -22,7 +22,7 @@ from zoo.data.store.writing import ROWS, SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 4  # raise it where the same rows and tokenizer give another shard
+VERSION = 5  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
 MEBIBYTE = 1 << 20
@@ -78,7 +78,7 @@ class PlannedShard:
         writers: dict[str, SideWriter] = {}
         for side, keeps in self.rows.sides.items():
             (folder / side).mkdir()
-            about = (self.recipe.stored, self.recipe.tokenizer, keeps, reader.reader_of(source).coded)
+            about = (self.recipe.stored, self.recipe.tokenizer, keeps, reader.reader_of(source))
             writers[side] = SideWriter(folder / side, side, *about)
         characters = left_out = 0
         for number, sided in enumerate(reader.rows(source, self.part, self.rows.border), 1):
@@ -127,7 +127,7 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     found = []
     for part in rows.parts:
         filtered = reader.filtering.key(source, part)
-        read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, *filtered]
+        read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
         decided = json.dumps([*known, *read, held_out], sort_keys=True)
         name = hashlib.sha256(decided.encode()).hexdigest()[:32]
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from zoo.data.columns.labels import LabelReader
 from zoo.data.formats.format import Row
 from zoo.data.home import name_file
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
@@ -71,7 +72,7 @@ class SideWriter:
     Args:
         side: the split.
         keeps: whether the rows themselves are kept, for references and for what of a text was read.
-        coded: whether labels are kept by codes; else they are numbers, of which the index has the least and the most.
+        labels: what reads them. They are kept by codes, or they are numbers, of which the index has the least and most.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ class SideWriter:
         stored: StoredFields,
         tokenizer: Tokenizer | None,
         keeps: bool,
-        coded: bool = True,
+        labels: type[LabelReader],
     ) -> None:
-        self.arrays, self.coded = ArrayWriter(folder), coded
+        self.arrays, self.label_reader = ArrayWriter(folder), labels
         self.side, self.stored, self.tokenizer, self.keeps = side, stored, tokenizer, keeps
         self.waiting: list[Sided] = []
         self.characters = self.rows = self.documents = 0
@@ -124,8 +125,15 @@ class SideWriter:
         if name == PICTURE:
             return sided.number - 1
         if name == LABEL:
-            return self.code(value) if self.coded else self.measure(value)
+            return self.label(value)
         return [self.code(tag) for tag in value] if name == TAGS else value
+
+    def label(self, value: Any) -> int | float | list[int]:
+        """A label as it is stored."""
+        if not self.label_reader.coded:
+            return self.measure(value)
+        codes = [self.code(entry) for entry in self.label_reader.entries(value)]
+        return codes if self.label_reader.several else codes[0]
 
     def code(self, value: Any) -> int:
         """The number of a label among those that this shard has met; what it means for a run is decided later."""
@@ -172,11 +180,18 @@ def write_batch(
     if stored.sentences:
         writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
     if LABEL in batch:
-        number = isinstance(batch[LABEL][0], float)  # else a code
-        writer.append("labels", [batch[LABEL][row] for row in kept], np.float64 if number else np.int64)
+        write_labels(writer, [batch[LABEL][row] for row in kept], type(batch[LABEL][0]))
     predicted = {field: texts_of(batch[field]) for field in stored.predicted}
     writer.append("bytes", [sum(len(texts[row].encode()) for texts in predicted.values()) for row in kept])
     return kept
+
+
+def write_labels(writer: ArrayWriter, labels: Sequence[Any], kind: type) -> None:
+    """Add labels: codes, numbers, or a list of codes a document."""
+    if kind is list:
+        writer.append_lengths("labels.offsets", [len(codes) for codes in labels])
+        labels = [code for codes in labels for code in codes]
+    writer.append("labels", labels, np.float64 if kind is float else np.int64)
 
 
 def texts_of(values: Sequence[Any]) -> list[str]:
