@@ -92,6 +92,35 @@ def test_a_target_is_the_second_text_of_a_model_of_pairs():
     assert found.maps[0].keys.labels == ["[CLS]", "red", "cat", "[SEP]", "the", "dog", "[SEP]"]
 
 
+@pytest.mark.parametrize(
+    ("name", "end", "last"), [("bert-nano", "[SEP]", "[SEP]"), ("gpt2-nano", "[SEP]", "[EXTRACT]")]
+)
+def test_each_choice_stands_behind_its_context_and_sees_no_other(name: str, end: str, last: str):
+    (found,) = look(loaded(name, "choice"), "red cat", "the dog\nruns").maps
+    documents = ["[CLS]", "red", "cat", end, "the", "dog", last], ["[CLS]", "red", "cat", end, "runs", last]
+    assert found.keys.labels == [*documents[0], *documents[1]]
+    assert all(not layer[:, :7, 7:].any() and not layer[:, 7:, :7].any() for layer in found.layers.values())
+
+
+def test_similarity_shows_both_orders():
+    (found,) = look(loaded("gpt2-nano", "similarity"), "red cat", "dog").maps
+    first = ["[CLS]", "red", "cat", "[SEP]", "dog", "[EXTRACT]"]
+    assert found.keys.labels == [*first, "[CLS]", "dog", "[SEP]", "red", "cat", "[EXTRACT]"]
+
+
+def test_what_was_asked_in_a_conversation_stands_as_it_did_in_training():
+    given = loaded("gpt2-nano", "causal_lm", columns={"messages": "m"})
+    assert look(given, " red cat ").maps[0].keys.labels == ["[CLS]", "red", "cat", "[SEP]"]
+
+
+def test_missing_spans_are_read_and_written_as_such():
+    given = loaded("t5-nano", "span_corruption")
+    given.tokenizer.add_sentinels(2)
+    found = look(given, "the <extra_id_0> cat", "<extra_id_0> red <extra_id_1>").maps
+    assert found[0].keys.labels == ["the", "<extra_id_0>", "cat", "[END]"]
+    assert found[2].queries.labels == ["<extra_id_0>", "red", "<extra_id_1>", "[END]"]
+
+
 def test_layers_that_do_not_attend_are_left_out():
     given = loaded("gpt2-nano", "causal_lm", decoder__mixer=["convolution", "attention"])
     assert list(look(given, "the red cat").maps[0].layers) == [2]
@@ -146,6 +175,9 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
             ("red " * 99,),
             "TEXT has 100 tokens, special tokens included: the model reads at most",
         ),
+        ("bert-nano", "choice", ("a",), "--target: this checkpoint chooses .* one a line; got 0, expected 2 to 64"),
+        ("bert-nano", "span", ("a",), "--target: .* TEXT is the question; give the context to answer it from"),
+        ("gpt2-nano", "similarity", ("a",), "--target: similarity compares two texts: give the second one"),
         ("bert-nano", "masked_lm", ("red " * 99,), "the text is .* tokens too long: the model reads at most"),
         (
             "transformer-nano",

@@ -1,5 +1,6 @@
 """Claims about `zoo.pipeline`: loaded once, it gives what `zoo predict --json` prints, as often as it is asked."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from looking import loaded
 
 from zoo.inference.pipeline import Pipeline
+from zoo.inference.predictors.causal_lm import prompt_of
 
 
 def test_one_text_is_answered_by_a_list_of_one_as_several_are_by_a_list():
@@ -39,3 +41,36 @@ def test_what_is_no_text_is_refused_by_name(texts: Any):
 def test_a_file_may_be_named_by_a_path():
     answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
     assert answer(Path("the"))[0]["input"] == "the"
+
+
+ASKED = [{"role": "user", "content": " the red cat "}, {"role": "assistant", "content": "sleeps"},
+         {"role": "user", "content": "a blue dog"}]  # fmt: skip
+
+
+def test_a_conversation_is_answered_as_its_form_lays_it_out():
+    model = loaded("gpt2-nano", "causal_lm", columns={"messages": "m"})
+    words, roles = model.tokenizer.encode(["the red cat", "sleeps", "a blue dog"]), model.tokenizer.roles
+    stream = [roles.start, *words[0], roles.separator, *words[1], roles.end, *words[2], roles.separator]
+    assert prompt_of(model, json.dumps({"messages": ASKED})) == stream
+    answer = Pipeline(model)
+    (one,) = answer(ASKED)
+    assert one["input"] == {"messages": ASKED}
+    for again in answer([ASKED, {"messages": ASKED}, json.dumps({"messages": ASKED})]):
+        assert (again["input"], again["output"]) == (one["input"], one["output"])
+    text, more = answer(["the red cat", "{no conversation}"])
+    assert (text["input"], more["input"]) == ("the red cat", "{no conversation}")
+    assert text["output"] == answer(ASKED[:1])[0]["output"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ASKED[:2], "messages: the last turn is the assistant's, so there is nothing to answer; end with a turn of"),
+        ({"messages": []}, "messages: there is no turn, so there is nothing to answer"),
+        ([{"role": "usr", "content": "a"}], "turn 1: unknown role 'usr' .did you mean 'user'"),
+        ([{"role": "user", "content": b"a"}], "texts: a conversation must be made of texts"),
+    ],
+)
+def test_a_conversation_that_cannot_be_answered_is_refused(given: Any, said: str):
+    with pytest.raises(ValueError, match=said):
+        Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))(given)

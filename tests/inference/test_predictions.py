@@ -1,6 +1,7 @@
 """A split's predictions in a file: what zoo.pipeline says of each row, in the order of the data."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,46 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
             GenerateSettings(),
             show=Shown(predictions=tmp_path / name),
         )
+
+
+CHAT = [("system", "the red cat"), ("user", "sleeps"), ("assistant", "a blue dog"), ("user", "runs"),
+        ("assistant", "over the trees"), ("user", "and dogs")]  # fmt: skip
+
+
+def turns(said: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in said]
+
+
+def test_a_conversation_has_what_the_model_says_last(tmp_path: Path):
+    model = loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}, vocab_size=81)
+    rows = [{"m": turns(CHAT)}, {"m": turns([("user", "cats"), ("assistant", "and dogs sleeping")])}]
+    metrics = ["bleu", "chrf", "sequence_accuracy", "bits_per_byte"]
+    found, lines = predictions(model, tmp_path, rows, {"messages": "m"}, metrics=metrics)
+    assert [line["expected"] for line in lines] == ["over the trees", "and dogs sleeping"]
+    assert [turn["content"] for turn in lines[0]["input"]["messages"]] == [said for _, said in CHAT[:4]]
+    asked = [{"messages": turns(CHAT[:4])}, turns([("user", "cats")])]
+    said = Pipeline(model)(asked, generate={"max_new_tokens": 5})
+    assert [line["output"] for line in lines] == [one["output"] for one in said]
+    assert all(line["output"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("longest", "read", "tokens"),
+    [(3, "the trees", 3), (9, "blue dog" + "over the trees", 7), (64, "a blue dog" + "over the trees", 8)],
+)
+def test_of_a_conversation_without_its_beginning_the_rest_is_counted(
+    longest: int, read: str, tokens: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    model = loaded("gpt2-nano", "causal_lm", columns={"messages": "m"})
+    asked = {"metrics": ["bits_per_byte"], "longest": longest}
+    found, _ = predictions(model, tmp_path, [{"m": turns(CHAT)}], {"messages": "m"}, **asked)
+    assert found["causal_lm/bits_per_byte"] == pytest.approx(found["loss"] * tokens / (math.log(2) * len(read)))
+    assert len(caplog.messages) == (longest < 64)
+
+
+def test_an_answer_that_is_read_in_part_counts_the_bytes_of_that_part(tmp_path: Path):
+    model = loaded("gpt2-nano", "causal_lm", columns={"prompt": "p", "text": "t"})
+    asked = {"metrics": ["bits_per_byte"], "longest": 4}
+    found, _ = predictions(model, tmp_path, [{"p": "cats", "t": DOG}], {"prompt": "p", "text": "t"}, **asked)
+    bits = found["loss"] * 2 / math.log(2)
+    assert DOG.startswith("a blue ") and found["causal_lm/bits_per_byte"] == pytest.approx(bits / len("a blue "))

@@ -69,8 +69,9 @@ class Example:
 
     @property
     def prompt(self) -> Ids:
-        """The tokens up to the one that is asked first for what follows."""
-        return self.tokens[: int(np.argmax(self.following >= 0)) + 1]
+        """The tokens up to where the text begins that ends the example: the last one that is asked for."""
+        unasked = np.flatnonzero(self.following < 0)
+        return self.tokens[: (int(unasked[-1]) + 1 if len(unasked) else 0) + 1]
 
     @property
     def summaries(self) -> Ids:

@@ -1,9 +1,10 @@
 """The contract of forms: an example is planned from lengths alone, then built from ids with a template."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from zoo.data.ids import LABEL, PICTURE, Lengths, Read, Roles, StoredFields
+from zoo.data.formats.format import Row
+from zoo.data.ids import LABEL, PICTURE, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.template import Template, lay_out, roles_of
 from zoo.registry import Slot
@@ -102,6 +103,25 @@ class Form(ABC):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         """Read the planned pieces and lay them out."""
         return lay_out(self.template, plan, read, roles, self.stream.causal)
+
+    def given(self, row: Row) -> list[Any]:
+        """What the model reads of a row of data; a picture is left out."""
+        hidden = (PICTURE, *(self.stored.predicted if self.writes else ()))
+        return [row[name] for name in self.stored.names if name not in hidden]
+
+    def expected(self, row: Row) -> str | list[str]:
+        """What the model should write for a row of data, where it writes: a text, or several of which each is right."""
+        (name,) = self.stored.predicted
+        found: str | list[str] = row[name]
+        return found
+
+    def predicted(self, lengths: Lengths, document: int, row: Row) -> list[tuple[Piece, str]]:
+        """Each text of a row that is predicted, with all of its tokens."""
+        return [(lengths.span(name, document), row[name]) for name in self.stored.predicted]
+
+    def kept(self, plan: ExamplePlan) -> list[Piece]:
+        """What an example predicts of such texts."""
+        return [piece for piece in plan.pieces if piece.field in self.stored.predicted]
 
     def check(self, limits: Limits) -> None:
         """Refuse limits that leave no room for text.

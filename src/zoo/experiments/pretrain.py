@@ -8,7 +8,7 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.trained import TrainingText, kept_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
-from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
@@ -46,9 +46,9 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     vectors = vectors_to_start_from(experiment.model, request)
 
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
-        stored = {name: request.folder / name for name in TOKENIZER}
-        if request.resume and all(path.is_file() for path in stored.values()):
-            return Tokenizer.from_files({name: path.read_bytes() for name, path in stored.items()}, str(request.folder))
+        stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
+        if request.resume and BACKEND_FILE in stored:
+            return Tokenizer.from_files(stored, str(request.folder))
         tokenizer = train_tokenizer(settled.task, rows["train"])
         tokenizer.add_sentinels(settled.mixture.sentinels)
         return tokenizer

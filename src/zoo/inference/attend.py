@@ -12,11 +12,11 @@ from torch import Tensor
 
 from zoo.blocks.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
-from zoo.data.ids import Ids, Picture
+from zoo.data.ids import Picture
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import predictors
+from zoo.inference.predictors.predictor import Predictor, pair_obstacle, predictors
 from zoo.inference.readable import readable
-from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs, typed_examples
+from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs
 from zoo.inference.writing import write
 from zoo.models.generation.settings import GenerateSettings
 
@@ -126,33 +126,31 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
     if text is None:
         raise ValueError("TEXT: there is none, and this model reads a text; give one")
     if loaded.stream.source:
-        source = source_inputs(loaded, loaded.tokenizer.encode([text]))
+        source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
         places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
         return see_target(loaded, source, places, {"source": text}, target, settings)
-    if target is not None and not any(predictors[name].pairs for name in loaded.mixture.members):
-        names = " and ".join(loaded.mixture.members)
-        raise ValueError(f"--target: this checkpoint was trained for {names}, which reads one text; leave it out")
-    inputs = text_inputs(loaded, text, target)
-    tokens = inputs["tokens"]
-    assert isinstance(tokens, Tensor)  # the row; its documents are beside it
-    places = Places(readable(loaded.tokenizer, tokens[0].tolist()))
+    example = reader_of(loaded, text, target).example(loaded, text, target)
+    inputs, places = as_inputs(loaded, [example]), Places(readable(loaded.tokenizer, example.tokens.tolist()))
     texts = {"text": text} if target is None else {"text": text, "second text": target}
     return Seen(inputs, places, places, places, texts)
 
 
-def text_inputs(loaded: Loaded, text: str, second: str | None) -> dict[str, Tensor | Documents]:
-    """A text, or two, as the model was trained to read them; a role's spelling is that role where one is filled in."""
-    tokenizer, model = loaded.tokenizer, loaded.model
-    if loaded.stream.causal and not loaded.mixture.whole:
-        ids = tokenizer.begin(text)
-        refuse_longer(len(ids), model.stream.max_length, "TEXT")
-        return {"tokens": torch.tensor([ids], device=model.device)}
-    typed = any(member.roles for member in loaded.mixture.members.values())
+def first_predictor(loaded: Loaded) -> Predictor:
+    """What uses the model for what its first objective trained it for."""
+    return predictors.build(next(iter(loaded.mixture.members)))
 
-    def encode(given: str) -> list[Ids]:
-        return [tokenizer.encode_with_roles(given)] if typed else tokenizer.encode([given])
 
-    return as_inputs(loaded, typed_examples(loaded, encode(text), None if second is None else encode(second)))
+def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:
+    """What reads a text, or two: as in `predict`, but a text in which nothing is to be filled in can be looked at.
+
+    Raises:
+        ValueError: none of the checkpoint's objectives reads such texts.
+    """
+    obstacles = {name: pair_obstacle(loaded, name, second) for name in loaded.mixture.members}
+    fitting = [predictors.build(name) for name, obstacle in obstacles.items() if obstacle is None]
+    if not fitting:
+        raise ValueError("; or ".join(f"--target: {obstacle}" for obstacle in obstacles.values()))
+    return next((one for one in fitting if one.obstacle(loaded, text, second) is None), fitting[0])
 
 
 def name_picture(text: str | None, target: str | None, image: str | None) -> tuple[str, str | None]:
@@ -199,7 +197,7 @@ def see_target(
     if target is None:
         given = write(loaded, *source, settings)[0].tokens[: decoder.max_length - 1]
     else:
-        given = tokenizer.encode([target])[0].tolist()
+        given = first_predictor(loaded).encode(loaded, [target])[0].tolist()
         refuse_longer(len(given) + 1, decoder.max_length, "the target")
     read, written = [tokenizer.roles.id("start"), *given], [*given, tokenizer.roles.id("end")]
     tokens = torch.tensor([read], device=loaded.model.device)

@@ -171,10 +171,9 @@ class Evaluation:
             for found in in_batches(some, self.batch, lambda few: self.write(loaded, few)):
                 written |= found
             self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
-        (written_field,) = self.examples.form.stored.predicted
         if self.kept is not None:
             self.kept.update({document: [text] for document, text in written.items()})
-        texts = [self.split.rows[document][written_field] for document in mine]
+        texts = [self.examples.form.expected(self.split.rows[document]) for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references))
         return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
@@ -197,14 +196,13 @@ class Evaluation:
         """UTF-8 bytes of the texts that are predicted; of one that is read in part, those of that part."""
         examples, sampled = self.examples, self.examples.only is not None
         total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
-        if examples.lengths.sentences is not None or not (loaded.mixture.whole or sampled):
+        if examples.lengths.sentences is not None or not (examples.truncates or sampled):
             return total
         for document, plans in groupby(examples.plans(0, examples.documents), lambda plan: plan.document):
-            pieces = [piece for plan in plans for piece in plan.pieces]
-            for name in {piece.field for piece in pieces} & set(examples.form.stored.predicted):
-                span = examples.lengths.span(name, document)
-                read = [(p.start - span.start, p.stop - span.start) for p in pieces if p.field == name]
-                text = self.split.rows[document][name]
+            pieces = [piece for plan in plans for piece in examples.form.kept(plan)]
+            for span, text in examples.form.predicted(examples.lengths, document, self.split.rows[document]):
+                own = [p for p in pieces if p.field == span.field and span.start <= p.start and p.stop <= span.stop]
+                read = [(piece.start - span.start, piece.stop - span.start) for piece in own]
                 if sum(stop - start for start, stop in read) < span.length and isinstance(text, str):
                     total -= len(text.encode()) - loaded.tokenizer.bytes_read(text, read)
         return total

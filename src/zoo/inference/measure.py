@@ -147,8 +147,10 @@ def read_examples(
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     for chosen in parse_metrics(task.metrics, mixture.metrics):
         if metrics[chosen.registered].needs == "texts" and not form.writes:
-            raise ValueError(f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a "
-                             "column 'prompt'")  # fmt: skip
+            raise ValueError(
+                f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a column "
+                "'prompt' or 'messages'"
+            )
     splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
     for name, split in splits.items():
         for member in mixture.members.values():

@@ -1,15 +1,21 @@
 """A trained run as one object that is loaded once and answers as often as it is asked."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from zoo.config import merge
+from zoo.data.ids import MESSAGES
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
+from zoo.inference.predictors.causal_lm import chats
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
+
+Turns = Sequence[Mapping[str, str]]
+Conversation = Turns | Mapping[str, Turns]
 
 
 @dataclass(frozen=True)
@@ -25,14 +31,15 @@ class Pipeline:
 
     def __call__(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str] | Conversation | Sequence[Conversation],
         pair: str | Sequence[str] | None = None,
         generate: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """The answers in the order of the texts, each with `input`, `output` and `scores`; a list for one text, too.
 
         Args:
-            texts: one or several, or the files of pictures.
+            texts: one or several, or the files of pictures; for a model that was trained on conversations also one of
+                them, or several: lists of maps with `role` and `content`, or maps `{"messages": …}` of such a list.
             pair: second texts, for a model of pairs: one for each text.
             generate: how text is generated, by the keys of `--set generate.…`; None: as the task says.
 
@@ -42,10 +49,38 @@ class Pipeline:
         """
         settings = parse_generate(merge(self.loaded.task.generate, dict(generate or {})))
         seconds = None if pair is None else several(pair, "pair")
-        found = predict(
-            self.loaded, several(texts, "texts"), seconds, settings, writes=bool(generate), batch=self.batch
-        )
+        first = several(as_texts(self.loaded, texts), "texts")
+        found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
+
+
+def as_texts(loaded: Loaded, given: Any) -> Any:
+    """Conversations as the lines of JSON that `predict` reads, where the model answers some; else what is given.
+
+    Raises:
+        ValueError: a conversation cannot be written as JSON.
+    """
+    if not chats(loaded):
+        return given
+    if is_turns(given) or isinstance(given, Mapping):
+        given = [given]
+    if not isinstance(given, list | tuple):
+        return given
+    maps = [{MESSAGES: list(one)} if is_turns(one) else one for one in given]
+    return [as_line(one) if isinstance(one, Mapping) and MESSAGES in one else one for one in maps]
+
+
+def is_turns(given: Any) -> bool:
+    """Whether it is a list of turns."""
+    listed = isinstance(given, list | tuple) and bool(given)
+    return listed and all(isinstance(turn, Mapping) and "role" in turn for turn in given)
+
+
+def as_line(conversation: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(conversation)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
 
 
 def several(texts: Any, place: str) -> list[str]:

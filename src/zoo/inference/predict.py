@@ -8,7 +8,7 @@ import torch
 
 from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, pair_obstacle, predictors
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
@@ -115,7 +115,7 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
     """
     obstacles = []
     for name in loaded.mixture.members:
-        obstacle = obstacle_of(name, known.get(name), pair, writes) or known[name].obstacle(loaded, text, pair)
+        obstacle = obstacle_of(loaded, name, pair, writes) or known[name].obstacle(loaded, text, pair)
         if obstacle is None:
             loaded.refuse_untrained(name)
             return known[name]
@@ -123,13 +123,13 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
     return "; or ".join(obstacles)
 
 
-def obstacle_of(name: str, predictor: Predictor | None, pair: str | None, writes: bool) -> str | None:
+def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> str | None:
     """Why an objective's predictor cannot be asked in this way."""
-    if predictor is None:
+    if name not in predictors.names():
         return f"no predictor is registered for the objective {name}"
-    if pair is not None and not predictor.pairs:
-        return f"--pair: this checkpoint was trained for {name}, which reads one text; leave it out"
-    if writes and not predictor.writes:
+    if said := pair_obstacle(loaded, name, pair):
+        return f"--pair: {said}"
+    if writes and not predictors[name].writes:
         return f"--set generate.…: this checkpoint was trained for {name}, which generates no text; leave it out"
     return None
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.data.ids import PICTURE
 from zoo.inference.gathered import About
 from zoo.inference.predictors.predictor import predictors
 
@@ -42,10 +41,8 @@ def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, 
     """By row: its number in its file, from 1, what the model was given and what it says, and what the data says."""
     predictor = predictors.build(next(iter(about.loaded.mixture.members)))
     form, rows, numbers = about.examples.form, about.split.rows, about.split.kept
-    written = form.stored.predicted if form.writes else ()
-    names = [name for name in form.stored.names if name not in (*written, PICTURE)]
     for document in sorted(kept):
-        given = [rows[document][name] for name in names]
+        given = form.given(rows[document])
         said = predictor.tell(about, document, kept[document])
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
         yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

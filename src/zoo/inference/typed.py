@@ -68,7 +68,8 @@ def template_of(loaded: Loaded, texts: int) -> Template:
 def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:
     """Examples as the model's keyword arguments, one a row, as long as the longest."""
     longest = max(len(example.tokens) for example in examples)
-    tokens, documents = lay_rows([[e.tokens] for e in examples], (len(examples), longest), loaded.tokenizer.roles.pad)
+    shape, pad = (len(examples), longest), loaded.tokenizer.roles.pad
+    tokens, documents = lay_rows([example.split() for example in examples], shape, pad)
     inputs = {"tokens": torch.from_numpy(tokens), "documents": documents_in(documents)}
     if loaded.stream.segments:
         segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]

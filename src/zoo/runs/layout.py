@@ -4,5 +4,5 @@ CONFIG, TASK, TRAINING, DATA = "config.yaml", "task.yaml", "training.yaml", "dat
 REQUEST = "request.yaml"  # what the run was asked for: its words, every --set, and the checkpoint it goes on from
 METRICS, ENVIRONMENT = "metrics.jsonl", "environment.json"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
-TOKENIZER = ("tokenizer.json", "roles.json")
+TOKENIZER = ("tokenizer.json", "roles.json", "chat_templates.json")  # the last one where it was imported with some
 MANIFEST, STATE = "manifest.json", "state.json"  # of a checkpoint, which has its own training.yaml, too

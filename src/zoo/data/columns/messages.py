@@ -1,26 +1,40 @@
 """Conversations: the turns of a user and an assistant, read as chat data sets write them, and checked."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from zoo.data.ids import MESSAGES
 from zoo.registry import refuse_unknown
 
 ASSISTANT = "assistant"
 SPEAKERS = ("system", "user", ASSISTANT)
+Turn = TypeVar("Turn")
 
 
 def settle_messages(row: dict[str, Any]) -> None:
     """Have a row hold its conversation as texts, in turn those of others and those of the assistant.
 
-    Where two turns of one side follow each other, an empty text stands between them. What follows the assistant's last
-    turn is left out: nothing answers it.
+    What follows the assistant's last turn is left out: nothing answers it.
 
     Raises:
         ValueError: a turn is none, somebody else speaks, or the assistant does not.
     """
     if MESSAGES not in row:
         return
-    given = row[MESSAGES]
+    texts = read_turns(row[MESSAGES])
+    texts = texts[: len(texts) - len(texts) % 2]
+    if not any(texts[1::2]):
+        raise ValueError(f"{MESSAGES}: the assistant says nothing, so there is nothing to learn")
+    row[MESSAGES] = texts
+
+
+def read_turns(given: Any) -> list[str]:
+    """The texts of a conversation, in turn those of others and those of the assistant.
+
+    Where two turns of one side follow each other, an empty text stands between them.
+
+    Raises:
+        ValueError: a turn is none, or somebody else speaks.
+    """
     if not isinstance(given, list) or not all(isinstance(turn, dict) for turn in given):
         raise ValueError(f"'{MESSAGES}' must be a list of maps with 'role' and 'content', got {given!r:.80}")
     texts: list[str] = []
@@ -32,7 +46,28 @@ def settle_messages(row: dict[str, Any]) -> None:
         if (turn["role"] == ASSISTANT) != len(texts) % 2:
             texts.append("")
         texts.append(content.strip())
-    texts = texts[: len(texts) - len(texts) % 2]
-    if not any(texts[1::2]):
-        raise ValueError(f"{MESSAGES}: the assistant says nothing, so there is nothing to learn")
-    row[MESSAGES] = texts
+    return texts
+
+
+def read_asked(given: Any) -> list[str]:
+    """The texts of a conversation that the assistant is asked to go on with, as `read_turns`.
+
+    Raises:
+        ValueError: as `read_turns`, or nobody asks anything.
+    """
+    texts = read_turns(given)
+    if len(texts) % 2 == 0:
+        what = "the last turn is the assistant's" if texts else "there is no turn"
+        raise ValueError(f"{MESSAGES}: {what}, so there is nothing to answer; end with a turn of the user")
+    return texts
+
+
+def as_messages(texts: list[str]) -> dict[str, list[dict[str, str]]]:
+    """The texts of `read_turns` as a row that gives them again; who is no assistant is a user."""
+    speakers = ("user", ASSISTANT)
+    return {MESSAGES: [{"role": speakers[n % 2], "content": text} for n, text in enumerate(texts) if text]}
+
+
+def answers_in(turns: list[Turn]) -> list[Turn]:
+    """Of the turns of a settled conversation those of the assistant."""
+    return turns[1::2]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from zoo.data.columns.labels import LabelReader
+from zoo.data.columns.messages import answers_in
 from zoo.data.formats.format import Row
 from zoo.data.home import name_file
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
@@ -181,7 +182,7 @@ def write_batch(
         writer.append_lengths("sentences", [len(units[fields[0]][row]) for row in kept])
     if LABEL in batch:
         write_labels(writer, [batch[LABEL][row] for row in kept], type(batch[LABEL][0]))
-    predicted = {field: texts_of(batch[field]) for field in stored.predicted}
+    predicted = {field: predicted_of(field, batch[field], stored) for field in stored.predicted}
     writer.append("bytes", [sum(len(texts[row].encode()) for texts in predicted.values()) for row in kept])
     return kept
 
@@ -192,6 +193,11 @@ def write_labels(writer: ArrayWriter, labels: Sequence[Any], kind: type) -> None
         writer.append_lengths("labels.offsets", [len(codes) for codes in labels])
         labels = [code for codes in labels for code in codes]
     writer.append("labels", labels, np.float64 if kind is float else np.int64)
+
+
+def predicted_of(field: str, values: Sequence[Any], stored: StoredFields) -> list[str]:
+    """What is predicted of each row: its text, or the assistant's turns."""
+    return ["".join(answers_in(turns)) for turns in values] if field in stored.lists else texts_of(values)
 
 
 def texts_of(values: Sequence[Any]) -> list[str]:

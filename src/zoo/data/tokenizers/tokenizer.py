@@ -14,11 +14,12 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.ids import ROLES, Ids, Roles
 from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
-from zoo.registry import Choice, refuse_unknown
+from zoo.registry import Choice, check, refuse_unknown
 from zoo.strict_json import parse_json
 
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
+CHATS_FILE = "chat_templates.json"
 SENTINEL = "<extra_id_{}>"  # as T5's vocabulary spells what stands for a missing span
 WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
     "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
@@ -35,14 +36,22 @@ class Tokenizer:
         backend: what the `tokenizers` library runs; padding and truncation are switched off.
         role_tokens: role -> the token that plays it. Two roles may share one, roles but `pad` may be absent.
         place: where the tokenizer comes from, for messages.
+        chat_templates: by name, the templates that it was published with; they are kept, never used.
     """
 
-    def __init__(self, backend: Backend, role_tokens: Mapping[str, str], place: str = "tokenizer") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        role_tokens: Mapping[str, str],
+        place: str = "tokenizer",
+        chat_templates: Mapping[str, str] = {},
+    ) -> None:
         check_ids(backend.get_vocab(), f"{place}/{BACKEND_FILE}")
         backend.no_padding()
         backend.no_truncation()
         self.backend = backend
         self.role_tokens = check_roles(role_tokens, backend, f"{place}/{ROLES_FILE}")
+        self.chat_templates = dict(chat_templates)
         self.match(self.role_tokens.values())
 
     @classmethod
@@ -62,12 +71,16 @@ class Tokenizer:
             if name not in files:
                 raise ValueError(f"{place}/{name}: the file is missing")
         backend = read_backend(files[BACKEND_FILE], f"{place}/{BACKEND_FILE}")
-        return cls(backend, parse_json(files[ROLES_FILE], f"{place}/{ROLES_FILE}"), place)
+        roles = parse_json(files[ROLES_FILE], f"{place}/{ROLES_FILE}")
+        chats = parse_json(files.get(CHATS_FILE, b"{}"), f"{place}/{CHATS_FILE}")
+        return cls(backend, roles, place, check(chats, dict[str, str], f"{place}/{CHATS_FILE}"))
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files that `from_files` reads back, by name."""
-        roles = json.dumps(self.role_tokens, indent=2, ensure_ascii=False) + "\n"
-        return {BACKEND_FILE: self.backend.to_str(pretty=True).encode(), ROLES_FILE: roles.encode()}
+        maps = {ROLES_FILE: self.role_tokens, CHATS_FILE: self.chat_templates}
+        written = {name: json.dumps(tree, indent=2, ensure_ascii=False) + "\n" for name, tree in maps.items() if tree}
+        backend = self.backend.to_str(pretty=True)
+        return {BACKEND_FILE: backend.encode(), **{name: text.encode() for name, text in written.items()}}
 
     @cached_property
     def digest(self) -> str:

@@ -1,11 +1,13 @@
 """Form `chat`: a conversation of which the assistant's turns are learned."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.ids import MESSAGES, Ids, Lengths, Read, Roles, StoredFields
+from zoo.data.columns.messages import answers_in, as_messages
+from zoo.data.formats.format import Row
+from zoo.data.ids import MESSAGES, Ids, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import Template
@@ -17,10 +19,12 @@ CHAT: Template = ("start", None, "separator", None, "end")
 class Chat(Form):
     """`<s> q… <sep> a… </s> q… <sep> a… </s>`: of each turn of the assistant `a… </s>` is predicted, nothing else.
 
-    A separator follows every other turn. A conversation that is too long loses its beginning.
+    A separator follows every other turn. A conversation that is too long loses its beginning. What the model writes
+    for one is its last turn.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), lists=(MESSAGES,))
+    stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
+    writes: ClassVar[bool] = True
     template: ClassVar[Template] = CHAT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -28,6 +32,24 @@ class Chat(Form):
         total = sum(turn.length + 1 for turn in turns if turn.length)  # the stream's last token is never read
         kept = min(total, limits.longest)
         return [ExamplePlan(document, 0, kept, pieces=tuple(turns), truncated=total - kept)]
+
+    def given(self, row: Row) -> list[Any]:
+        return [as_messages(row[MESSAGES][:-1])]
+
+    def expected(self, row: Row) -> str:
+        turns: list[str] = row[MESSAGES]
+        return answers_in(turns)[-1]
+
+    def predicted(self, lengths: Lengths, document: int, row: Row) -> list[tuple[Piece, str]]:
+        return list(zip(answers_in(lengths.entries(MESSAGES, document)), answers_in(row[MESSAGES]), strict=True))
+
+    def kept(self, plan: ExamplePlan) -> list[Piece]:
+        pieces, left = list[Piece](), plan.length
+        for turn in plan.pieces[::-1]:
+            read = max(0, min(turn.length, left - 1))
+            pieces.append(turn._replace(start=turn.stop - read))
+            left -= turn.length + (turn.length > 0)
+        return answers_in(pieces[::-1])
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         stream, learned = lay_turns([read(piece) for piece in plan.pieces], roles)

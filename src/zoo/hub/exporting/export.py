@@ -12,7 +12,7 @@ from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_apart
 from zoo.hub.exporting.config_files import config_file, generation_file
 from zoo.hub.exporting.hashes import hash_files
-from zoo.hub.exporting.tokenizer_files import chat_template, to_json, tokenizer_files
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
 from zoo.hub.exporting.weights import WEIGHTS, native_tensors
@@ -139,9 +139,9 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
         contents["preprocessor_config.json"] = to_json(target.pictures)
     if trained.tokenizer is not None:
         longest: int = flatten(trained.settings)[target.longest][0]
-        contents |= tokenizer_files(trained.tokenizer, trained.segments, native, longest)
-        if trained.chats:
-            contents["chat_template.jinja"] = chat_template(trained.tokenizer).encode()
+        own = trained.chats and {DEFAULT_CHAT: chat_template(trained.tokenizer)}
+        chats = own or trained.tokenizer.chat_templates
+        contents |= tokenizer_files(trained.tokenizer, trained.segments, native, longest, chats)
     write_all(folder, contents)
     write_tensors(folder / WEIGHTS, native_tensors(trained, target, native), {"format": "pt"})
 

@@ -1,6 +1,7 @@
 """tokenizer.json and tokenizer_config.json that AutoTokenizer loads to the same ids, template included."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
@@ -22,17 +23,26 @@ THEIR_ROLES = {
     "mask_token": "mask",
 }
 
+DEFAULT_CHAT = "default"  # what transformers calls the template of conversations that is not asked for by a name
 
-def tokenizer_files(tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int) -> dict[str, bytes]:
+
+def tokenizer_files(
+    tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int, chats: Mapping[str, str] = {}
+) -> dict[str, bytes]:
     """The contents of the tokenizer's files, by name.
 
     Args:
         segments: whether pairs are told apart by token types.
         longest: the most tokens of a text.
+        chats: by name, the templates that conversations are written with.
     """
+    config = tokenizer_config(tokenizer, segments, native, longest)
+    alone = [*chats] == [DEFAULT_CHAT]
+    listed = [{"name": name, "template": template} for name, template in chats.items()]
     return {
         "tokenizer.json": with_template(tokenizer, segments, native).to_str(pretty=True).encode(),
-        "tokenizer_config.json": to_json(tokenizer_config(tokenizer, segments, native, longest)),
+        "tokenizer_config.json": to_json(config | ({"chat_template": listed} if listed and not alone else {})),
+        **({"chat_template.jinja": chats[DEFAULT_CHAT].encode()} if alone else {}),
     }
 
 
@@ -80,7 +90,7 @@ def chat_template(tokenizer: Tokenizer) -> str:
 
     A tokenizer that writes a space before a text writes none behind a special token, so the template does.
     """
-    space = " " if tokenizer.spell(int(tokenizer.encode(["a"])[0][0])).startswith(SPACE) else ""
+    space = " " if any(tokenizer.spell(i).startswith(SPACE) for i in tokenizer.encode(["a"])[0][:1]) else ""
     start, separator, end = (tokenizer.role_tokens[role] for role in ("start", "separator", "end"))
     content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (

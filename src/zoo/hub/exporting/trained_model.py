@@ -130,7 +130,8 @@ class TrainedModel:
 
     def as_read(self, native: NativeClass) -> NativeClass:
         """The class whose tokenizer reads special tokens in texts where texts have some: sentinels, ends of turns."""
-        reads_roles = native.reads_roles or self.chats or Mixture.parse(self.task.objective).sentinels > 0
+        chats = self.chats or bool(self.tokenizer and self.tokenizer.chat_templates)
+        reads_roles = native.reads_roles or chats or Mixture.parse(self.task.objective).sentinels > 0
         return dataclasses.replace(native, reads_roles=reads_roles)
 
     def never_trained(self, native: NativeClass) -> list[str]:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.data.ids import MESSAGES
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.hashes import untrained_heads
-from zoo.hub.exporting.tokenizer_files import to_json
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
@@ -103,7 +104,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     stream = stream_of(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels.plain(), generate),
+        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer)),
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
@@ -153,10 +154,19 @@ def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels:
     return build_settings(flat, target, elements, config.place)
 
 
-def task_of(settings: ModelSettings, stream: ModelTraits, labels: Any, generate: dict[str, Any]) -> dict[str, Any]:
-    """What the model is for: an objective for each of its heads, and no data."""
+def chats_as_ours(tokenizer: Tokenizer | str) -> bool:
+    """Whether the tokenizer writes conversations as zoo does, so that the model was trained on such ones."""
+    if isinstance(tokenizer, str) or not {"start", "separator", "end"} <= set(tokenizer.role_tokens):
+        return False
+    return tokenizer.chat_templates == {DEFAULT_CHAT: chat_template(tokenizer)}
+
+
+def task_of(
+    settings: ModelSettings, stream: ModelTraits, labels: Any, generate: dict[str, Any], chats: bool = False
+) -> dict[str, Any]:
+    """What the model is for: an objective for each of its heads, and no data; `chats`: whether it answers turns."""
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
-    known = {"labels": labels, "generate": generate}
+    known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
 
 

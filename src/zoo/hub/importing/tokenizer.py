@@ -13,12 +13,13 @@ from zoo.data.ids import ROLES
 from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
-from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
-from zoo.hub.sources.folder import OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
+from zoo.hub.sources.folder import CHAT, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 Tokens = dict[str, str]
 
 
@@ -39,10 +40,33 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     if backend.post_processor is None:  # that nothing is added is a template, too
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     tokenizer = rebuilt(backend, tokens, place)
+    templates = read_chat_templates(foreign, options)
     found = [token for role, token in tokens.items() if role != "unk" and is_found(token, tokenizer)]
     if found:
         backend.pre_tokenizer = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
-    return rebuilt(backend, tokens, place) if found else tokenizer
+    tokenizer = rebuilt(backend, tokens, place) if found else tokenizer
+    tokenizer.chat_templates = templates
+    return tokenizer
+
+
+def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, str]:
+    """By name, the templates that the tokenizer writes conversations with; a file of its own is read first, as theirs.
+
+    Templates are programs: they are kept for an export, and never run. What has no plain name is left out: transformers
+    would name a file after it.
+
+    Raises:
+        ValueError: the file is not UTF-8.
+    """
+    if foreign.has(CHAT):
+        try:
+            return {DEFAULT_CHAT: foreign.read(CHAT).decode()}
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{foreign.folder / CHAT}: not UTF-8 text: byte {error.start + 1}") from None
+    given = options.get("chat_template")
+    listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
+    pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
+    return {n: t for n, t in pairs if isinstance(t, str) and isinstance(n, str) and PLAIN_NAME.fullmatch(n)}
 
 
 def rebuilt(backend: Backend, tokens: Tokens, place: str) -> Tokenizer:

@@ -1,30 +1,72 @@
 """Continues a text."""
 
+from typing import Any
+
+import numpy as np
+
+from zoo.data.columns.messages import read_asked
 from zoo.data.ids import MESSAGES
+from zoo.examples.example import Example
 from zoo.examples.forms.chat import lay_turns
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import refuse_longer
 from zoo.inference.writing import write_on
 from zoo.models.generation.generate import writer
+from zoo.strict_json import parse_json
 
 
 @predictors.register("causal_lm")
 class TextContinuation(Predictor):
-    """Continues a text, and gives it with its continuation; or answers it, where it was trained on conversations."""
+    """Continues a text, and gives it with its continuation.
+
+    Where it was trained on conversations, it answers the text, or a conversation `{"messages": [{role, content}, …]}`.
+    """
 
     writes = True
 
+    def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
+        ids = np.array(prompt_of(loaded, text), dtype=np.int64)
+        refuse_longer(len(ids), loaded.model.stream.max_length, "TEXT")
+        return Example(ids, ordinary=np.ones(len(ids), dtype=np.bool_), following=np.full(len(ids), -1), summary=-1)
+
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        chats = MESSAGES in loaded.task.columns
-        prompts = [asked_in_chat(loaded, text) if chats else loaded.tokenizer.begin(text) for text in asked.texts]
+        prompts = [prompt_of(loaded, text) for text in asked.texts]
         writer(loaded.model, prompts)
         found = write_on(loaded, prompts, asked.settings, asked.numbers)
-        shown = [[] if chats else prompt for prompt in prompts]
-        triples = zip(asked.texts, shown, found, strict=True)
-        return [Prediction(text, loaded.tokenizer.decode([*p, *new.tokens]), new.score) for text, p, new in triples]
+        if not chats(loaded):
+            whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
+            triples = zip(asked.texts, whole, found, strict=True)
+            return [Prediction(text, loaded.tokenizer.decode(ids), new.score) for text, ids, new in triples]
+        inputs = [read_conversation(text) or text for text in asked.texts]
+        pairs = zip(inputs, found, strict=True)
+        return [Prediction(given, loaded.tokenizer.decode(new.tokens), new.score) for given, new in pairs]
 
 
-def asked_in_chat(loaded: Loaded, text: str) -> list[int]:
-    """A text as the first turn of a conversation, up to where the assistant answers."""
-    (ids,) = loaded.tokenizer.encode([text.strip()])
-    return [int(token) for token in lay_turns([ids], loaded.tokenizer.roles)[0]]
+def chats(loaded: Loaded) -> bool:
+    """Whether the model was trained on conversations."""
+    return MESSAGES in loaded.task.columns
+
+
+def prompt_of(loaded: Loaded, text: str) -> list[int]:
+    """What the model goes on from: the text; or a conversation, or its first turn, up to where the assistant answers.
+
+    Raises:
+        ValueError: the conversation is none that can be answered.
+    """
+    if not chats(loaded):
+        return loaded.tokenizer.begin(text)
+    conversation = read_conversation(text)
+    turns = [text.strip()] if conversation is None else read_asked(conversation[MESSAGES])
+    return [int(token) for token in lay_turns(loaded.tokenizer.encode(turns), loaded.tokenizer.roles)[0]]
+
+
+def read_conversation(text: str) -> dict[str, Any] | None:
+    """The conversation that a text is, as a row of data writes it in JSON; None: the text is what is asked."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = parse_json(text, "conversation")
+    except ValueError:
+        return None
+    return found if MESSAGES in found else None

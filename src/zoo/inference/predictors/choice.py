@@ -8,6 +8,8 @@ import torch
 
 from zoo.data.columns.lists import MOST_CHOICES
 from zoo.data.ids import CHOICES, LABEL
+from zoo.examples.example import Example
+from zoo.examples.template import side_by_side
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
@@ -20,14 +22,19 @@ class BestChoice(Predictor):
 
     pairs = True
 
-    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         choices = [] if pair is None else lines(pair)
         if not 2 <= len(choices) <= MOST_CHOICES:
             return (
-                "--pair: this checkpoint chooses one of several texts: give them for each TEXT, which is the context, "
+                "this checkpoint chooses one of several texts: give them for each TEXT, which is the context, "
                 f"one a line; got {len(choices)}, expected 2 to {MOST_CHOICES}"
             )
-        return None if len(set(choices)) == len(choices) else "--pair: a choice is given twice"
+        return None if len(set(choices)) == len(choices) else "a choice is given twice"
+
+    def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
+        assert pair is not None
+        choices = loaded.tokenizer.encode(lines(pair))
+        return side_by_side(typed_examples(loaded, loaded.tokenizer.encode([text]) * len(choices), choices))
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None

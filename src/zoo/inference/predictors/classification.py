@@ -22,13 +22,13 @@ class LikeliestClass(Predictor):
 
     pairs = True
 
-    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         known = loaded.task.columns  # empty for an imported model: whether it was trained on pairs is not recorded
         if "pair" in known and pair is None:
-            return "--pair: this checkpoint classifies pairs; give the second text"
+            return "this checkpoint classifies pairs; give the second text"
         if known and "pair" not in known and pair is not None:
             what = "texts" if loaded.stream.image_size is None else "pictures"
-            return f"--pair: this checkpoint classifies single {what}; leave it out"
+            return f"this checkpoint classifies single {what}; leave it out"
         return None
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:

@@ -14,6 +14,8 @@ TOP = 5  # tokens that are shown for a masked place
 class MaskFilling(Predictor):
     """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
 
+    spelled = True
+
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         mask = loaded.tokenizer.roles.id("mask")
         if mask in loaded.tokenizer.encode_with_roles(text):
@@ -22,7 +24,7 @@ class MaskFilling(Predictor):
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
-        encoded = [loaded.tokenizer.encode_with_roles(text) for text in asked.texts]
+        encoded = self.encode(loaded, asked.texts)
         examples = typed_examples(loaded, encoded, None)
         inputs = as_inputs(loaded, examples)
         length = max(len(example.tokens) for example in examples)

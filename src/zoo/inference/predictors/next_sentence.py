@@ -13,8 +13,8 @@ class NextOrNot(Predictor):
 
     pairs = True
 
-    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        return "--pair: next_sentence compares two texts: give the second one" if pair is None else None
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
+        return "next_sentence compares two texts: give the second one" if pair is None else None
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None

@@ -8,8 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.data.ids import Ids
+from zoo.examples.example import Example
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
+from zoo.inference.typed import typed_examples
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
@@ -55,14 +58,33 @@ class Predictor(ABC):
     Class attributes:
         pairs: whether it takes a second text.
         writes: whether it generates text.
+        spelled: whether what spells a role in a text, such as [MASK], stands for that role.
     """
 
     pairs: ClassVar[bool] = False
     writes: ClassVar[bool] = False
+    spelled: ClassVar[bool] = False
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         """Why it cannot answer an input, as a message tells it; None: it can, unless the input is too long."""
         return None
+
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
+        """Why it cannot do with such a second text, or without one: what a message says behind the option's name."""
+        return None
+
+    def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
+        """The ids of texts as it reads them."""
+        return [*map(loaded.tokenizer.encode_with_roles, texts)] if self.spelled else loaded.tokenizer.encode(texts)
+
+    def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
+        """What the model reads of an input, in one row; here the text, or both, in the template of its training.
+
+        Raises:
+            ValueError: it is too long.
+        """
+        pairs = None if pair is None else self.encode(loaded, [pair])
+        return typed_examples(loaded, self.encode(loaded, [text]), pairs)[0]
 
     @abstractmethod
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
@@ -89,8 +111,7 @@ class Predictor(ABC):
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
         """What the model says of a row, from what was kept of its examples."""
         if about.examples.form.writes:
-            (predicted,) = about.examples.form.stored.predicted
-            return Told(kept[0], None, about.split.rows[document][predicted])
+            return Told(kept[0], None, about.examples.form.expected(about.split.rows[document]))
         loss, count = (sum(each) for each in zip(*kept, strict=True))
         return Told(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
 
@@ -102,3 +123,10 @@ def likeliest(inputs: Sequence[Any], names: Sequence[str], logits: Tensor) -> li
 
 
 predictors: Slot[Predictor] = Slot("predictor")
+
+
+def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
+    """Why an objective's predictor cannot do with such a second text, or without one."""
+    if pair is not None and not predictors[name].pairs:
+        return f"this checkpoint was trained for {name}, which reads one text; leave it out"
+    return predictors.build(name).pair_obstacle(loaded, pair)

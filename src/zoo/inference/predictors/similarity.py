@@ -5,10 +5,12 @@ from typing import Any
 
 import torch
 
+from zoo.examples.example import Example
+from zoo.examples.template import side_by_side
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.classification import tell_label
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples
 from zoo.objectives.answers import ANSWERS
 from zoo.objectives.similarity import ORDERS, added
@@ -20,13 +22,16 @@ class PairSimilarity(Predictor):
 
     pairs = True
 
-    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        return "--pair: similarity compares two texts: give the second one" if pair is None else None
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
+        return "similarity compares two texts: give the second one" if pair is None else None
+
+    def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
+        assert pair is not None
+        return side_by_side([order for (order,) in in_both_orders(loaded, [text], [pair])])
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None
-        both = [loaded.tokenizer.encode(texts) for texts in (asked.texts, asked.pairs)]
-        orders = [typed_examples(loaded, *one) for one in (both, both[::-1])]
+        orders = in_both_orders(loaded, asked.texts, asked.pairs)
         examples = [example for pair in zip(*orders, strict=True) for example in pair]
         said = loaded.run(**as_inputs(loaded, examples), places={"similarity": summary_places(loaded, examples)})
         with torch.no_grad():
@@ -42,3 +47,9 @@ class PairSimilarity(Predictor):
 
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
         return tell_label(about, document, kept[0])
+
+
+def in_both_orders(loaded: Loaded, texts: Texts, pairs: Texts) -> list[list[Example]]:
+    """Every pair as it is, then every pair with its texts exchanged."""
+    both = [loaded.tokenizer.encode(given) for given in (texts, pairs)]
+    return [typed_examples(loaded, *order) for order in (both, both[::-1])]

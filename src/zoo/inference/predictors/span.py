@@ -27,9 +27,12 @@ class FoundAnswer(Predictor):
 
     pairs = True
 
+    def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
+        said = "this checkpoint answers questions: TEXT is the question; give the context to answer it from"
+        return said if pair is None else None
+
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        if pair is None:
-            return "--pair: this checkpoint answers questions: TEXT is the question; give the context to answer it from"
+        assert pair is not None
         if not text.strip() or not pair.strip():
             return f"the {'context' if text.strip() else 'question'} is empty"
         return None

@@ -13,6 +13,7 @@ class SpanFilling(Predictor):
     """Writes what is missing where a text has `<extra_id_0>`, `<extra_id_1>` …; the output is the whole text."""
 
     writes = True
+    spelled = True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         sentinels = loaded.tokenizer.roles.sentinels
@@ -22,7 +23,7 @@ class SpanFilling(Predictor):
         return f"there is nothing to fill in {text!r}: write {spelled} … where words are missing"
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        encoded = [loaded.tokenizer.encode_with_roles(text) for text in asked.texts]
+        encoded = self.encode(loaded, asked.texts)
         found = write(loaded, *source_inputs(loaded, encoded), asked.settings, asked.numbers)
         sentinels, triples = loaded.tokenizer.roles.sentinels, zip(asked.texts, encoded, found, strict=True)
         return [
