@@ -28,7 +28,7 @@ ROWS = {
     "wnli": ["index\tsentence1\tsentence2\tlabel", "0\tA.\tB.\t0", "1\tC.\tD.\t1"],
 }  # fmt: skip
 SPLITS = {"validation": "dev", "test": "test"}
-OFFICIAL = {  # Wang et al. 2019, table 1; MNLI's is of its matched half
+OFFICIAL = {  # Wang et al. 2019, table 1
     "cola": ["matthews"], "sst2": ["accuracy"], "mrpc": ["accuracy", "f1"], "stsb": ["pearson", "spearman"],
     "qqp": ["accuracy", "f1"], "mnli": ["accuracy"], "qnli": ["accuracy"], "rte": ["accuracy"], "wnli": ["accuracy"],
 }  # fmt: skip
@@ -45,18 +45,30 @@ def test_a_task_has_its_official_metrics_and_offers_them(name: str) -> None:
     assert set(task.metrics) <= set(Mixture.of(task).metrics["classification"])
 
 
-def test_the_mismatched_half_of_mnli_reads_what_a_model_of_mnli_answers() -> None:
-    mnli, other = load_task("mnli"), load_task("mnli-mismatched")
+@pytest.mark.parametrize("half", ["matched", "mismatched"])
+def test_a_half_of_mnli_reads_what_a_model_of_mnli_answers(half: str) -> None:
+    mnli, other = load_task("mnli"), load_task(f"mnli-{half}")
     assert (other.columns, other.labels, other.metrics) == (mnli.columns, mnli.labels, mnli.metrics)
-    assert other.source.files == {name: f"glue_mnli/{file}_mismatched.tsv" for name, file in SPLITS.items()}
+    assert other.source.files == {name: f"glue_mnli/{file}_{half}.tsv" for name, file in SPLITS.items()}
+
+
+def test_mnli_is_validated_on_both_halves(tmp_path: Path) -> None:
+    header, *rows = ROWS["mnli"]
+    (tmp_path / "glue_mnli").mkdir()
+    halves = {"dev_matched": rows[:2], "dev_mismatched": rows[1:]}
+    for name, some in {"train": rows, "test_matched": rows, **halves}.items():
+        (tmp_path / "glue_mnli" / f"{name}.tsv").write_text("\n".join([header, *some]) + "\n")
+    found = load_rows(load_task("mnli"), inputs(), tmp_path, ["validation"])["validation"]
+    assert [row["label"] for row in found] == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_the_rows_of_a_task_are_read(tmp_path: Path, name: str) -> None:
     task = load_task(name)
-    for file in task.source.files.values() if task.source.files else ():
-        (tmp_path / str(file)).parent.mkdir(exist_ok=True)
-        (tmp_path / str(file)).write_text("\n".join(ROWS[name]) + "\n")
+    for files in task.source.files.values() if task.source.files else ():
+        for file in files if isinstance(files, list) else [files]:
+            (tmp_path / str(file)).parent.mkdir(exist_ok=True)
+            (tmp_path / str(file)).write_text("\n".join(ROWS[name]) + "\n")
     rows: list[dict[str, Any]] = list(load_rows(task, inputs(), tmp_path)["train"])
     pairs = {"text", "label"} if name in ("cola", "sst2") else {"text", "pair", "label"}
     assert all(set(row) == pairs for row in rows)
