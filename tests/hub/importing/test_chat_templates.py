@@ -31,7 +31,8 @@ def stranger(folder: Path) -> Path:
     fast.save_pretrained(folder)
     sizes = {"vocab_size": len(fast), "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 64}
     torch.manual_seed(0)
-    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)).save_pretrained(folder)
+    config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
     return folder
 
 
