@@ -17,8 +17,8 @@ from zoo.hub.exporting.trained_model import load_trained
 from zoo.runs.saved import open_run
 
 TEMPLATE = (  # ChatML, as many checkpoints have it, with a space and a line end that must stay
-    "{% for message in messages %}\r\n{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' }}"
-    " {% endfor %}{# 아이 #}\n"
+    "{% for message in messages %}\r\n{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] }}"
+    "{{ '<|im_end|>' }} {% endfor %}{# 아이 #}\n"
 )
 ASKED = [{"role": "user", "content": "naïve a\tb"}, {"role": "assistant", "content": "<b> yes"}]
 
