@@ -28,35 +28,38 @@ CASES = [
 ]
 
 
-def learn(model: Model) -> None:
+def learn(model: Model, rows: list[list[int]] = ROWS) -> None:
     """One forward and one backward pass over rows as collating lays them."""
-    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in ROWS]
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in rows]
     laid = torch.tensor([row + [0] * (LENGTH - len(row)) for row in numbers])
-    documents, tokens = Documents.packed(ROWS, laid).to(CUDA), torch.ones_like(laid, device=CUDA)
+    documents, tokens = Documents.packed(rows, laid).to(CUDA), torch.ones_like(laid, device=CUDA)
     source = source_documents = None
     if model.encoder is not None and model.decoder is not None:
         source, source_documents = tokens, documents
         if model.encoder.image_size is not None:
-            source = model.encoder.blank(1, CUDA).repeat(len(ROWS), 1, 1, 1)
+            source = model.encoder.blank(1, CUDA).repeat(len(rows), 1, 1, 1)
             one = [[1], [1], []]
             source_documents = Documents.packed(one, torch.tensor([[1], [1], [0]])).to(CUDA)
     scored = {name: torch.zeros(2, dtype=torch.long, device=CUDA) for name in model.heads}
     said = model(tokens, source, documents, source_documents, places=scored).states
-    assert said.device.type == "cuda" and said.dtype == torch.bfloat16
+    assert said.device.type == "cuda" and said.dtype == torch.get_default_dtype()
     said.float().square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or parameter.grad.device.type == "cuda", name
 
 
-allowed: set[tuple[bool, bool]] = set()
+asked: set[str] = set()
 fused = F.scaled_dot_product_attention
 
 
 def noted(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, *others: Any, **named: Any
 ) -> Tensor:
-    """As torch's; whether there is a mask, and whether cuDNN may be chosen."""
-    allowed.add((mask is not None, torch.backends.cuda.cudnn_sdp_enabled()))
+    """As torch's; in which dtype and with what, and whether cuDNN may be chosen."""
+    said = [str(queries.dtype).removeprefix("torch."), "mask" if mask is not None else "no mask"]
+    said += ["fewer keys than queries"] if keys.shape[1] != queries.shape[1] else []
+    assert named["enable_gqa"] == (keys.shape[1] != queries.shape[1])
+    asked.add(", ".join([*said, "cuDNN" if torch.backends.cuda.cudnn_sdp_enabled() else "no cuDNN"]))
     return fused(queries, keys, values, mask, *others, **named)
 
 
@@ -70,4 +73,10 @@ for backend, name, changes in CASES:
         for attention in attentions(model):
             attention.backend = backends[backend]()
         learn(model.train())
-print("mask, cuDNN:", sorted(allowed))
+for dtype in (torch.bfloat16, torch.float32):
+    torch.set_default_dtype(dtype)
+    with FakeTensorMode():
+        with CUDA:
+            model = Model(load_settings("gpt-modern-nano"))
+        learn(model.train(), [[LENGTH]] * 3)
+print("\n".join(sorted(asked)))

@@ -5,11 +5,13 @@ from typing import Any
 
 import load  # noqa: F401 - the device, before torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from zoo.blocks.cache import Cache
 from zoo.models.generation.generate import reader, started
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
@@ -18,13 +20,16 @@ from zoo.models.settings import load_settings
 CUDA, ROWS, END = torch.device("cuda"), 3, 2
 WINDOWED = {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}
 BEAMS, SAMPLES = GenerateSettings(beams=3), GenerateSettings(temperature=1.0, top_k=5, top_p=0.9)
-# torch's recurrent kernels know no fake tensors
 FAMILIES = [
     ("gpt2-nano", SAMPLES, ()),
     ("gpt-modern-nano", BEAMS, [(("decoder", "attention"), WINDOWED)]),
     ("gpt-nano", SAMPLES, [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
     ("transformer-nano", BEAMS, [(("decoder", "position"), "relative")]),
     ("captioner-transformer-nano", BEAMS, ()),
+    ("rnn-attention-nano", BEAMS, [(("decoder", "cell"), "lstm")]),
+    ("rnn-seq2seq-nano", SAMPLES, ()),
+    ("captioner-rnn-nano", BEAMS, ()),
+    ("gpt-nano", BEAMS, [(("decoder", "mixer"), ["recurrent", "attention"])]),
 ]
 
 
@@ -45,6 +50,20 @@ class NoCopies(TorchDispatchMode):
         return said
 
 
+def recur(kernel: nn.RNNBase, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    """What has the shapes of torch's recurrent kernels, which know no fake tensors; it reads all that they read."""
+    given = state if isinstance(state, tuple) else () if state is None else (state,)
+    said = [F.linear(x, kernel.weight_ih_l0[: kernel.hidden_size]).tanh()]
+    if kernel.bidirectional:
+        said.append(F.linear(x, kernel.weight_ih_l0_reverse[: kernel.hidden_size]).tanh())
+    seen = torch.cat(said, dim=-1)
+    last = [seen[None, :, -1] + F.linear(vectors, kernel.weight_hh_l0[: kernel.hidden_size]) for vectors in given]
+    return seen, last[0] if len(last) == 1 else tuple(last)
+
+
+nn.RNNBase.forward = nn.GRU.forward = nn.LSTM.forward = nn.RNN.forward = recur  # type: ignore[method-assign,assignment]
+
+
 def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     search = started(settings, [9, 9, 8], END, None, CUDA)
     state = model.decoder.start(ROWS, model.remember(source_of(model), None), 12)
@@ -60,9 +79,21 @@ def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     for _ in range(5):
         chosen, parents = search.choose(logits)
         there = (~search.ended).long().repeat_interleave(search.width)[:, None]
+        before = [id(x) for x in tensors_in(state)]
         with capturing:
             logits = read(chosen[:, None], there, parents)
+        assert not steady or before == [id(x) for x in tensors_in(state)], "a replayed graph would not find its state"
     return logits
+
+
+def tensors_in(state: Any) -> list[Tensor]:
+    """The tensors of a state, in those that it consists of."""
+    if isinstance(state, Tensor):
+        return [state]
+    if isinstance(state, Cache):
+        return list(state.tensors)
+    parts = state if isinstance(state, list | tuple) else vars(state).values() if hasattr(state, "__dict__") else ()
+    return [x for part in parts for x in tensors_in(part)]
 
 
 torch.set_default_dtype(torch.bfloat16)

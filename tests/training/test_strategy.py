@@ -1,5 +1,8 @@
 """Claims about strategies: DDP and FSDP2 train the same run and write the same files, on any number of processes."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,6 +161,16 @@ def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):
     compile_blocks(model)
     assert compiled == [module for module in model.modules() if isinstance(module, Block)]
     assert len(compiled) > 1 and list(model.state_dict()) == names
+
+
+def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
+    """A Transformer of two layers a side has blocks of two kinds; torch compiles 8 graphs, then no more."""
+    program, path = Path(__file__).with_name("compiled_blocks.py"), os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = ["the first step: 2", "other documents: 0", "validations: 0", "a step after them: 0"]
+    assert done.stdout.splitlines() == [*said, "blocks that are compiled: 4", "room: 32"]
 
 
 def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):

@@ -127,9 +127,16 @@ class Attention(nn.Module, ABC):
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
         """Read a memory with the queries of whole rows."""
-        backend = EAGER if view.recorder is not None else self.backend  # no kernel shows its weights
-        heads = backend.attend(self.ask(x, view), *memory, view, self.rule(self.training))
+        heads = self.backend_for(view).attend(self.ask(x, view), *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
+
+    def prepare(self, view: View) -> None:
+        """Compute what layers share of a view of whole rows, before the first of them asks."""
+        self.backend_for(view).prepare(view, self.rule(self.training))
+
+    def backend_for(self, view: View) -> Backend:
+        """What computes it over whole rows of a view; no kernel shows its weights."""
+        return self.backend if view.recorder is None else EAGER
 
     def step(
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View

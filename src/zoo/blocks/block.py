@@ -101,6 +101,15 @@ class Block(nn.Module, ABC):
         sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
         return self.combine(x, sublayers)
 
+    def prepare(self, view: View, source: SourceView | None) -> None:
+        """Compute what layers share, as masks, before the first of them asks.
+
+        Otherwise the first would compute what the others find, and the compiler would need a graph for it alone.
+        """
+        self.mixer.prepare(view)
+        if self.cross is not None and source is not None:
+            self.cross.prepare(source.view)
+
     def start_state(self, states: Float[Tensor, "batch memory d_memory"] | None) -> BlockState:
         """What is known before the first place; the states of a memory are read once."""
         if self.cross is None or states is None:

@@ -37,6 +37,9 @@ class Mixer(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         """Mix whole rows."""
 
+    def prepare(self, view: View) -> None:
+        """Compute what it shares with other layers, which find it in the view of whole rows."""
+
     @abstractmethod
     def step(self, x: New, view: View, state: Any) -> tuple[New, Any]:
         """Mix new places with those in the state, and the state after them.
@@ -95,6 +98,9 @@ class AttentionMixer(Mixer):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.attention(x, self.attention.read(x, view), view)
 
+    def prepare(self, view: View) -> None:
+        self.attention.prepare(view)
+
     def step(self, x: New, view: View, state: Cache | None) -> tuple[New, Cache]:
         new, window = self.attention.read(x, view), self.attention.window
         room = view.room if window is None else min(view.room, window)
@@ -139,6 +145,9 @@ class RecurrentMixer(Mixer):
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.output(self.cell(x, view.documents))
+
+    def prepare(self, view: View) -> None:
+        view.documents.unpacked()
 
     def step(
         self, x: New, view: View, state: Float[Tensor, "batch vectors d_state"] | None

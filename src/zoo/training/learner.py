@@ -18,7 +18,7 @@ from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.shards import local, spread_like, whole
-from zoo.training.devices.strategy import gathered, spread
+from zoo.training.devices.strategy import gathered, spread, uncompiled
 from zoo.training.freezing import freeze
 from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
@@ -100,8 +100,9 @@ class Learner:
         """The model as a user of the run gets it, for validation."""
         self.model.eval()
         try:
-            with shown(self.model, self.published), gathered(self.model), torch.no_grad(), self.autocast():
-                yield self.model
+            with uncompiled(self.model), shown(self.model, self.published), gathered(self.model):
+                with torch.no_grad(), self.autocast():
+                    yield self.model
         finally:
             self.model.train()
 

@@ -61,6 +61,10 @@ class Backend(ABC):
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         """softmax(scores) V under the rule; a query that sees no key gets 0."""
 
+    @abstractmethod
+    def prepare(self, view: View, rule: Rule) -> None:
+        """Compute what layers share of a view, before the first of them asks."""
+
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         """What it does not do that a layer demands, as a verb and its object; None: it does all."""
         return None

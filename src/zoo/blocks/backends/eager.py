@@ -31,3 +31,6 @@ class Eager(Backend):
             view.recorder.write(weights if blind is None else weights.masked_fill(blind, 0.0))
         heads = dropout(weights.to(values.dtype), rule.dropout, True) @ values
         return heads if blind is None else heads.masked_fill(blind, 0.0)
+
+    def prepare(self, view: View, rule: Rule) -> None:
+        view.opened(rule.window)

@@ -13,9 +13,18 @@ from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_bloc
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position
 from zoo.blocks.view import View, Visibility
+from zoo.devices.compiling import make_room
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
-compiled: Any = cache(torch.compile)  # when first used: even an idle torch.compile imports the compiler, for 3 seconds
+GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
+
+
+@cache
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """A compiled function, when it is first used: even an idle torch.compile imports the compiler, for 3 seconds."""
+    if not torch.compiler.is_compiling():  # a block around it
+        make_room(GRAPHS)
+    return torch.compile(function, **options)
 
 
 @backends.register("flex")
@@ -31,8 +40,7 @@ class Flex(FlashBackend):
     rank = 2
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        seen = view.visibility
-        blocks = seen.once(("blocks", rule.window), lambda: blocks_of(seen, rule.window))
+        blocks = blocks_in(view, rule.window)
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
         attention = compiled(flex_attention, fullgraph=True) if queries.is_cuda else flex_attention
@@ -50,10 +58,19 @@ class Flex(FlashBackend):
         share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
         return said * share[..., None].to(said.dtype)
 
+    def prepare(self, view: View, rule: Rule) -> None:
+        blocks_in(view, rule.window)
+        added(view)
+
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.dropout:
             return f"drops no attention weights, and attention.dropout is {rule.dropout}"
         return super().obstacle(rule, d_key, d_value, position)
+
+
+def blocks_in(view: View, window: int | None) -> BlockMask:
+    """The blocks of places of a window, the same for all layers that have it."""
+    return view.visibility.once(("blocks", window), lambda: blocks_of(view.visibility, window))
 
 
 def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:

@@ -1,5 +1,7 @@
 """Backend `sdpa`: torch's scaled_dot_product_attention."""
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,6 +12,11 @@ from zoo.blocks.backends.eager import Eager
 from zoo.blocks.view import View
 
 SHORT = 128  # keys
+NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
+# On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
+# (https://github.com/pytorch/pytorch/issues/196678).
+TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+EAGER = Eager()
 
 
 @backends.register("sdpa")
@@ -19,10 +26,8 @@ class Sdpa(Backend):
     rank = 1
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        # torch's CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster
-        drops = rule.dropout > 0 and queries.device.type == "cpu"
-        if drops or rule.score.scale is None:
-            return Eager().attend(queries, keys, values, view, rule)
+        if is_slow(rule, queries.device):
+            return EAGER.attend(queries, keys, values, view, rule)
         if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
             # whose backward pass takes torch's kernel 1.5 times as long at 128 places as in float32, at 64 three times
             with torch.autocast("cpu", enabled=False):
@@ -36,12 +41,20 @@ class Sdpa(Backend):
             mask = None
         elif mask is not None and not boolean:
             mask = mask.to(queries.dtype)
-        if mask is not None and queries.is_cuda:
-            return masked(queries, keys, values, mask, rule)
-        grouped = keys.shape[1] != queries.shape[1]
-        return F.scaled_dot_product_attention(  # a query that sees no key gets 0
-            queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=grouped
-        )
+        shared = queries.shape[1] // keys.shape[1]
+        if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
+            # the one fused kernel that takes masks, and float32, shares no keys among heads
+            keys, values, shared = *(x.repeat_interleave(shared, dim=1) for x in (keys, values)), 1
+        with sdpa_kernel(TAKE_MASKS) if mask is not None and queries.is_cuda else nullcontext():
+            return F.scaled_dot_product_attention(  # a query that sees no key gets 0
+                queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=shared > 1
+            )
+
+    def prepare(self, view: View, rule: Rule) -> None:
+        if is_slow(rule, view.documents.numbers.device):
+            EAGER.prepare(view, rule)
+        else:
+            view.scores(rule.window)
 
     def remembered(self, memory: Tensor) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.
@@ -51,17 +64,12 @@ class Sdpa(Backend):
         return torch.promote_types(memory.dtype, torch.float32) if memory.device.type == "cpu" else memory.dtype
 
 
-def masked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) -> Tensor:
-    """On a GPU, with a mask.
+def is_slow(rule: Rule, device: torch.device) -> bool:
+    """Whether torch does not know a rule, or is slower than the formula.
 
-    cuDNN, which torch would choose, gives gradients of queries that are not numbers for some masks
-    (https://github.com/pytorch/pytorch/issues/196678). The kernel that is left wants keys and values for each head.
+    Its CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster.
     """
-    shared = queries.shape[1] // keys.shape[1]
-    if shared > 1:
-        keys, values = (x.repeat_interleave(shared, dim=1) for x in (keys, values))
-    with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-        return F.scaled_dot_product_attention(queries, keys, values, mask, rule.dropout, scale=rule.score.scale)
+    return rule.score.scale is None or (rule.dropout > 0 and device.type == "cpu")
 
 
 def with_sinks(

@@ -28,7 +28,7 @@ class Varlen(FlashBackend):
     rank = 3
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        asking, answering = view.visibility.once("ends", lambda: ends_of(view.visibility))
+        asking, answering = ends_in(view)
         queries, keys, values = in_one_dtype(queries, keys, values)
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
@@ -57,6 +57,9 @@ class Varlen(FlashBackend):
             heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
+    def prepare(self, view: View, rule: Rule) -> None:
+        ends_in(view)
+
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.sinks is not None:
             return "knows no sinks"
@@ -84,6 +87,11 @@ class Ends:
     longest: int
     places: Int[Tensor, " places"] | None = None
     there: bool = True
+
+
+def ends_in(view: View) -> tuple[Ends, Ends]:
+    """The documents as queries and as keys, the same for all layers."""
+    return view.visibility.once("ends", lambda: ends_of(view.visibility))
 
 
 def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:

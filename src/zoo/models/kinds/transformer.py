@@ -62,6 +62,9 @@ class Stack(nn.Module):
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
+        if not recompute:
+            for block, view in zip(self.blocks, views, strict=True):
+                block.prepare(view, source)
         for block, view in zip(self.blocks, views, strict=True):
             x = recomputed(block, x, view, source) if recompute else block(x, view, source)
             view.end_layer()

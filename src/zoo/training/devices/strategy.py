@@ -13,12 +13,14 @@ from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.block import Block
+from zoo.devices.compiling import make_room
 from zoo.devices.precision import forward_dtype
 from zoo.models.model import Output
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
 
 logger = logging.getLogger(__name__)
+GRAPHS = 8  # of a block, where no two blocks are alike: full rows or packed ones, so many of them or any number
 ONE, DDP, FSDP = "one process", "ddp", "fsdp"
 register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the backward pass begins
 
@@ -70,8 +72,27 @@ def compile_blocks(model: nn.Module) -> None:
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if not blocks:
         logger.warning("training.compile: this model has no blocks, so nothing is compiled")
+        return
+    make_room(GRAPHS * len(blocks))
     for block in blocks:
         block.compile()
+
+
+@contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Run a model's blocks as they are for a while.
+
+    Rows of validation have many shapes. Each kind would be compiled, and take a graph from those that training may
+    have.
+    """
+    compiled = {module: module._compiled_call_impl for module in model.modules()}
+    for module in compiled:
+        module._compiled_call_impl = None
+    try:
+        yield
+    finally:
+        for module, call in compiled.items():
+            module._compiled_call_impl = call
 
 
 def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator) -> None:

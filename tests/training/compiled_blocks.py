@@ -1,0 +1,53 @@
+"""Train with compiled blocks and validate rows of other shapes in between; prints the graphs that each pass cost.
+
+A process of its own: in tests every shape is checked, which torch's compiler cannot read.
+"""
+
+from functools import partialmethod
+
+import torch
+from tiny import alone, settings
+from torch import nn
+from torch._dynamo.utils import counters
+
+from zoo.blocks.documents import Documents
+from zoo.models.create import create_model
+from zoo.models.model import Model
+from zoo.training.learner import Learner
+
+nn.Module.compile = partialmethod(nn.Module.compile, backend="eager")  # traced, then run as it is
+LENGTH = 8
+PACKED = [[3, 2], [8], []]
+graphs = 0
+
+
+def read(model: nn.Module, rows: list[list[int]], length: int = LENGTH) -> None:
+    """A pass over rows of documents so long, backward too where gradients are kept."""
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in rows]
+    tokens, documents = torch.ones(len(rows), length, dtype=torch.long), Documents.packed(rows, torch.tensor(numbers))
+    states = model(tokens, tokens, documents, documents).states
+    if torch.is_grad_enabled():
+        states.square().sum().backward()
+
+
+def tell(what: str) -> None:
+    global graphs
+    print(f"{what}: {counters['stats']['unique_graphs'] - graphs}")
+    graphs = counters["stats"]["unique_graphs"]
+
+
+model: Model = create_model("transformer-nano", dropout=0.0).initialize(0)
+learner = Learner(model, settings(compile=True), alone())
+read(learner.wrapped, PACKED)
+tell("the first step")
+read(learner.wrapped, [[1] * 5, [7], [4, 4]])
+tell("other documents")
+with learner.showing() as shown:
+    for length in (5, 6, 7):
+        read(shown, [[2, 1], [length]], length)
+        read(shown, [[length]] * length, length)
+tell("validations")
+read(learner.wrapped, PACKED)
+tell("a step after them")
+print("blocks that are compiled:", sum(module._compiled_call_impl is not None for module in model.modules()))
+print("room:", torch._dynamo.config.recompile_limit)
