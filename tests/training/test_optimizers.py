@@ -233,3 +233,27 @@ def test_shards_are_updated_as_whole_parameters_are(mesh: DeviceMesh, name: str)
             step_unless(torch.zeros(()), optimizer)
     for one, other in zip(whole.parameters(), sharded.parameters(), strict=True):
         torch.testing.assert_close(whole_tensor(other), one)
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_the_device_decides_whether_shards_are_updated(mesh: DeviceMesh, name: str, monkeypatch: pytest.MonkeyPatch):
+    """The host waits for no number, and a bad step changes none."""
+    model = TinyModel()
+    fully_shard(model, mesh=mesh)
+    optimizer = optimizers.build(name, model, 0.1)
+    weights = list(model.parameters())
+    for weight in weights:
+        weight.grad = spread_like(torch.ones(weight.shape), weight)
+
+    def read(tensor: torch.Tensor) -> None:
+        raise AssertionError("the host reads a tensor")
+
+    before = [whole_tensor(weight).clone() for weight in weights]
+    with monkeypatch.context() as patched:
+        for way in ("__bool__", "item", "tolist"):
+            patched.setattr(torch.Tensor, way, read)
+        step_unless(torch.ones(()), optimizer)
+        held = [whole_tensor(weight).clone() for weight in weights]
+        step_unless(torch.zeros(()), optimizer)
+    assert all(torch.equal(one, other) for one, other in zip(before, held, strict=True))
+    assert not any(torch.equal(whole_tensor(weight), old) for weight, old in zip(weights, before, strict=True))

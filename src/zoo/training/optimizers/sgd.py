@@ -2,8 +2,9 @@
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor
+from torch.optim.sgd import sgd
 
+from zoo.training.devices.shards import local
 from zoo.training.optimizers.optimizer import check_momentum, decay_groups, fusible, optimizers, trained
 
 
@@ -31,11 +32,23 @@ class Descent(torch.optim.SGD):
         if nesterov and not momentum:
             raise ValueError("training.optimizer.nesterov: needs a momentum above 0")
         parameters = trained(model)
-        groups = decay_groups(model, parameters, weight_decay)
-        # torch 2.13 has no rule by which its fused kernel would update shards
-        fused = fusible(parameters) and not any(isinstance(parameter, DTensor) for parameter in parameters)
+        groups, fused = decay_groups(model, parameters, weight_decay), fusible(parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=fused)
         if momentum:
             # torch makes them in the first step, and where its kernel skips that, leaves in them what lay in memory
             for parameter in parameters:
                 self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """As torch's, of what this process holds of each weight: torch has no rule for shards in its fused kernel."""
+        for group in self.param_groups:
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            sgd(
+                [local(weight) for weight in weights],
+                [local(weight.grad) for weight in weights],
+                [local(self.state[weight]["momentum_buffer"]) if group["momentum"] else None for weight in weights],
+                fused=group["fused"],
+                found_inf=getattr(self, "found_inf", None),
+                **{key: group[key] for key in ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize")},
+            )
