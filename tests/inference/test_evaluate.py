@@ -151,6 +151,17 @@ def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_pat
     assert together.numbers == pytest.approx(total.numbers) and together.numbers
 
 
+def test_unfinished_texts_are_told_once_for_all_passes_and_processes(
+    loaded: Loaded, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    half = evaluation(loaded, tmp_path, batch=1, processes=2, gather=lambda mine: [mine, mine])
+    with caplog.at_level("INFO", "zoo.inference"):
+        replace(half, generate=GenerateSettings(max_new_tokens=99)).texts(loaded)
+    assert [message.partition(" of ")[2] for message in caplog.messages] == [
+        "6 texts end at the model's max_length (8 tokens), unfinished"
+    ]
+
+
 def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_path: Path):
     written, references = evaluation(loaded, tmp_path).texts(loaded)
     assert len(written) == len(references) == 5

@@ -155,3 +155,11 @@ def test_equal_lines_are_sampled_differently_in_whichever_pass_they_are():
     outputs = [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]
     assert len(set(outputs)) > BATCH and outputs[:BATCH] != outputs[BATCH:]
     assert outputs == [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]
+
+
+def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: pytest.LogCaptureFixture):
+    model, settings = loaded("gpt2-nano", "causal_lm"), GenerateSettings(max_new_tokens=100)
+    with caplog.at_level("INFO", "zoo"):
+        predict(model, ["the red cat"] * 5, None, settings, batch=2)
+        predict(model, ["the"], None, GenerateSettings(max_new_tokens=3))
+    assert caplog.messages == ["5 of 5 texts end at the model's max_length (64 tokens), unfinished"]

@@ -136,10 +136,9 @@ def test_a_prompt_has_the_room_that_it_has_alone(model: Model, changes: dict[str
         assert end is not None or len(found.tokens) == 64 - len(prompt) + 1
 
 
-def test_texts_that_end_at_the_models_length_are_told(model: Model, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level("INFO"):
-        generate(model, [[5] * 60, [5]], GenerateSettings(max_new_tokens=7), None)
-    assert caplog.messages == ["1 of 2 texts end at the model's max_length (64 tokens), unfinished"]
+def test_texts_that_end_at_the_models_length_are_marked(model: Model):
+    prompts, settings = [[5] * 60, [5], [5] * 58], GenerateSettings(max_new_tokens=7)
+    assert [found.full for found in generate(model, prompts, settings, None)] == [True, False, False]
 
 
 def test_a_sample_depends_on_the_number_of_its_text_and_not_on_its_row(model: Model):

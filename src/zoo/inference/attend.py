@@ -17,7 +17,7 @@ from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Predictor, pair_obstacle, predictors
 from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs
-from zoo.inference.writing import write
+from zoo.inference.writing import Writing, Written, write
 from zoo.models.generation.settings import GenerateSettings
 
 SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one
@@ -195,7 +195,9 @@ def see_target(
     tokenizer, decoder = loaded.tokenizer, loaded.model.decoder
     assert decoder is not None
     if target is None:
-        given = write(loaded, *source, settings)[0].tokens[: decoder.max_length - 1]
+        how = Writing(settings, Written())
+        given = write(loaded, *source, how)[0].tokens[: decoder.max_length - 1]
+        how.written.tell(loaded)
     else:
         given = first_predictor(loaded).encode(loaded, [target])[0].tolist()
         refuse_longer(len(given) + 1, decoder.max_length, "the target")

@@ -16,7 +16,7 @@ from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import predictors
 from zoo.inference.typed import BATCH, WINDOW
-from zoo.inference.writing import write, write_on
+from zoo.inference.writing import Writing, Written, write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
@@ -161,35 +161,36 @@ class Evaluation:
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
         everyone = self.examples.documents
-        mine, written = everyone[self.process :: self.processes], dict[int, str]()
+        mine, written, count = everyone[self.process :: self.processes], dict[int, str](), Written()
         lengths = {plan.document: plan.source_length or plan.length for plan in self.examples.plan(0, mine)}
         longest_first = sorted(mine, key=lambda document: lengths[document], reverse=True)
         self.progress("texts", 0, len(everyone))
         for start in range(0, -(-len(everyone) // self.processes), self.batch):
             self.between()
             some = longest_first[start : start + self.batch]
-            for found in in_batches(some, self.batch, lambda few: self.write(loaded, few)):
+            for found in in_batches(some, self.batch, lambda few: self.write(loaded, few, count)):
                 written |= found
             self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
         if self.kept is not None:
             self.kept.update({document: [text] for document, text in written.items()})
         texts = [self.examples.form.expected(self.split.rows[document]) for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
-        gathered = self.gather(([written[document] for document in mine], references))
-        return [t for texts, _ in gathered for t in texts], [r for _, refs in gathered for r in refs]
+        gathered = self.gather(([written[document] for document in mine], references, count))
+        Written(sum(one.texts for *_, one in gathered), sum(one.full for *_, one in gathered)).tell(loaded)
+        return [t for texts, *_ in gathered for t in texts], [r for _, refs, _ in gathered for r in refs]
 
-    def write(self, loaded: Loaded, documents: Sequence[int]) -> dict[int, str]:
-        """What the model writes for some documents."""
-        examples, device = self.examples, loaded.model.device
+    def write(self, loaded: Loaded, documents: Sequence[int], written: Written) -> dict[int, str]:
+        """What the model writes for some documents; `written` counts it."""
+        examples, device, how = self.examples, loaded.model.device, Writing(self.generate, written, documents)
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         if not examples.form.source:
             prompts = [example.prompt.tolist() for row in built for example in row]
-            continued = write_on(loaded, prompts, self.generate, documents)
+            continued = write_on(loaded, prompts, how)
             return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, continued, strict=True)}
         longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
         laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
         source, among = torch.from_numpy(laid[0]).to(device), documents_in(laid[1]).to(device)
-        found = write(loaded, source, among, self.generate, documents)
+        found = write(loaded, source, among, how)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:

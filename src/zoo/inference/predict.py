@@ -1,6 +1,7 @@
 """What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from zoo.devices.memory import in_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, pair_obstacle, predictors
 from zoo.inference.typed import BATCH, WINDOW
+from zoo.inference.writing import Writing, Written
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import refuse_below
@@ -83,15 +85,16 @@ def answer_each(
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
     second: Sequence[str | None] = pairs or [None] * len(texts)
-    asked = enumerate(zip(texts, second, strict=True), 1)
+    asked, how = enumerate(zip(texts, second, strict=True), 1), Writing(settings, Written())
     while window := list(islice(asked, WINDOW * batch)):
         questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in window]
-        answers = answer_sorted(loaded, questions, settings, batch)
+        answers = answer_sorted(loaded, questions, how, batch)
         yield from (answers[question.number] for question in questions)
+    how.written.tell(loaded)
 
 
 def answer_sorted(
-    loaded: Loaded, questions: Sequence[Question], settings: GenerateSettings, batch: int
+    loaded: Loaded, questions: Sequence[Question], how: Writing, batch: int
 ) -> dict[int, Prediction | Unanswered]:
     """The answers by the questions' numbers; a pass holds questions of one predictor and of similar length."""
     by_predictor: dict[int, list[Question]] = {}
@@ -101,7 +104,7 @@ def answer_sorted(
     for alike in by_predictor.values():
         # the longest first: they show how much memory a batch needs
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
-        passes = in_batches(alike, batch, lambda some: answer(loaded, some, settings))
+        passes = in_batches(alike, batch, lambda some: answer(loaded, some, how))
         found = [one for answered in passes for one in answered]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers
@@ -134,22 +137,22 @@ def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> st
     return None
 
 
-def answer(loaded: Loaded, questions: Sequence[Question], settings: GenerateSettings) -> list[Prediction | Unanswered]:
+def answer(loaded: Loaded, questions: Sequence[Question], how: Writing) -> list[Prediction | Unanswered]:
     """Answers to inputs of one predictor; where it refuses them, halves show which it is that it refuses."""
     predictor, texts = questions[0].predictor, [question.text for question in questions]
     if isinstance(predictor, str):
         return [Unanswered(question.text, question.number, predictor) for question in questions]
     pairs = [question.pair for question in questions if question.pair is not None] or None
     try:
-        numbers = [question.number - 1 for question in questions]
-        found = predictor.predict(loaded, Questions(texts, pairs, numbers, settings))
+        numbered = replace(how, numbers=[question.number - 1 for question in questions])
+        found = predictor.predict(loaded, Questions(texts, pairs, numbered))
         refuse_not_finite(number for prediction in found for number in numbers_in(prediction.scores))
         return list(found)
     except ValueError as error:
         if len(questions) == 1:
             return [Unanswered(texts[0], questions[0].number, str(error))]
     middle = len(questions) // 2
-    return [*answer(loaded, questions[:middle], settings), *answer(loaded, questions[middle:], settings)]
+    return [*answer(loaded, questions[:middle], how), *answer(loaded, questions[middle:], how)]
 
 
 def numbers_in(scores: Any) -> Iterator[float]:

@@ -1,6 +1,8 @@
 """What a model writes about its source."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -10,23 +12,64 @@ from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
 
+logger = logging.getLogger(__name__)
 
-def write(
-    loaded: Loaded,
-    source: Tensor,
-    documents: Documents,
-    settings: GenerateSettings,
-    numbers: Sequence[int] | None = None,
-) -> list[Generated]:
-    """What the model writes for each row of sources, texts or pictures; `numbers`: of the texts, as in `generate`."""
+
+@dataclass
+class Written:
+    """How many texts one command has written, and how many of them end because the model can read no further."""
+
+    texts: int = 0
+    full: int = 0
+
+    def add(self, found: Sequence[Generated]) -> None:
+        """Count texts."""
+        self.texts, self.full = self.texts + len(found), self.full + sum(one.full for one in found)
+
+    def tell(self, loaded: Loaded) -> None:
+        """Say at the end of the command that texts are unfinished, if any are."""
+        if self.full:
+            decoder = loaded.model.decoder
+            assert decoder is not None
+            said = "%d of %d texts end at the model's max_length (%d tokens), unfinished"
+            logger.info(said, self.full, self.texts, decoder.max_length)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How texts are written, and the count of them.
+
+    Args:
+        written: counts the texts of the whole command.
+        numbers: of the texts, as in `generate`.
+    """
+
+    settings: GenerateSettings
+    written: Written
+    numbers: Sequence[int] | None = None
+
+
+def write(loaded: Loaded, source: Tensor, documents: Documents, how: Writing) -> list[Generated]:
+    """What the model writes for each row of sources, texts or pictures."""
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
-    with working():
-        return generate(loaded.model, begins, settings, loaded.tokenizer.roles.end, source, documents, numbers)
+    return counted(loaded, begins, how, source, documents)
 
 
-def write_on(
-    loaded: Loaded, prompts: Sequence[Sequence[int]], settings: GenerateSettings, numbers: Sequence[int] | None = None
+def write_on(loaded: Loaded, prompts: Sequence[Sequence[int]], how: Writing) -> list[Generated]:
+    """What a decoder writes behind each prompt."""
+    return counted(loaded, prompts, how)
+
+
+def counted(
+    loaded: Loaded,
+    prompts: Sequence[Sequence[int]],
+    how: Writing,
+    source: Tensor | None = None,
+    documents: Documents | None = None,
 ) -> list[Generated]:
-    """What a decoder writes behind each prompt; `numbers`: of the texts, as in `generate`."""
+    """What `generate` makes, counted."""
+    end = loaded.tokenizer.roles.end
     with working():
-        return generate(loaded.model, prompts, settings, loaded.tokenizer.roles.end, numbers=numbers)
+        found = generate(loaded.model, prompts, how.settings, end, source, documents, how.numbers)
+    how.written.add(found)
+    return found

@@ -13,6 +13,6 @@ class PictureCaption(Predictor):
     writes = True
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        found = write(loaded, *picture_inputs(loaded, asked.texts), asked.settings, asked.numbers)
+        found = write(loaded, *picture_inputs(loaded, asked.texts), asked.writing)
         pairs = zip(asked.texts, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]

@@ -33,7 +33,7 @@ class TextContinuation(Predictor):
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         prompts = [prompt_of(loaded, text) for text in asked.texts]
         writer(loaded.model, prompts)
-        found = write_on(loaded, prompts, asked.settings, asked.numbers)
+        found = write_on(loaded, prompts, asked.writing)
         if not chats(loaded):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
             triples = zip(asked.texts, whole, found, strict=True)

@@ -13,7 +13,7 @@ from zoo.examples.example import Example
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import typed_examples
-from zoo.models.generation.settings import GenerateSettings
+from zoo.inference.writing import Writing
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
@@ -34,14 +34,12 @@ class Questions(NamedTuple):
     Args:
         texts: or the files of pictures, for a model that reads pictures.
         pairs: second texts, where they are asked for.
-        numbers: of the texts among all that are typed, from 0, which samples depend on.
-        settings: how text is generated.
+        writing: how text is written; it has the texts' numbers among all that are typed, from 0.
     """
 
     texts: Texts
     pairs: Texts | None
-    numbers: Sequence[int]
-    settings: GenerateSettings
+    writing: Writing
 
 
 class Told(NamedTuple):

@@ -14,6 +14,6 @@ class TextCompletion(Predictor):
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         encoded = loaded.tokenizer.encode(asked.texts)
-        found = write(loaded, *source_inputs(loaded, encoded), asked.settings, asked.numbers)
+        found = write(loaded, *source_inputs(loaded, encoded), asked.writing)
         triples = zip(asked.texts, encoded, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode([*ids, *new.tokens]), new.score) for text, ids, new in triples]

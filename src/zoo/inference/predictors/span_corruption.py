@@ -24,7 +24,7 @@ class SpanFilling(Predictor):
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         encoded = self.encode(loaded, asked.texts)
-        found = write(loaded, *source_inputs(loaded, encoded), asked.settings, asked.numbers)
+        found = write(loaded, *source_inputs(loaded, encoded), asked.writing)
         sentinels, triples = loaded.tokenizer.roles.sentinels, zip(asked.texts, encoded, found, strict=True)
         return [
             Prediction(text, loaded.tokenizer.decode(fill(ids.tolist(), new.tokens, sentinels)), new.score)

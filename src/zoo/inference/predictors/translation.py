@@ -14,5 +14,5 @@ class TextTranslation(Predictor):
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         source = source_inputs(loaded, loaded.tokenizer.encode(asked.texts))
-        pairs = zip(asked.texts, write(loaded, *source, asked.settings, asked.numbers), strict=True)
+        pairs = zip(asked.texts, write(loaded, *source, asked.writing), strict=True)
         return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]

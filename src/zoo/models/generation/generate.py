@@ -1,6 +1,5 @@
 """Generate tokens: one loop for every decoder and every way of choosing."""
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import Decoder
 from zoo.models.model import Model
 
-logger = logging.getLogger(__name__)
 PATIENCE = 8  # steps between two looks at what has ended, where the device works while the CPU goes on
 
 
@@ -58,8 +56,8 @@ def generate(
             decoder.reorder(state, copies)
             logits = logits[copies]
         found = carry_on(model, search, state, logits, max(limits))
-    tell_unfinished(found, limits, settings.max_new_tokens, decoder.max_length)
-    return found
+    full = [len(one.tokens) == limit < settings.max_new_tokens for one, limit in zip(found, limits, strict=True)]
+    return [one._replace(full=is_full) for one, is_full in zip(found, full, strict=True)]
 
 
 def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int) -> list[Generated]:
@@ -121,13 +119,6 @@ def leave(
     rows = torch.tensor(stay, dtype=torch.long, device=search.ended.device)
     search.take(rows)
     return [here[row] for row in stay], rows
-
-
-def tell_unfinished(found: Sequence[Generated], limits: Sequence[int], most: int, room: int) -> None:
-    """Say how many texts end where the model can read no further."""
-    full = [len(one.tokens) == limit < most for one, limit in zip(found, limits, strict=True)]
-    if any(full):
-        logger.info("%d of %d texts end at the model's max_length (%d tokens), unfinished", sum(full), len(full), room)
 
 
 def started(

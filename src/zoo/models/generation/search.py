@@ -12,10 +12,15 @@ NOTHING = -1  # no token: what stands behind the end of a text
 
 
 class Generated(NamedTuple):
-    """New tokens (the end token left out) and their score: log-probability / length ** length_penalty."""
+    """New tokens (the end token left out) and their score: log-probability / length ** length_penalty.
+
+    Args:
+        full: whether they end because the model can read no further.
+    """
 
     tokens: list[int]
     score: float
+    full: bool = False
 
 
 class Search(ABC):
