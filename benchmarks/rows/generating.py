@@ -6,7 +6,6 @@ Rows `beams` have a model that was trained for a short while: a translation ends
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import cycle, islice
 
 import torch
@@ -89,9 +88,8 @@ def translate(turn: Turn, given: Given, work: Translate) -> None:
 
 def zoo_translates(given: Given, precision: str) -> Translate:
     """The ordinary pipeline, which sorts what it is given by length."""
-    asked = replace(
-        pipeline(given.made / TRANSLATOR, device=given.device, precision=precision), batch=given.sizes["batch"]
-    )
+    run, batch = given.made / TRANSLATOR, given.sizes["batch"]
+    asked = pipeline(run, device=given.device, precision=precision, batch=batch)
     return lambda texts: [answer["output"] for answer in asked(texts)]
 
 

@@ -68,5 +68,9 @@ def test_a_pipeline_gives_what_predict_prints_as_json(zoo: Zoo, run_of: RunOf):
     answer = library.pipeline(run_of("classify"), precision="float32")
     assert zoo("predict", run_of("classify"), *texts, "--json", "--precision", "float32").json == answer(texts)
     assert [one["input"] for one in answer(texts)] == texts
+    in_ones = library.pipeline(run_of("classify"), precision="float32", batch=1)
+    assert in_ones.batch == 1 and [one["output"] for one in in_ones(texts)] == [one["output"] for one in answer(texts)]
+    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+        library.pipeline(run_of("classify"), batch=0)
     narrow = library.pipeline(run_of("lm"), precision="bfloat16").loaded.model
     assert {parameter.dtype for parameter in narrow.parameters()} == {torch.bfloat16}

@@ -8,7 +8,9 @@ from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.inference.pipeline import Pipeline
+from zoo.inference.typed import BATCH
 from zoo.models.model import Model
+from zoo.registry import refuse_below
 
 
 def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Model:
@@ -26,18 +28,20 @@ def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Mod
     return load_checkpoint(path, choose_placement(device, precision)).model
 
 
-def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO) -> Pipeline:
+def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
     """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
 
     Args:
         path: as for `load`.
         device: auto: CUDA, else MPS, else the CPU.
         precision: auto: bfloat16 where the device has it in hardware, else float32; the weights are cast once.
+        batch: texts in one pass of the model.
 
     Raises:
-        ValueError: as `load`.
+        ValueError: as `load`, or the batch is below 1.
     """
-    return Pipeline(load_checkpoint(path, choose_placement(device, precision)))
+    refuse_below(1, batch=batch)
+    return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
 
 def export(path: str | Path, folder: str | Path, target: str | None = None, *, device: str = AUTO) -> ExportReport:
