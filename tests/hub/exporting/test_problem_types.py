@@ -1,9 +1,11 @@
 """Classifiers of several classes at once, and of numbers, as transformers has them: `problem_type`."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 import transformers
 
 import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
@@ -37,6 +39,31 @@ def test_an_export_says_what_its_labels_are_and_is_imported_as_that(
     import_folder(report.folder, tmp_path / "again")
     again = load_run(open_run(tmp_path / "again"))
     assert again.task.plain()["labels"] == LABELS[kind] and again.mixture.metrics == Mixture.of(given.task).metrics
+
+
+@pytest.mark.parametrize("target", [None, "zoo"])
+def test_a_tagger_has_no_problem_type_and_one_in_its_file_means_nothing(
+    build: Any, export: Any, tmp_path: Any, target: str | None
+):
+    given = build("bert-nano", {"heads": [{"name": "tagging", "labels": 3}]})
+    file = export(given, target).folder / "config.json"
+    tree = json.loads(file.read_text())
+    assert "problem_type" not in tree and len(tree["id2label"]) == 3
+    file.write_text(json.dumps({**tree, "problem_type": "multi_label_classification"}))
+    import_folder(file.parent, tmp_path / "again")
+    assert load_run(open_run(tmp_path / "again")).task.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+
+
+def test_similarity_is_the_sum_of_both_orders_and_the_card_says_so(build: Any, export: Any):
+    given = build("gpt2-nano", {"heads": [{"name": "similarity", "labels": 3}]})
+    folder = export(given, "zoo").folder
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    tokenizer, pair = transformers.AutoTokenizer.from_pretrained(folder), (TEXT, "A man sits.")
+    with torch.no_grad():
+        both = [model(**tokenizer(*order, return_tensors="pt")).logits for order in (pair, pair[::-1])]
+    (ours,) = Pipeline(Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.of(given.task)))(*pair)
+    assert sum(both).softmax(-1)[0].tolist() == pytest.approx(list(ours["scores"].values()), abs=1e-5)
+    assert "scores two texts in one order" in (folder / "README.md").read_text()
 
 
 @pytest.mark.parametrize("kind", LABELS)

@@ -168,6 +168,26 @@ def test_a_scaling_that_zoo_does_not_have_is_refused_by_name(
         import_folder(tmp_path / "theirs", tmp_path / "run")
 
 
+SLOWER = {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"rope_parameters": {kind: SLOWER for kind in BASES}}, "full_attention.rope_type is linear; zoo imports"),
+        ({"rope_parameters": {**BASES, "sliding_attention": SLOWER}}, "sliding_attention.rope_type is linear; zoo"),
+        ({"rope_parameters": {"rope_theta": 300.0}}, "rope_parameters.rope_theta is 300; zoo imports .* with null"),
+        ({"rope_scaling": SLOWER}, "rope_scaling is .*'factor': 2.0.*; zoo imports transformers' ModernBERT with null"),
+    ],
+)
+def test_modernbert_with_scaled_positions_is_refused(changed: dict[str, Any], words: str, tmp_path: Path):
+    saved("ModernBertForMaskedLM", TOKENS_OF_ENCODERS, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(ValueError, match=words):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
 @pytest.mark.parametrize("given", [[300.0], "default", 300.0])
 def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tmp_path: Path):
     saved("LlamaForCausalLM", BASE, tmp_path / "theirs")

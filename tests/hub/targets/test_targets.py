@@ -143,8 +143,13 @@ def test_sizes_dropout_and_what_no_output_depends_on_are_free(name: str, sets: d
 
 def test_a_head_that_no_class_carries_is_named():
     settings = settings_of("gpt2-nano", {"heads": ["masked_lm"]})
-    carried = "language or classification or tagging or choice"
+    carried = "language or classification or tagging or choice beside language"
     assert obstacles(settings)["gpt2"] == f"the first head is masked_lm; {GPT2} has {carried}"
+
+
+def test_a_head_that_only_a_class_of_several_carries_is_named_with_the_others():
+    said = obstacles(settings_of("gpt2-nano", {"heads": ["choice"]}))
+    assert said["gpt2"].startswith("the first head is choice; ") and said["gpt2"].endswith(" or choice beside language")
 
 
 def test_a_part_too_many_is_named():

@@ -4,6 +4,7 @@ from typing import Any
 
 from zoo.config import as_tree
 from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import parse_generate
@@ -30,11 +31,8 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
     names = trained.class_names(native)
     if not names:
         return {}
-    return {
-        "id2label": {str(i): name for i, name in enumerate(names)},
-        "label2id": {name: i for i, name in enumerate(names)},
-        "problem_type": trained.answer.problem,
-    }
+    maps = {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+    return {**maps, **({"problem_type": trained.answer.problem} if classifies(native) else {})}
 
 
 def generation_file(trained: TrainedModel, target: Target) -> Json:

@@ -6,6 +6,7 @@ from typing import Any
 
 from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
+from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Key, NativeClass, Target
@@ -189,6 +190,8 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     if not any("labels" in heads.options(name) for name in chosen.heads):
         return LabelNames([])
     names, problem = label_names(config), config.tree.get("problem_type")
+    if not classifies(chosen):
+        return LabelNames(names, count=len(names))
     if problem is None:  # as their classes decide it
         problem = (OneNumber if len(names) == 1 else OneClass).problem
     kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}

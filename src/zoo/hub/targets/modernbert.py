@@ -130,6 +130,11 @@ target = Target(
         "tie_word_embeddings": True,
     },
     lenient=("sparse_prediction",),
+    demands={  # what is said of all layers at once: the older way to scale, and a base that no kind of layer has
+        "rope_scaling": (None, {"rope_type": "default"}, {"type": "default"}),
+        "rope_parameters.rope_type": (None,),
+        "rope_parameters.rope_theta": (None,),
+    },
     roles={**ROLES, "eos_token_id": "separator", "cls_token_id": "start", "sep_token_id": "separator"},
     renames=(
         same("encoder.stack.embeddings.tokens.weight", TOKENS),

@@ -14,9 +14,12 @@ from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingH
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
+from zoo.objectives.mixture import Mixture
+from zoo.objectives.similarity import ORDERS
 from zoo.report.curves import draw_curves
 
 CARD, CURVES = "README.md", "curves.png"
+BOTH_ORDERS = "It scores two texts in one order: score both orders and add their logits, as training did."
 
 
 def card_files(
@@ -53,7 +56,10 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
     known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
-    return section("How to use it", *(block(program, "python") for program in snippets(native, *known)))
+    programs = [block(program, "python") for program in snippets(native, *known)]
+    members = Mixture.parse(trained.task.objective).members.values()
+    orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
+    return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders)
 
 
 def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCOD
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass, key
+from zoo.models.heads.head import heads as known
 
 SCORES = "logits"  # the field of their output
 ONE_SCORE = "logits[]"  # the same, with one score for each place
@@ -19,6 +20,11 @@ SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
 encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
 decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
+
+
+def classifies(native: NativeClass) -> bool:
+    """Whether a head of a class says what the label of a whole row is, which config.json has a `problem_type` for."""
+    return any(known[head].scores_documents and "labels" in known.options(head) for head in native.heads)
 
 
 def causal_lm(name: str, **own: Any) -> NativeClass:

@@ -25,5 +25,12 @@ def written(value: Any) -> str:
 
 
 def carried_heads(classes: Iterable[Any]) -> str:
-    """The heads of several native classes."""
-    return listed([head for known in classes for head in known.heads], " or ")
+    """The heads of several native classes; one that none of them has alone stands with those beside it."""
+    tables = [tuple(known.heads) for known in classes]
+    alone = {table[0] for table in tables if len(table) == 1}
+    found = []
+    for table in tables:
+        for head in table:
+            beside = " and ".join(other for other in table if other != head)
+            found.append(head if head in alone else f"{head} beside {beside}")
+    return listed(found, " or ")
