@@ -30,7 +30,7 @@ def test_a_line_that_is_too_long_costs_no_other(zoo: Zoo, run_of: RunOf, monkeyp
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (b"the cat\ncaf\xe9\n", "standard input: line 2: not UTF-8 text: byte 0xe9 at 4"),
+        (b"the cat\ncaf\xe9\n", "standard input: line 2: byte 0xE9 at column 4 is not UTF-8; convert the text"),
         (b"the\0cat\n", "standard input: line 1: holds a NUL character; texts have none"),
     ],
 )

@@ -257,3 +257,17 @@ def test_few_rows_of_a_parquet_file_are_read_at_once_if_they_are_large(tmp_path:
     assert [len(row["text"]) for row in read(tmp_path / "large.parquet", columns={"text": "text"})] == sizes["large"]
     with pyarrow.parquet.ParquetFile(tmp_path / "small.parquet") as table:
         assert parquet.rows_at_once(table.metadata.row_group(0), ["text"]) == parquet.ROWS
+
+
+def test_a_flipped_byte_of_a_parquet_file_with_checksums_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"text": [f"text {n} of many" for n in range(100)]})
+    pyarrow.parquet.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"text 50 of", b"text 51 of"))
+    assert "a.parquet: not a readable parquet file: could not verify page integrity" in refusal(path)
+
+
+def test_bytes_that_are_no_text_in_a_compressed_file_may_be_damage(tmp_path: Path) -> None:
+    assert "unpack it to see" in refusal(write(tmp_path, "a.txt.gz", gzip.compress(b"caf\xe9\n")))
+    assert "unpack it to see" not in refusal(write(tmp_path, "a.txt", b"caf\xe9\n"))

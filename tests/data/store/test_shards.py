@@ -79,7 +79,7 @@ def test_labels_that_shards_met_in_another_order_are_the_same_numbers() -> None:
     assert [split.lengths.label(document) for document in range(4)] == [1, 0, 0, 2]
 
 
-DAMAGES = ["truncated", "flipped", "missing", "index", "no index", "not json"]
+DAMAGES = ["truncated", "flipped", "missing", "index", "no index", "not json", "a number of the index"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -97,6 +97,8 @@ def test_a_damaged_shard_is_made_again_alone(home: Path, damage: str, caplog: py
         (made / INDEX).write_text(json.dumps({"sides": {}}))
     elif damage == "no index":
         (made / INDEX).unlink()
+    elif damage == "a number of the index":
+        (made / INDEX).write_text((made / INDEX).read_text().replace('"documents": 2', '"documents": 1'))
     else:
         (made / INDEX).write_text("{")
     tables = [{"text": ["ab", "cd"]}, {"text": ["ef"]}]

@@ -52,6 +52,13 @@ def test_a_damaged_one_is_trained_again(home: Path, caplog: pytest.LogCaptureFix
     assert letters(ONE) == "ab" and "is damaged" in caplog.text
 
 
+def test_one_with_a_flipped_letter_is_trained_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    letters(ONE)
+    path = next((home / trained.FOLDER).glob("*/tokenizer.json"))
+    path.write_text(path.read_text().replace('"a"', '"q"'))
+    assert letters(ONE) == "ab" and "is damaged" in caplog.text
+
+
 def test_each_kind_and_sample_has_one_of_its_own() -> None:
     few = TrainingText.parse({"name": "characters", "sample": 1}, "task.tokenizer")
     assert letters(ONE, TWO) == "abcd"

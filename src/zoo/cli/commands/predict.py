@@ -71,8 +71,10 @@ def read_line(line: bytes, number: int) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
-        raise ValueError(f"standard input: line {number}: not UTF-8 text: {byte}") from None
+        # none is answered: mostly all of what comes is in another encoding, where many lines only look like text
+        byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
+        said = f"{byte} is not UTF-8; convert the text to UTF-8 (iconv); no line was answered"
+        raise ValueError(f"standard input: line {number}: {said}") from None
     if "\0" in text:
         raise ValueError(f"standard input: line {number}: holds a NUL character; texts have none")
     return text

@@ -81,7 +81,9 @@ def decode(line: bytes, path: Path, number: int) -> str:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
-        raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv)") from None
+        # a compressed stream's checksum stands behind its content, which may be damaged
+        damaged = "; or it is damaged: unpack it to see" if is_compressed(path) else ""
+        raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}") from None
     if "\0" in text:
         raise ValueError(f"{place}: NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?")
     return text[:-2] + "\n" if text.endswith("\r\n") else text

@@ -23,8 +23,7 @@ class Parquet(FileFormat):
     extensions: ClassVar[tuple[str, ...]] = (".parquet",)
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        # read through a buffer: else all values that a row group has of a column are in memory, packed
-        with explain(stretch.path), parquet.ParquetFile(stretch.path, buffer_size=BUFFER) as table:
+        with explain(stretch.path), open_table(stretch.path) as table:
             names = [name for name in table.schema_arrow.names if wanted is None or name in wanted]
             for group in range(table.num_row_groups):
                 size = rows_at_once(table.metadata.row_group(group), names)
@@ -32,8 +31,16 @@ class Parquet(FileFormat):
                     yield from batch.to_pylist()
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
-        with explain(path), parquet.ParquetFile(path) as table:
+        with explain(path), open_table(path) as table:
             return list(table.schema_arrow.names)
+
+
+def open_table(path: Path) -> parquet.ParquetFile:
+    """A file whose columns are read through a buffer: else all of a row group's values are in memory, packed.
+
+    Pages are compared with their checksums, which few writers add.
+    """
+    return parquet.ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
 
 
 def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int:

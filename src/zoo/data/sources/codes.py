@@ -10,6 +10,7 @@ import numpy as np
 
 from zoo.data.home import home, name_file
 from zoo.data.making import make_once
+from zoo.data.sealed import seal, unseal
 from zoo.data.sources.repeats import ENTRY, WAITING, RowPlace, code_of
 
 FOLDER, INDEX, CODES = "codes", "index.json", "codes"
@@ -70,13 +71,13 @@ def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
             flush()
     flush()
     with name_file(folder / INDEX):
-        (folder / INDEX).write_text(json.dumps([count, digest.hexdigest()]), "utf-8")
+        (folder / INDEX).write_text(seal([count, digest.hexdigest()]), "utf-8")
 
 
 def read_codes(folder: Path) -> PartCodes | None:
     """The hashes of a folder; None where there are none, or damaged ones."""
     try:
-        count, digest = json.loads((folder / INDEX).read_text("utf-8"))
+        count, digest = unseal((folder / INDEX).read_text("utf-8"))
         with (folder / CODES).open("rb") as file:
             whole = hashlib.file_digest(file, "sha256").hexdigest() == digest
     except (OSError, ValueError, TypeError):

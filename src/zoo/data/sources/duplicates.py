@@ -14,6 +14,7 @@ import numpy as np
 from zoo.data.formats.format import Row
 from zoo.data.home import home, name_file
 from zoo.data.making import make_once
+from zoo.data.sealed import seal, unseal
 from zoo.data.sources.checking import TRAIN, Sided, text_columns
 from zoo.data.sources.codes import CodedRow, codes_of
 from zoo.data.sources.part import SourcePart
@@ -94,7 +95,9 @@ class Duplicates:
         starts = [0, *accumulate(-(-count // 8) for count in rows)]
         with name_file(folder / MARKS):
             with (folder / MARKS).open("wb") as file:
-                file.truncate(starts[-1] or 1)
+                # written, not only made long: a disk that is full would end the process when the map is written
+                for start in range(0, max(1, starts[-1]), PAGE):
+                    file.write(bytes(min(PAGE, max(1, starts[-1]) - start)))
             bits = np.memmap(folder / MARKS, np.uint8, "r+")
             for entries in repeats.again(HELD_OUT, KEPT):
                 row = entries["row"].astype(np.int64) - 1
@@ -105,7 +108,7 @@ class Duplicates:
         places = list(zip(starts, starts[1:], strict=False))
         found = [(hash_stretch(folder / MARKS, *place), *place) for place in places]
         with name_file(folder / INDEX):
-            (folder / INDEX).write_text(json.dumps(found), "utf-8")
+            (folder / INDEX).write_text(seal(found), "utf-8")
 
 
 def compared_rows(one: Compared) -> Iterator[CodedRow]:
@@ -140,7 +143,7 @@ def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
     """The index of a folder of marks; None where there is none."""
     try:
         return [
-            (str(digest), int(start), int(stop)) for digest, start, stop in json.loads((folder / INDEX).read_text())
+            (str(digest), int(start), int(stop)) for digest, start, stop in unseal((folder / INDEX).read_text("utf-8"))
         ]
     except (OSError, ValueError, TypeError):
         return None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from zoo.data.formats.format import FileFormat, ReadOptions, format_of
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, replace_file
+from zoo.data.sealed import seal, unseal
 from zoo.data.sources.known import VERSION, Stat, hash_stretches
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed
 
@@ -132,7 +133,7 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
     decided = hashlib.sha256(json.dumps([VERSION, named, repr(options)]).encode()).hexdigest()
     place = home() / "known" / f"files-{decided[:32]}.json"
     try:
-        before = json.loads(place.read_text("utf-8"))
+        before = unseal(place.read_text("utf-8"))
     except (OSError, ValueError):
         before = {}
     found: dict[Path, SmallFile] = {}
@@ -145,5 +146,5 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
         found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
     if now != before:
-        replace_file(place, json.dumps(now))
+        replace_file(place, seal(now))
     return found

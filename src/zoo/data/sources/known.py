@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, replace_file
+from zoo.data.sealed import seal, unseal
 
 VERSION = 1  # raise it where the same key stands for something else
 PART = 1 << 28  # bytes of a plain file that become one shard
@@ -46,13 +47,13 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     decided = json.dumps([VERSION, *key], sort_keys=True)
     place = home() / "known" / f"{hashlib.sha256(decided.encode()).hexdigest()[:32]}.json"
     try:
-        found, value = json.loads(place.read_text("utf-8"))
+        found, value = unseal(place.read_text("utf-8"))
         if found == decided:
             return value
     except (OSError, ValueError, TypeError):
         pass
     value = make()
-    replace_file(place, json.dumps([decided, value]))
+    replace_file(place, seal([decided, value]))
     return value
 
 

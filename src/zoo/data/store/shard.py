@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.data.home import name_file, replace_file
+from zoo.data.sealed import seal, unseal
 
 INDEX = "index.json"
 VERIFIED = "verified.json"  # the times of files whose bytes were looked at, after the shard was copied
@@ -32,7 +33,10 @@ class Shard:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        index = json.loads((folder / INDEX).read_text("utf-8"))
+        try:
+            index = unseal((folder / INDEX).read_text("utf-8"))
+        except ValueError as damage:
+            raise ValueError(f"{folder / INDEX}: {damage}") from None
         if not isinstance(index, dict) or not set(index) >= KEYS:
             raise ValueError(f"{folder / INDEX}: a key is missing")
         self.sides: dict[str, dict[str, Any]] = index["sides"]
@@ -115,6 +119,6 @@ def write_index(folder: Path, sides: Mapping[str, Any], files: Mapping[str, Any]
     """Finish a shard: with its index, everything is there."""
     path = folder / INDEX
     with name_file(path):
-        path.write_text(json.dumps({"sides": sides, "files": files, "source": source}), "utf-8")
+        path.write_text(seal({"sides": sides, "files": files, "source": source}), "utf-8")
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -12,6 +12,7 @@ from typing import Any
 
 from zoo.data.home import home, name_file
 from zoo.data.making import claim, make_folder
+from zoo.data.sealed import seal, unseal
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
 from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
@@ -78,11 +79,13 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
     now = [part.digest for part in rows.parts]
 
     def make(aside: Path) -> None:
-        for file, content in how.train(rows).files().items():
+        files = how.train(rows).files()
+        for file, content in files.items():
             with name_file(aside / file):
                 (aside / file).write_bytes(content)
+        parts = [sha256(digest.encode()).hexdigest() for digest in now]
         with name_file(aside / SOURCE):
-            (aside / SOURCE).write_text(json.dumps([sha256(digest.encode()).hexdigest() for digest in now]))
+            (aside / SOURCE).write_text(seal([parts, checksums(files)]), "utf-8")
 
     while True:
         with claim(folder) as mine:
@@ -92,15 +95,15 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
                 shutil.rmtree(folder, ignore_errors=True)
                 make_folder(folder, make, lambda place: read_kept(place, now) is not None)
                 retrain = False
-                return read_files(folder)
+                return read_files(folder, None)
         time.sleep(WAIT)
 
 
 def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     """The tokenizer of a folder; None where there is none, it is damaged, or it was trained on another corpus."""
     try:
-        before = set(json.loads((folder / SOURCE).read_text("utf-8")))
-        tokenizer = read_files(folder)
+        parts, written = unseal((folder / SOURCE).read_text("utf-8"))
+        before, tokenizer = set(parts), read_files(folder, written)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as damage:
@@ -118,6 +121,20 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     return tokenizer
 
 
-def read_files(folder: Path) -> Tokenizer:
+def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:
+    """The tokenizer whose files lie in a folder.
+
+    Args:
+        written: their checksums, by name; None: they were just written.
+
+    Raises:
+        ValueError: they are other ones.
+    """
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SOURCE}
+    if written is not None and written != checksums(files):
+        raise ValueError("its files are not what was written")
     return Tokenizer.from_files(files, str(folder))
+
+
+def checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: sha256(content).hexdigest() for name, content in sorted(files.items())}
