@@ -16,10 +16,10 @@ def unseal(text: str) -> Any:
     Raises:
         ValueError: the text is something else, or damaged.
     """
-    try:
-        digest, content = json.loads(text)
-    except TypeError:
-        raise ValueError("no JSON with a checksum") from None
+    found = json.loads(text)
+    if not isinstance(found, list) or len(found) != 2:
+        raise ValueError("no JSON with a checksum")
+    digest, content = found
     if digest != checksum(content):
         raise ValueError("the content is not what was written")
     return content

@@ -55,5 +55,5 @@ def explain(path: Path) -> Iterator[None]:
     """Name the file that is not a table, or a damaged one."""
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a readable parquet file: {error}") from None
