@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from zoo.data.store.filling import WORKER
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
@@ -154,6 +156,12 @@ def test_everything_imported_is_declared():
 def test_predicting_loads_no_metric():
     loaded = reachable("zoo.inference.predict", import_graph())
     assert not [module for module in loaded if layer_of(module) == "metrics"]
+
+
+def test_processes_that_tokenise_load_no_torch():
+    graph = import_graph()
+    loaded = {name.split(".")[0] for module in reachable(WORKER, graph) for name in graph[module]}
+    assert "tokenizers" in loaded and not loaded & {"torch", "transformers", "accelerate", "sklearn", "scipy"}
 
 
 BAD = [

@@ -8,6 +8,7 @@ from commands import Said
 
 from zoo.cli.commands import tokenize
 from zoo.data.home import home
+from zoo.data.store.filling import Filling
 
 Zoo = Callable[..., Said]
 WORDS = ["the", "cat", "sees", "a", "dog"]
@@ -48,7 +49,8 @@ def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
     broken = sorted((home() / "shards").glob("*/train/text.ids"))[0]
     broken.write_bytes(bytes(len(broken.read_bytes())))
     said = zoo("check", home())
-    assert said.status == 1 and "text.ids: the content is not what was written" in said.out and "2 of its" in said.out
+    assert said.status == 1 and "whole shards: 2;" in said.out
+    assert "text.ids: the content is not what was written" in said.out
     assert zoo(*words).status == 0 and zoo("check", home()).status == 0
 
 
@@ -59,9 +61,8 @@ def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
 
 
 def test_without_a_part_each_core_has_one(zoo: Zoo, several: Path, monkeypatch: pytest.MonkeyPatch):
-    asked: list[object] = []
+    asked: list[int] = []
     monkeypatch.setattr(tokenize.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(tokenize, "run_workers", lambda words, count: asked.append((words, count)))
-    changed = "task.length=16"
-    assert zoo("tokenize", several / "many.yaml", changed, "--data", several).status == 0
-    assert asked == [([str(several / "many.yaml"), "--data", str(several), "--set", changed], 3)]
+    monkeypatch.setattr(Filling, "fill_together", lambda self, count: asked.append(count))
+    assert zoo("tokenize", several / "many.yaml", "task.length=16", "--data", several).status == 0
+    assert asked == [3]

@@ -90,7 +90,7 @@ def check_folder(place: Path) -> Report:
         report = Report("token store")
         whole, report.faults = check_store(store)
         again = "; a run makes the others again" if report.faults else ""
-        report.remarks.append(f"{whole} of its shards are whole{again}")
+        report.remarks.append(f"whole shards: {whole:,}{again}")
         return report
     if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
         report = check_checkpoint(place)

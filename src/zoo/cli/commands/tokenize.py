@@ -1,9 +1,6 @@
 """zoo tokenize."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,9 +10,10 @@ from zoo.cli.progress import bars
 from zoo.cli.visible import say
 from zoo.config import parse_set
 from zoo.data.home import home
+from zoo.data.store.filling import Filling, Share
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.request import by_section
-from zoo.experiments.tokenize import Filling, Share, plan_filling
+from zoo.experiments.tokenize import plan_filling
 from zoo.hub.checkpoint import resolve
 from zoo.inference.loaded import NO_TOKENIZER
 
@@ -41,9 +39,7 @@ def tokenize(
     filling = plan_filling(task, read, data, load_tokenizer(tokenizer), retrain)
     workers = min(os.cpu_count() or 1, MOST, filling.missing) if share is None else 1
     if workers > 1:
-        named = {"--tokenizer": tokenizer, "--data": data}
-        options = [str(word) for name, value in named.items() if value is not None for word in (name, value)]
-        run_workers([task, *options, *(word for text in [*sets, *changes] for word in ("--set", text))], workers)
+        filling.fill_together(workers)
     with bars() as drawn:
         filling.fill(share or Share(), drawn.tokenise)
     report(filling)
@@ -61,24 +57,6 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
     if BACKEND_FILE not in saved.tokenizer:
         raise ValueError(NO_TOKENIZER)
     return Tokenizer.from_files(saved.tokenizer, str(saved.folder))
-
-
-def run_workers(words: Sequence[str], count: int) -> None:
-    """The same command in several processes, each of which fills a part of the store with one thread.
-
-    What fails in one of them fails again, with its message, in this process.
-    """
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    parts = [f"{number}/{count}" for number in range(1, count + 1)]
-    commands = [[sys.executable, "-m", "zoo", "tokenize", *words, "--part", part] for part in parts]
-    quiet = subprocess.DEVNULL
-    running = [subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet) for command in commands]
-    try:
-        for process in running:
-            process.wait()
-    finally:
-        for process in running:
-            process.terminate()
 
 
 def report(filling: Filling) -> None:

@@ -1,0 +1,119 @@
+"""A token store filled ahead of a run: all of it, or a share, by one process or by several of this machine."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.data.home import name_file
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
+
+WORKER = "zoo.data.store.worker"  # a module that imports no torch: a process of a third of the memory
+THREADS = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Share:
+    """Every `count`-th shard, from the `number`-th one on (from 1): what one of several machines fills."""
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "Share":
+        """A share written as I/N.
+
+        Raises:
+            ValueError: it is anything else, or I is not from 1 to N.
+        """
+        number, _, count = text.partition("/")
+        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            raise ValueError(f"--part: expected I/N with I from 1 to N, such as 1/4, got '{text}'")
+        return cls(int(number), int(count))
+
+
+@dataclass(frozen=True)
+class FillRequest:
+    """What a process must know to plan a task's shards by itself, in plain values.
+
+    Args:
+        task: as `Task.plain` gives it.
+        inputs: the columns that forms and objectives may read.
+        data: the only folder that relative files are looked for in; None: as for any command.
+        stored: what the form of the examples keeps, as in `StoreRecipe`.
+        tokenizer: the contents of the tokenizer's files, by name; none where no text is read.
+    """
+
+    task: dict[str, Any]
+    inputs: Sequence[str]
+    data: str | None
+    stored: Sequence[Any]
+    tokenizer: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The shards that a task's splits need, in the order of the data; two splits may lie in the same ones."""
+
+    shards: Sequence[tuple[str, PlannedShard]]
+    request: FillRequest
+
+    @property
+    def distinct(self) -> list[tuple[str, PlannedShard]]:
+        """Each shard once, with the first split that it is of."""
+        return list({shard.folder: (split, shard) for split, shard in reversed(self.shards)}.values())[::-1]
+
+    @property
+    def missing(self) -> int:
+        """How many are not there."""
+        return sum(shard.open() is None for _, shard in self.distinct)
+
+    def fill(self, share: Share, progress: Progress) -> None:
+        """Make those of a share that are missing.
+
+        Raises:
+            ValueError: a source cannot be read.
+        """
+        mine = self.distinct[share.number - 1 :: share.count]
+        for split in dict.fromkeys(split for split, _ in mine):
+            fill(split, [shard for name, shard in mine if name == split], progress)
+
+    def fill_together(self, count: int) -> None:
+        """Make those that are missing in several processes, each with one thread; each takes what no other has.
+
+        What fails in one of them is left out: it fails again, with its message, where this process fills the rest.
+        """
+        quiet = subprocess.DEVNULL
+        with tempfile.TemporaryDirectory(prefix="zoo-tokenize-") as folder:
+            asked = Path(folder) / "request.json"
+            with name_file(asked):
+                asked.write_text(json.dumps(asdict(self.request)), "utf-8")
+            commands = [[sys.executable, "-m", WORKER, str(asked), str(n), str(count)] for n in range(count)]
+            environment = {**os.environ, **THREADS}
+            running = [subprocess.Popen(each, env=environment, stdout=quiet, stderr=quiet) for each in commands]
+            try:
+                for process in running:
+                    process.wait()
+            finally:
+                for process in running:
+                    process.terminate()
+
+    def count(self) -> dict[str, int]:
+        """How many documents each split has, as far as its shards are there."""
+        found: dict[str, int] = {}
+        for split, planned in self.shards:
+            shard = planned.open()
+            found[split] = found.get(split, 0) + (0 if shard is None else shard.documents(split))
+        return found
+
+
+def plan(rows: Mapping[str, SplitRows], recipe: StoreRecipe) -> list[tuple[str, PlannedShard]]:
+    """The shards of all splits, each with the split that it is of."""
+    parts = [(split, one) for split, part in rows.items() for one in part.sources.values()]
+    return [(split, shard) for split, one in parts for shard in plan_shards(one, recipe)]

@@ -1,0 +1,34 @@
+"""A store filled by processes of their own, which import little."""
+
+from pathlib import Path
+
+import pytest
+
+from zoo.data.ids import StoredFields
+from zoo.data.sources.find import load_rows
+from zoo.data.store.filling import Filling, FillRequest, plan
+from zoo.data.store.store import StoreRecipe
+from zoo.data.task import read_task
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import inputs
+
+
+def filling(folder: Path) -> Filling:
+    files = {"train": "part-*.txt", "validation": "other.txt"}
+    tree = {"objective": "causal_lm", "source": {"files": files, "filter": {"longest": 100}}, "length": 16}
+    task, stored = read_task(tree, "task"), StoredFields(("text",), predicted=("text",), sentences=True)
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "byte_bpe", "vocab_size": 270}, ""), ["text 한국 0123"])
+    written = {name: content.decode() for name, content in tokenizer.files().items()}
+    request = FillRequest(task.plain(), list(inputs()), str(folder), stored, written)
+    return Filling(plan(load_rows(task, inputs(), folder), StoreRecipe(stored, tokenizer)), request)
+
+
+def test_processes_make_the_shards_that_this_one_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for name in ("part-0", "part-1", "other"):
+        (tmp_path / f"{name}.txt").write_text(f"text 한국 {name}\nsecond\n")
+    asked = filling(tmp_path)
+    assert asked.missing == 3
+    asked.fill_together(1)
+    assert asked.missing == 0 and asked.count() == {"train": 4, "validation": 2}
