@@ -13,11 +13,13 @@ docs/benchmarks.json and the table of docs/benchmarks.md. What a row takes is in
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from rows.given import Given
 from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, has_amx, load, today
 from rows.table import ROWS, Row
-from rows.turns import PROGRAM, Worker
+from rows.turns import LATE, PROGRAM, Worker
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
@@ -38,6 +40,7 @@ Figures = dict[str, Any]
 
 def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
     """All figures of one row."""
+    machine = describe(options.device, options.threads)
     sizes = row.small if options.small else row.sizes
     made = options.made.absolute() / ("small" if options.small else "full")
     made.mkdir(parents=True, exist_ok=True)
@@ -49,42 +52,68 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
                     sizes, made, options.data.absolute(), Path(folder), options.device, row.each, row.compiled
                 )
                 columns[column] = compare(row, given, words, options)
-                told = told or tell(row, given)
+                told = told or tell(row, given, options)
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
-    machine = describe(options.device, options.threads)
     return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns, "told": told}
 
 
-def tell(row: Row, given: Given) -> Figures:
+def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -> Figures:
+    """What stands in the place of a row's figures where it ended with an error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    told = {"failed": " … ".join(dict.fromkeys([lines[0], lines[-1].strip()]))}
+    about = {"row": name, "title": row.title, "unit": row.unit, "goals": {}, "error": str(error)}
+    machine = describe(options.device, options.threads)
+    return {**about, "machine": machine, "date": today(), "load before": load(), "columns": {}, "told": told}
+
+
+def tell(row: Row, given: Given, options: argparse.Namespace) -> Figures:
     """What else is to be said of a row: where our time goes, and what the row itself has to say."""
     profiled = row.profiled and given.device == "cpu"
     apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
-    told = {"our time": ask(apart, row.sides[OURS], "--profile")} if profiled else {}
-    return told if row.told is None else {**told, **ask(given, row.told)}
+    told = {"our time": ask(apart, options, row.sides[OURS], "--profile")} if profiled else {}
+    return told if row.told is None else {**told, **ask(given, options, row.told)}
 
 
-def ask(given: Given, work: str, *words: str) -> Figures:
+def ask(given: Given, options: argparse.Namespace, work: str, *words: str) -> Figures:
     """What a function of rows/ prints last, as JSON."""
-    command = [sys.executable, PROGRAM, work, given.text(), *words]
-    found: Figures = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-    )
+    found: Figures = json.loads(run(given, options, work, *words).splitlines()[-1])
     return found
+
+
+def run(given: Given, options: argparse.Namespace, work: str, *words: str) -> str:
+    """What a function of rows/ prints.
+
+    Raises:
+        RuntimeError: it failed, or was not done in time.
+    """
+    command, left = [sys.executable, PROGRAM, work, given.text(), *words], options.until - time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=None if left == math.inf else left)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{work} {LATE}") from None
+    if done.returncode:
+        raise RuntimeError(f"{work} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def compare(row: Row, given: Given, words: list[str], options: argparse.Namespace) -> Figures:
     """Start every side, let them alternate, and end them."""
     works = {**row.sides, **({} if row.rate is None else {MACHINE: f"rates.{row.rate}"})}
     if row.prepare is not None:
-        subprocess.run([sys.executable, PROGRAM, row.prepare, given.text()], check=True)
+        run(given, options, row.prepare)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no side is left behind, stopped for ever
     with contextlib.ExitStack() as left:
         sides: dict[str, Worker] = {}
         for name, work in works.items():
             told = [work, given.text(), *(words if name != OURS else [])]
-            sides[name] = Worker(name, told, given.folder, options.threads, row.processes.get(name, 1))
+            processes = row.processes.get(name, 1)
+            sides[name] = Worker(name, told, given.folder, options.threads, processes, options.until)
             left.callback(sides[name].kill)
+            if not options.together:
+                sides[name].warm_up()
+        for side in sides.values() if options.together else ():
+            side.warm_up()
         turns = alternate(sides, options.repeats or row.repeats)
         return judge(turns, {name: side.end() for name, side in sides.items()})
 
@@ -105,11 +134,15 @@ def show(result: Figures) -> None:
 def write(results: list[Figures], docs: Path) -> None:
     """Put rows into docs/benchmarks.json, in the order of the table, and the table into docs/benchmarks.md.
 
-    A row takes the place of what the same machine, with the same versions, measured before.
+    A row takes the place of what the same machine, with the same versions, measured before; one that failed does not.
     """
     file, page = docs / "benchmarks.json", docs / "benchmarks.md"
     there = json.loads(file.read_text("utf-8")) if file.exists() else []
-    known = {(result["row"], result["machine"]): result for result in [*there, *results]}
+    known = {(result["row"], result["machine"]): result for result in there}
+    for result in results:
+        key = result["row"], result["machine"]
+        if result["columns"] or not known.get(key, result)["columns"]:
+            known[key] = result
     ordered = [result for name in [*ROWS, *GPU_ROWS] for (row, _), result in known.items() if row == name]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
     put(tables(ordered), page, BEGIN)
@@ -139,6 +172,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="only with the allocator as it comes")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.set_defaults(until=math.inf, together=False)
     options = parser.parse_args()
     for name in options.rows:
         if name not in ROWS:

@@ -1,72 +1,153 @@
-"""Does everything that CUDA takes work on a GPU, and how fast is it? Each part takes at most nine minutes on one.
+"""Does everything that CUDA takes work on a GPU, and how fast is it? Each part ends within nine minutes.
 
     python benchmarks/gpu.py --part tests
     python benchmarks/gpu.py --part train [--write]
     python benchmarks/gpu.py --part generate [--write]
 
-`tests` runs the tests that find the GPU by themselves, then commands of zoo on the GPU and on the CPU, which must agree
-(benchmarks/rows/agreeing.py). `train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as
-benchmarks/bench.py measures the others. A row that time does not suffice for is named and left out.
+`tests` trains a little with DDP and FSDP2 in one process (benchmarks/rows/one_process.py), runs the tests that find the
+GPU by themselves, and compares commands of zoo on the GPU with the same on the CPU (benchmarks/rows/agreeing.py).
+`train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as benchmarks/bench.py measures the others. A row
+that fails is noted, and the next one goes on. Nothing is begun that the time may not suffice for, and what runs when
+the time is over is ended; both are named. --json has it all, after each row. `--device cpu --small` shows on any
+machine that this program works.
 """
 
 import argparse
+import importlib.util
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from bench import DOCS, measure, show, write
-from rows.agreeing import CHECKS, agree
+from bench import DOCS, failed, measure, show, write
+from rows.agreeing import agree, checks_on
 from rows.gpu_table import GENERATION, TRAINING
-from rows.machine import cores
+from rows.machine import cores, describe, lacking, today
+from rows.one_process import CHOICES
+from rows.table import Row
 
+ROOT = DOCS.parent
 TESTS = ("tests/contracts/test_every_backend.py", "tests/devices", "tests/cli/test_cli_devices.py")
+STRATEGIES = [(strategy, choice) for strategy in ("ddp", "fsdp") for choice in CHOICES]
 PARTS = {"train": TRAINING, "generate": GENERATION}
-ROW = 100  # seconds that a row may take
+ROW, CHECK = 100, 20  # seconds without which a row, and a check, is not begun
+BESIDE = 4  # cores for each check that runs beside others
+Report = dict[str, Any]
+Check = Callable[[float], str | None]
 
 
-def run_tests(options: argparse.Namespace, began: float) -> bool:
-    """Whether the tests pass and every command agrees; prints a line for each."""
-    tests = subprocess.run([sys.executable, "-m", "pytest", "-q", *TESTS], cwd=DOCS.parent)
-    passed = tests.returncode == 0
-    print(f"{'passed' if passed else 'FAILED'}: {' '.join(TESTS)}", flush=True)
-    for name in CHECKS:
-        if time.monotonic() - began > options.seconds:
-            print(f"left out, for want of time: {name}")
-            passed = False
+def checks(options: argparse.Namespace) -> dict[str, Check]:
+    """By name, what tells what is wrong (None: nothing), given when it must be done."""
+    # the longest first
+    workers = ["-n", str(max(1, cores() // 2))] if importlib.util.find_spec("xdist") else []
+    tests = ["-m", "pytest", "-q", *workers, *TESTS]
+    found: dict[str, Check] = {f"pytest {' '.join(TESTS)}": partial(fault_of, tests)}
+    for strategy, choice in STRATEGIES:
+        program = [str(ROOT / "benchmarks/rows/one_process.py"), strategy, choice, options.device]
+        found[f"{strategy} with one process, {choice}"] = partial(fault_of, program)
+    for name in checks_on(options.device):
+        found[name] = partial(agree, name, options.made.absolute())
+    return found
+
+
+def fault_of(program: list[str], until: float) -> str | None:
+    """What a program of Python that failed said last; None: it did not fail."""
+    try:
+        left = max(1.0, until - time.monotonic())
+        done = subprocess.run([sys.executable, *program], cwd=ROOT, capture_output=True, text=True, timeout=left)
+    except subprocess.TimeoutExpired:
+        return "was not done in time"
+    return None if done.returncode == 0 else f"status {done.returncode}: {(done.stdout + done.stderr)[-3000:]}"
+
+
+def run_checks(options: argparse.Namespace, report: Report) -> bool:
+    """Whether all checks pass, several of them side by side; each is told when it is done."""
+
+    def run(name: str, check: Check) -> bool:
+        if time.monotonic() > options.until - CHECK:
+            report["left out"].append(name)
+            tell(f"left out, for want of time: {name}", options, report)
+            return False
+        began = time.monotonic()
+        fault = check(options.until)
+        report["checks"].append({"check": name, "fault": fault, "seconds": round(time.monotonic() - began, 1)})
+        tell(f"passed: {name}" if fault is None else f"FAILED: {name}: {fault}", options, report)
+        return fault is None
+
+    with ThreadPoolExecutor(max_workers=max(1, cores() // BESIDE)) as several:
+        return all(list(several.map(lambda both: run(*both), checks(options).items())))
+
+
+def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) -> bool:
+    """Whether every row was measured; each is told, and written, when it is done."""
+    for name, row in rows.items():
+        if time.monotonic() > options.until - ROW:
+            report["left out"].append(name)
+            tell(f"left out, for want of time: {name}", options, report)
             continue
-        fault = agree(name, options.made.absolute())
-        passed &= fault is None
-        print(f"passed: {name}" if fault is None else f"FAILED: {name}: {fault}", flush=True)
-    return passed
+        try:
+            result = measure(name, row, options)
+        except Exception as error:  # whatever it is, the rows after it may work
+            result = failed(name, row, options, error)
+        show(result)
+        report["rows"].append(result)
+        if options.write:
+            write([result], DOCS)
+        tell("", options, report)
+    return not report["left out"] and all(result["columns"] for result in report["rows"])
 
 
-def main() -> None:
+def tell(line: str, options: argparse.Namespace, report: Report) -> None:
+    """Print a line, and write down what is known so far."""
+    if line:
+        print(line, flush=True)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+
+
+def parse() -> argparse.Namespace:
+    """What the command line says."""
+    began = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"))
     parser.add_argument("--threads", type=int, default=cores())
-    parser.add_argument("--seconds", type=float, default=9 * 60, help="after which nothing more is begun")
+    parser.add_argument("--seconds", type=float, default=9 * 60, help="after which the part ends; default: 540")
+    parser.add_argument("--json", type=Path, help="all that was found; default: gpu-PART.json in the folder of --made")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/benchmarks.json and its table")
-    parser.set_defaults(device="cuda", small=False, plain=True)
-    options, began = parser.parse_args(), time.monotonic()
-    if not torch.cuda.is_available():
-        parser.error("there is no GPU here; benchmarks/bench.py measures on a CPU")
-    if options.part == "tests":
-        sys.exit(0 if run_tests(options, began) else 1)
-    for name, row in PARTS[options.part].items():
-        if time.monotonic() - began > options.seconds - ROW:
-            print(f"left out, for want of time: {name}")
-            continue
-        result = measure(name, row, options)
-        show(result)
-        if options.write:
-            write([result], DOCS)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--small", action="store_true", help="tiny models")
+    options = parser.parse_args()
+    options.until, options.plain = began + options.seconds, True
+    options.together = options.device != "cpu"  # sides begin side by side, but on a CPU each waits for the one before
+    options.json = options.json or options.made / f"gpu-{options.part}.json"
+    if options.device != "cpu" and not torch.cuda.is_available():
+        parser.error("there is no GPU here; --device cpu --small shows that this program works")
+    if options.small and options.write:
+        parser.error("--write: figures of tiny models belong into no table; leave out --small")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    report: Report = {"part": options.part, "machine": describe(options.device, options.threads), "date": today()}
+    report |= {"not installed": lacking("test"), "left out": [], "checks": [], "rows": []}
+    tell(report["machine"], options, report)
+    if report["not installed"]:
+        tell(f"not installed here, and what needs them fails: {', '.join(report['not installed'])}", options, report)
+    well = run_checks(options, report) if options.part == "tests" else run_rows(PARTS[options.part], options, report)
+    print(f"all of it is in {options.json}")
+    sys.exit(0 if well else 1)
 
 
 if __name__ == "__main__":

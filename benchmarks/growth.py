@@ -9,6 +9,7 @@ figures go into docs/pictures/growth.json, their plot beside it, and the table i
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -124,7 +125,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(namespace=argparse.Namespace(device="cpu", plain=True))
+    options = parser.parse_args(namespace=argparse.Namespace(device="cpu", plain=True, until=math.inf, together=False))
     if options.small and options.write:
         parser.error("--write: figures of tiny models belong into no table; leave out --small")
     axes = SMALL if options.small else AXES

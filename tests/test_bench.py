@@ -86,7 +86,12 @@ def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench
 
 
 def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
-    works = {work for row in bench.ROWS.values() for work in [row.prepare, row.told, *row.sides.values()] if work}
+    works = {
+        work
+        for row in [*bench.ROWS.values(), *bench.GPU_ROWS.values()]
+        for work in [row.prepare, row.told, *row.sides.values()]
+        if work
+    }
     for module, name in (work.split(".") for work in works):
         text = (ROOT / "benchmarks" / "rows" / f"{module}.py").read_text("utf-8")
         assert re.search(rf"^def {name}\(turn: Turn, given: Given\)", text, re.MULTILINE)

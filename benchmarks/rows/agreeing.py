@@ -1,6 +1,6 @@
 """Commands of zoo on a GPU against the same commands on the CPU: losses, a resumed run, backends, answers.
 
-On a machine without a GPU both sides are the CPU; all checks but those of `flex` and `varlen` must pass there, too.
+On a machine without a GPU both sides are the CPU; all checks of `checks_on("cpu")` must pass there, too.
 """
 
 import json
@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 KINDS = {  # of model: its smallest one, a task that needs no data, and a text for it
@@ -16,6 +18,8 @@ KINDS = {  # of model: its smallest one, a task that needs no data, and a text f
     "bert": ("bert-nano", "pydocs-mlm", "Return the [MASK] of the file."),
     "translator": ("transformer-nano", "numbers-words", "2 4 7 0 3"),
     "classifier": ("bert-nano", "pydocs-topic", "Open a connection."),
+    "modern gpt": ("gpt-modern-nano", "pydocs-lm", "Return the"),
+    "recurrent": ("rnn-attention-nano", "numbers-words", "2 4 7 0 3"),
 }
 SHORT = ("training.batch=4", "training.evaluate_every=0", "training.evaluation_examples=4")
 SHORT += ("dropout=0", "training.warmup_steps=0")
@@ -32,63 +36,77 @@ SAME_LOSSES: dict[str, Pair] = {
     "compiled as not": ("gpt", [EXACT], [EXACT, "training.compile=true"], 1e-3),
     "checkpointing as not": ("gpt", [EXACT], [EXACT, "training.checkpointing=true"], 1e-4),
 }
-CHECKS = (
-    *(f"{kind}: the losses and the answer of the CPU" for kind in KINDS),
-    *SAME_LOSSES,
-    "a resumed run is the run that nobody stopped",
-)
+RESUMED = "a resumed run is the run that nobody stopped"
 
 
-def agree(name: str, made: Path) -> str | None:
-    """None where a check passes, else what is wrong."""
+def checks_on(device: str) -> list[str]:
+    """The names of the checks; those of GPUs' own backends only where there is one."""
+    same = [name for name in SAME_LOSSES if device != "cpu" or not name.startswith(("flex", "varlen"))]
+    return [*(f"{kind}: the losses and the answer of the CPU" for kind in KINDS), *same, RESUMED]
+
+
+def agree(name: str, made: Path, until: float) -> str | None:
+    """None where a check passes, else what is wrong.
+
+    Args:
+        until: when its commands must be done, on the clock of time.monotonic().
+    """
     made.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made) as folder:
         try:
-            return check(name, Path(folder))
-        except RuntimeError as error:
-            return str(error)
+            return Commands(until).check(name, Path(folder))
+        except (RuntimeError, OSError, ValueError, KeyError) as error:
+            return f"{type(error).__name__}: {error}"
 
 
-def check(name: str, folder: Path) -> str | None:
-    """As `agree`.
+@dataclass
+class Commands:
+    """Commands of zoo that must be done until some time."""
 
-    Raises:
-        RuntimeError: a command failed.
-    """
-    first, second = folder / "first", folder / "second"
-    if name in SAME_LOSSES:
-        kind, changes, others, farthest = SAME_LOSSES[name]
-        return near(train(second, kind, others), train(first, kind, changes), farthest)
-    if name.startswith("a resumed run"):
-        train(second, "gpt", [EXACT, "training.steps=8", "training.schedule=constant"])
-        train(first, "gpt", [EXACT, "training.steps=4", "training.schedule=constant"])
-        zoo(["pretrain", *KINDS["gpt"][:2], "-o", str(first), "--resume", "--set", "training.steps=8"])
-        return near(losses(first), losses(second), 0.0)
-    kind = name.split(":")[0]
-    fault = near(train(second, kind, [EXACT]), train(first, kind, [EXACT], **ON_CPU), 2e-3)
-    asked = ["predict", str(first), KINDS[kind][2], "--precision", "float32"]
-    here, there = zoo(asked), zoo(asked, **ON_CPU)
-    return fault or (None if here.split() == there.split() else f"answers {here!r}, on the CPU {there!r}")
+    until: float
 
+    def check(self, name: str, folder: Path) -> str | None:
+        """As `agree`.
 
-def zoo(words: Sequence[str], **environment: str) -> str:
-    """What a command prints.
+        Raises:
+            RuntimeError: a command failed, or was not done in time.
+        """
+        first, second = folder / "first", folder / "second"
+        if name in SAME_LOSSES:
+            kind, changes, others, farthest = SAME_LOSSES[name]
+            return near(self.train(second, kind, others), self.train(first, kind, changes), farthest)
+        if name == RESUMED:
+            self.train(second, "gpt", [EXACT, "training.steps=8", "training.schedule=constant"])
+            self.train(first, "gpt", [EXACT, "training.steps=4", "training.schedule=constant"])
+            self.zoo(["pretrain", *KINDS["gpt"][:2], "-o", str(first), "--resume", "--set", "training.steps=8"])
+            return near(losses(first), losses(second), 0.0)
+        kind = name.split(":")[0]
+        fault = near(self.train(second, kind, [EXACT]), self.train(first, kind, [EXACT], **ON_CPU), 2e-3)
+        asked = ["predict", str(first), KINDS[kind][2], "--precision", "float32"]
+        here, there = self.zoo(asked), self.zoo(asked, **ON_CPU)
+        return fault or (None if here.split() == there.split() else f"answers {here!r}, on the CPU {there!r}")
 
-    Raises:
-        RuntimeError: it failed.
-    """
-    told = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, "-m", "zoo", *words], env=told, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"zoo {' '.join(words)}: status {done.returncode}: {done.stderr[-1500:]}")
-    return done.stdout
+    def zoo(self, words: Sequence[str], **environment: str) -> str:
+        """What a command prints.
 
+        Raises:
+            RuntimeError: it failed, or was not done in time.
+        """
+        command, told = [sys.executable, "-m", "zoo", *words], {**os.environ, **environment}
+        try:
+            left = max(1.0, self.until - time.monotonic())
+            done = subprocess.run(command, env=told, capture_output=True, text=True, timeout=left)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"zoo {' '.join(words)}: was not done in time") from None
+        if done.returncode:
+            raise RuntimeError(f"zoo {' '.join(words)}: status {done.returncode}: {done.stderr[-1500:]}")
+        return done.stdout
 
-def train(folder: Path, kind: str, sets: Sequence[str], **environment: str) -> list[float]:
-    """The losses of a short run without dropout, 8 steps unless it is told otherwise."""
-    changes = [*SHORT, *(["training.steps=8"] if not any("steps" in text for text in sets) else []), *sets]
-    zoo(["pretrain", *KINDS[kind][:2], "-o", str(folder), *changes], **environment)
-    return losses(folder)
+    def train(self, folder: Path, kind: str, sets: Sequence[str], **environment: str) -> list[float]:
+        """The losses of a short run without dropout, 8 steps unless it is told otherwise."""
+        changes = [*SHORT, *(["training.steps=8"] if not any("steps" in text for text in sets) else []), *sets]
+        self.zoo(["pretrain", *KINDS[kind][:2], "-o", str(folder), *changes], **environment)
+        return losses(folder)
 
 
 def losses(folder: Path) -> list[float]:

@@ -5,6 +5,7 @@ as many examples for each update, and mask the same share of their tokens.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -45,7 +46,9 @@ def varlen(turn: Turn, given: Given) -> None:
 
 
 def by_backend(turn: Turn, given: Given, backend: str) -> None:
-    """`zoo pretrain` with a backend of attention."""
+    """`zoo pretrain` with a backend of attention; other sides with other backends have folders of their own."""
+    given = replace(given, folder=given.folder / f"backend-{backend}")
+    given.folder.mkdir()
     model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
     sets = [*model_sets(given), f"training.attention_backend={backend}"]
     rows = rows_for(examples_of(given, run, model, task, sets, pack=True), given.sizes["examples"])

@@ -13,7 +13,7 @@ def tables(results: Iterable[Figures]) -> str:
     results = list(results)
     parts = [table(results)] if results else []
     for result in results:
-        facts = next(iter(result["columns"].values()))["facts"]
+        facts = next((column["facts"] for column in result["columns"].values()), {})
         if "runs" in facts.get(OURS, {}):
             lines = [[side, *cells(run)] for side, noted in facts.items() for run in noted["runs"]]
             lines += [sooner({side: noted["runs"] for side, noted in facts.items()})]

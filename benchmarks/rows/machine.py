@@ -3,12 +3,16 @@
 import importlib.metadata
 import os
 import platform
+import re
+import tomllib
 from datetime import date
 from pathlib import Path
 
 import torch
 
-PACKAGES = ("torch", "transformers", "accelerate", "zoo")
+import zoo
+
+PACKAGES = ("torch", "transformers", "accelerate")
 FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 bf16", "avx512f": "AVX-512"}
 
 
@@ -38,11 +42,29 @@ def describe(device: str, threads: int) -> str:
     about = processor()
     flags = [name for flag, name in FLAGS.items() if flag in about.get("flags", "").split()]
     name = about.get("model name", platform.machine())
-    return f"{name} ({', '.join(flags)}), {cores()} cores, {threads} threads, {versions()}"
+    return f"{name} ({', '.join(flags) or 'no AVX-512'}), {cores()} cores, {threads} threads, {versions()}"
 
 
 def versions() -> str:
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    """The versions that decide; zoo's own, too, where it runs from a checkout and is not installed."""
+    installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    return f"{installed}, zoo {zoo.__version__}"
+
+
+def lacking(extra: str) -> list[str]:
+    """The packages that zoo asks for and that are not installed, those of an extra among them."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    names = [re.split(r"[<>=!~\[; ]", one)[0] for one in wanted]
+    return [name for name in names if not is_installed(name)]
+
+
+def is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def load() -> float:

@@ -5,6 +5,7 @@ from there on every line that it is sent (`go`) is answered, one unit later, wit
 """
 
 import json
+import math
 import os
 import signal
 import socket
@@ -12,14 +13,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 PROGRAM = Path(__file__).parents[1] / "bench_side.py"
 PATIENCE = 3600.0  # seconds until the first unit is done: data may have to be tokenised
 GO, END = "go", "end"
+LATE = "was not done in time"
 Figures = dict[str, Any]
 
 
@@ -67,7 +70,8 @@ class Turn:
 
     def forget_peak(self) -> None:
         """Count the peak of memory from here on: that of the steps, not that of reading data before them."""
-        Path("/proc/self/clear_refs").write_text("5")
+        with suppress(OSError):  # some sandboxes keep no such file; then the peak is that of the whole process
+            Path("/proc/self/clear_refs").write_text("5")
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
 
@@ -75,7 +79,7 @@ class Turn:
 def memory(key: str) -> int:
     """Bytes of memory that this process has in use (VmRSS), or had at its peak (VmHWM)."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status[key].split()[0]) * 1024
+    return int(status[key].split()[0]) * 1024 if key in status else 0
 
 
 class Worker:
@@ -85,35 +89,55 @@ class Worker:
         words: what the side's program is told.
         folder: of its socket and its log.
         processes: how many do its work together; each has its share of the threads.
-
-    Raises:
-        RuntimeError: it failed before its first unit was done; the message has the end of its log.
+        until: when all must be done, on the clock of time.monotonic().
     """
 
-    def __init__(self, name: str, words: Sequence[str], folder: Path, threads: int, processes: int = 1) -> None:
-        self.log, address = folder / f"{name.replace(' ', '-')}.log", folder / "turns"
-        address.unlink(missing_ok=True)
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[str],
+        folder: Path,
+        threads: int,
+        processes: int = 1,
+        until: float = math.inf,
+    ) -> None:
+        self.name, self.until, file = name, until, name.replace(" ", "-")
+        self.log, address = folder / f"{file}.log", folder / file
         launch = ["-m", "torch.distributed.run", f"--nproc_per_node={processes}"] if processes > 1 else []
-        with socket.socket(socket.AF_UNIX) as listening, self.log.open("wb") as log:
-            listening.bind(str(address))
-            listening.listen()
-            command = [sys.executable, *launch, str(PROGRAM), *words, "--turns", str(address)]
-            environment = {**os.environ, "OMP_NUM_THREADS": str(threads // processes)}
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(address))
+        self.listening.listen()
+        command = [sys.executable, *launch, str(PROGRAM), *words, "--turns", str(address)]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads // processes)}
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-            listening.settimeout(1.0)
-            self.connection = self.accept(listening)
-        self.connection.settimeout(PATIENCE)
+
+    def warm_up(self) -> None:
+        """Wait until its first unit is done, and stop it.
+
+        Raises:
+            RuntimeError: it failed, or took too long; the message has the end of its log.
+        """
+        with self.listening:
+            self.listening.settimeout(1.0)
+            self.connection = self.accept(time.monotonic() + self.left())
         self.asked = self.connection.makefile("rw", encoding="utf-8")
-        self.warm_up = self.read()
+        self.read()
         self.stop()
 
-    def accept(self, listening: socket.socket) -> socket.socket:
+    def left(self) -> float:
+        """Seconds that it has for the next unit."""
+        return max(0.1, min(PATIENCE, self.until - time.monotonic()))
+
+    def accept(self, until: float) -> socket.socket:
         while True:
             try:
-                return listening.accept()[0]
+                return self.listening.accept()[0]
             except TimeoutError:
                 if self.process.poll() is not None:
-                    self.fail()
+                    self.fail(f"ended with status {self.process.returncode}")
+                if time.monotonic() > until:
+                    self.fail(LATE)
 
     def turn(self) -> Figures:
         """Let the side do one unit of work."""
@@ -145,13 +169,17 @@ class Worker:
         return self.read()
 
     def read(self) -> Figures:
-        line = self.asked.readline()
+        self.connection.settimeout(self.left())
+        try:
+            line = self.asked.readline()
+        except TimeoutError:
+            self.fail(LATE)
         if not line:
-            self.fail()
+            self.fail(f"ended with status {self.process.wait()}")
         figures: Figures = json.loads(line)
         return figures
 
-    def fail(self) -> None:
+    def fail(self, what: str) -> NoReturn:
         self.kill()
         last = self.log.read_text("utf-8", "replace")[-2000:]
-        raise RuntimeError(f"a side ended, with status {self.process.returncode}; the end of {self.log}:\n{last}")
+        raise RuntimeError(f"side {self.name} {what}; the end of its log:\n{last}")

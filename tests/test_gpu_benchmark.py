@@ -1,0 +1,151 @@
+"""What the benchmark for GPUs does with its time, and with what fails; and its checks with one process, on a CPU."""
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed
+
+from programs import ROOT, load_program
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return load_program("benchmarks/gpu.py")
+
+
+def options_in(folder: Path, seconds: float = 1000.0) -> Namespace:
+    until = time.monotonic() + seconds
+    return Namespace(until=until, json=folder / "found" / "gpu.json", write=False, device="cpu", threads=1, made=folder)
+
+
+def empty() -> dict[str, Any]:
+    return {"left out": [], "checks": [], "rows": []}
+
+
+def figures(name: str) -> dict[str, Any]:
+    rates = {side: {"median": 2.0, "least": 1.0, "most": 3.0} for side in ("zoo", "hf")}
+    column = {
+        "rates": rates,
+        "ratios": {"hf": rates["hf"]},
+        "shares": {},
+        "memory_ratios": {},
+        "units": {},
+        "facts": {},
+    }
+    about = {"row": name, "title": "a step", "unit": "tokens/s", "goals": {"hf": "2x"}, "machine": "a GPU"}
+    return {**about, "columns": {"as it comes": column}, "told": {}, "load before": 0.0}
+
+
+def test_a_row_that_fails_is_noted_and_the_next_goes_on(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def measure(name: str, row: Any, options: Any) -> dict[str, Any]:
+        if name == "gpu-gpt":
+            raise ValueError("side hf ended with status 1; the end of its log:\nTraceback\nno such kernel\n")
+        return figures(name)
+
+    monkeypatch.setattr(gpu, "measure", measure)
+    report, options = empty(), options_in(tmp_path)
+    rows = {name: gpu.TRAINING[name] for name in ("gpu-gpt", "gpu-bert")}
+    assert not gpu.run_rows(rows, options, report)
+    assert [(row["row"], bool(row["columns"])) for row in report["rows"]] == [("gpu-gpt", False), ("gpu-bert", True)]
+    said = "side hf ended with status 1; the end of its log: … no such kernel"
+    assert report["rows"][0]["told"] == {"failed": said} and "Traceback" in report["rows"][0]["error"]
+    assert json.loads(options.json.read_text()) == report
+
+
+def test_a_failure_stands_in_the_table_but_in_the_place_of_no_figures(gpu: Any, tmp_path: Path):
+    page = tmp_path / "benchmarks.md"
+    bench = load_program("benchmarks/bench.py")
+    page.write_text(f"before\n{bench.BEGIN}\nold\n{bench.FINISH}\nafter\n", "utf-8")
+    bad = gpu.failed("gpu-bert", gpu.TRAINING["gpu-bert"], options_in(tmp_path), ValueError("no such kernel"))
+    for result in (figures("gpu-gpt"), {**bad, "machine": "a GPU"}, {**bad, "row": "gpu-gpt", "machine": "a GPU"}):
+        gpu.write([result], tmp_path)
+    text = page.read_text("utf-8")
+    assert "| `gpu-gpt`: tokens/s | hf |" in text and "`gpu-bert`, failed: no such kernel." in text
+    assert "`gpu-gpt`, failed" not in text
+    gpu.write([figures("gpu-bert")], tmp_path)
+    assert "failed" not in page.read_text("utf-8")
+
+
+def test_no_row_and_no_check_is_begun_that_the_time_may_not_suffice_for(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(gpu, "measure", None)
+    monkeypatch.setattr(gpu, "checks", lambda options: {"a check": None})
+    report, options = empty(), options_in(tmp_path, seconds=gpu.CHECK - 1)
+    assert not gpu.run_rows({"gpu-gpt": gpu.TRAINING["gpu-gpt"]}, options, report)
+    assert not gpu.run_checks(options, report)
+    assert report["left out"] == ["gpu-gpt", "a check"] == json.loads(options.json.read_text())["left out"]
+    assert "left out, for want of time: gpu-gpt\n" in capsys.readouterr().out
+
+
+def test_a_check_that_fails_is_told_and_the_others_run(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    faults = {"one": None, "two": "it differs", "three": None}
+    found = {name: (lambda until, fault=fault: fault) for name, fault in faults.items()}
+    monkeypatch.setattr(gpu, "checks", lambda options: found)
+    report = empty()
+    assert not gpu.run_checks(options_in(tmp_path), report)
+    assert {check["check"]: check["fault"] for check in report["checks"]} == faults
+
+
+def test_a_program_is_ended_when_the_time_is_over(gpu: Any):
+    began = time.monotonic()
+    assert gpu.fault_of(["-c", "import time; time.sleep(60)"], began) == "was not done in time"
+    assert gpu.fault_of(["-c", "raise SystemExit('it differs')"], began + 60) == "status 1: it differs\n"
+    assert gpu.fault_of(["-c", ""], began + 60) is None and time.monotonic() - began < 50
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("import time; time.sleep(60)", "side ours was not done in time"), ("raise SystemExit(3)", "ended with status 3")],
+)
+def test_a_side_that_is_late_or_fails_is_ended(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+):
+    turns = load_program("benchmarks/rows/turns.py")
+    path = tmp_path / "side.py"
+    path.write_text(f"print('what it said', flush=True)\n{program}\n")
+    monkeypatch.setattr(turns, "PROGRAM", path)
+    side = turns.Worker("ours", [], tmp_path, 1, until=time.monotonic() + (0.5 if "sleep" in program else 60))
+    with pytest.raises(RuntimeError, match=f"{words}; the end of its log:\n"):
+        side.warm_up()
+    assert side.process.returncode is not None
+
+
+def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: Path):
+    on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
+    assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "varlen"}
+    assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
+
+
+@pytest.fixture
+def alone(gpu: Any) -> Iterator[Any]:
+    """The program of one process, in a group of this process alone."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield load_program("benchmarks/rows/one_process.py")
+    distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(("strategy", "choice"), [("ddp", "float32"), ("fsdp", "sgd")])
+def test_one_process_learns_with_a_strategy_what_it_learns_without(alone: Any, strategy: str, choice: str):
+    assert alone.fault_of(strategy, choice, torch.device("cpu")) is None
+
+
+def test_a_strategy_that_learns_something_else_is_found(alone: Any, monkeypatch: pytest.MonkeyPatch):
+    found = {"one process": ([2.0], {"weights/a": torch.ones(2)}), "ddp": ([2.0], {"weights/a": torch.zeros(2)})}
+    monkeypatch.setattr(alone, "learn", lambda wanted, choice, device: found[wanted])
+    assert alone.fault_of("ddp", "float32", torch.device("cpu")) == "weights/a is off by 1.0"
+    found["ddp"] = ([float("nan")], {})
+    assert alone.fault_of("ddp", "float32", torch.device("cpu")).startswith("the loss of step 1 is nan")
+
+
+def test_packages_that_are_not_there_are_named(gpu: Any, monkeypatch: pytest.MonkeyPatch):
+    machine = load_program("benchmarks/rows/machine.py")
+    monkeypatch.setattr(machine, "is_installed", lambda name: name not in ("datasets", "beartype"))
+    assert machine.lacking("test") == ["datasets", "beartype"]
