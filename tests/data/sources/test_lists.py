@@ -101,11 +101,19 @@ def test_the_right_choice_is_the_number_that_the_label_says():
     assert read(**rows)["label"] == [1, 2]
 
 
+def test_the_right_choice_may_be_named_by_its_letter_in_all_rows():
+    rows = {"context": ["a", "b"], "choices": [["x", "y"], ["x", "y", "z"]]}
+    assert read(**rows, label=["B", "C"])["label"] == [1, 2]
+    with pytest.raises(ValueError, match="row 2: the label is '1', but other rows have letters; write one or the other"):
+        read(**rows, label=["B", "1"])
+
+
 @pytest.mark.parametrize(
     ("label", "said"),
     [
         (2, r"row 1: the label is 2, but the 2 choices are counted from 0"),
-        ("x", r"row 1: the label must be the number of the right choice, from 0; got 'x'"),
+        ("x", r"row 1: the label must be the number of the right choice, from 0, or its letter, from A; got 'x'"),
+        ("C", r"row 1: the label is C, but the 2 choices are lettered from A"),
     ],
 )
 def test_a_label_that_is_no_choice_is_refused(label: Any, said: str):

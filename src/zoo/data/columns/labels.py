@@ -194,21 +194,48 @@ class LabelNumbers(LabelReader):
 
 
 class LabelPositions(LabelReader):
-    """The number of the right choice, from 0; how many there are is each row's own."""
+    """The number of the right choice, from 0, or in all rows of a split its letter; how many there are each row says.
+
+    Args:
+        letters: whether the split has letters: a number beside them may be counted from 1.
+    """
 
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
 
+    @classmethod
+    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelPositions":
+        return cls(any(is_letter(value) for value in values))
+
+    def __init__(self, letters: bool = False) -> None:
+        self.letters = letters
+
     def read(self, value: Any, where: Callable[[], str]) -> int:
-        if isinstance(value, bool | float) or not str(value).isdecimal():
-            raise ValueError(f"{where()}: the label must be the number of the right choice, from 0; got {value!r:.80}")
-        return int(value)
+        position = position_of(value)
+        if position is None:
+            allowed = "the number of the right choice, from 0, or its letter, from A"
+            raise ValueError(f"{where()}: the label must be {allowed}; got {value!r:.80}")
+        if self.letters and not is_letter(value):
+            raise ValueError(f"{where()}: the label is {value!r}, but other rows have letters; write one or the other")
+        return position
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
         """Nothing: a position that never is the right one can be chosen all the same."""
 
 
 READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}
+
+
+def is_letter(value: Any) -> bool:
+    """Whether a value is a capital letter, as choices are lettered."""
+    return isinstance(value, str) and len(value) == 1 and "A" <= value <= "Z"
+
+
+def position_of(value: Any) -> int | None:
+    """The position of the choice that a label names by its number, from 0, or by its letter; None: it names none."""
+    if is_letter(value):
+        return ord(value) - ord("A")
+    return None if isinstance(value, bool | float) or not str(value).isdecimal() else int(value)
 
 
 def split_names(value: Any, where: Callable[[], str]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.columns.labels import absent
+from zoo.data.columns.labels import absent, is_letter, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 
 MOST_CHOICES = 64
@@ -31,9 +31,10 @@ def check_lists(row: dict[str, Any], hides: bool = False) -> None:
             raise ValueError(f"'{CHOICES}' must be a list of 2 to {MOST_CHOICES} texts, got {choices!r:.80}")
         if empty := [number for number, text in enumerate(choices, 1) if not text.strip()]:
             raise ValueError(f"choice {empty[0]} of {len(choices)} is empty")
-        label = str(row.get(LABEL))
-        if label.isdecimal() and int(label) >= len(choices):
-            raise ValueError(f"the label is {label}, but the {len(choices)} choices are counted from 0")
+        label, position = row.get(LABEL), position_of(row.get(LABEL))
+        if position is not None and position >= len(choices):
+            first = "lettered from A" if is_letter(label) else "counted from 0"
+            raise ValueError(f"the label is {label}, but the {len(choices)} choices are {first}")
 
 
 def is_list(value: Any, *kinds: type) -> bool:
