@@ -1,11 +1,14 @@
 """SQuAD's JSON: as it is read, and what is refused by its place."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_readers import read, refusal, write
+
+from zoo.data.formats import json_array
 
 CONTEXT = "The Normans came from Denmark, Iceland and Norway."
 
@@ -45,8 +48,18 @@ def test_a_wrong_question_is_refused_by_its_place_and_its_id(tmp_path: Path, cha
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"version": 1}', "'data' must be a list, got None; is this SQuAD's JSON?"),
+        ('{"version": 1}', "there is no list 'data'; it has the keys: version"),
+        ('{"data": 3}', "'data' must be a list, got 3"),
         ("[1]", "expected a JSON object"),
+        ("", "expected a JSON object with a list 'data' (character 1)"),
+        ('{"data": [{"paragraphs": []}', "expected ',' or ']' (character 29)"),
+        ('{"data": [{"paragraphs": []} 3]}', "expected ',' or ']' (character 30)"),
+        ('{"data": [{"paragraphs": []},]}', "a value must stand between ',' and ']'"),
+        ('{"data": [{"paragraphs": [}]}', "data[0]: Expecting value"),
+        ('{"data": [{"a": 1, "a": 2}]}', "data[0]: the key 'a' is written twice"),
+        ('{"data": [], "data": []}', "the key 'data' is written twice"),
+        ('{"data": [{"a": NaN}]}', "data[0]: NaN is not a number"),
+        ('{"data": []} []', "something stands behind the end of the object"),
         (
             '{"data": [{"paragraphs": [{"qas": [{"question": "a"}]}]}]}',
             "qas[0]: 'context' must be a text",
@@ -55,3 +68,27 @@ def test_a_wrong_question_is_refused_by_its_place_and_its_id(tmp_path: Path, cha
 )
 def test_what_is_no_squad_is_refused(tmp_path: Path, text: str, said: str):
     assert said in refusal(write(tmp_path, "a.json", text), format="squad")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
+    tree = {"version": 1.25, "data": [{"paragraphs": ["naïve 아이 \\ \"", 12]}, 345, "x"], "more": {"a": [1e3, None]}}
+    for text in (json.dumps(tree), json.dumps(tree, ensure_ascii=False, indent=2)):
+        monkeypatch.setattr(json_array, "PIECE", size)
+        assert list(json_array.read_entries(write(tmp_path, "a.json", text), "data")) == tree["data"]
+
+
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path):
+    (tmp_path / "a.json").write_bytes(b'{"data": ["\xff"]}')
+    with pytest.raises(ValueError, match="a.json: byte 0xFF is not UTF-8"):
+        list(json_array.read_entries(tmp_path / "a.json", "data"))
+
+
+def test_a_large_file_is_never_held_whole(tmp_path: Path):
+    article = {"paragraphs": [{"context": "a" * 20_000, "qas": []}]}
+    path = write(tmp_path, "a.json", json.dumps({"data": [article] * 300}))
+    tracemalloc.start()
+    assert sum(1 for _ in json_array.read_entries(path, "data")) == 300
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size > 6_000_000 and peak < 3_000_000

@@ -4,16 +4,16 @@ from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.formats.json_array import read_entries
+from zoo.data.formats.lines import LineRange
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
-from zoo.strict_json import parse_json
 
 
 @formats.register("squad")
 class Squad(FileFormat):
     """A question a row, with its context and its answers; none where the file says that it is impossible.
 
-    The file is read whole: it is one JSON object. Source: Rajpurkar et al. 2016, arXiv:1606.05250 (1.1), and 2018,
+    The file is read article by article. Source: Rajpurkar et al. 2016, arXiv:1606.05250 (1.1), and 2018,
     arXiv:1806.03822 (2.0).
     """
 
@@ -45,8 +45,7 @@ class Squad(FileFormat):
 def questions(stretch: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
     """Each question with its paragraph, and where it stands."""
     path = stretch.path
-    tree = parse_json("".join(read_lines(stretch)), str(path))
-    for i, article in enumerate(find(tree, "data", list, str(path))):
+    for i, article in enumerate(read_entries(path, "data")):
         at = f"{path}: data[{i}]"
         for j, paragraph in enumerate(find(article, "paragraphs", list, at)):
             below = f"{at}.paragraphs[{j}]"

@@ -8,8 +8,11 @@ from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import parse_generate
+from zoo.objectives.mixture import Mixture
+from zoo.objectives.span import AnswerSpan
 
 Json = dict[str, Any]
+IMPOSSIBLE = "task_specific_params.question-answering.handle_impossible_answer"
 
 
 def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> Json:
@@ -18,7 +21,8 @@ def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> J
     keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys) if key.speaks(flat)}
     start = {"architectures": [native.name], "model_type": target.model_type, "dtype": "float32"}
     written = as_tree((key.split("."), value) for key, value in {**keys, **target.constants}.items())
-    return {**start, **written, **token_ids(trained, target), **label_maps(trained, native)}
+    said = {**label_maps(trained, native), **pipeline_settings(trained, native)}
+    return {**start, **written, **token_ids(trained, target), **said}
 
 
 def token_ids(trained: TrainedModel, target: Target) -> Json:
@@ -33,6 +37,14 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
         return {}
     maps = {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
     return {**maps, **({"problem_type": trained.answer.problem} if classifies(native) else {})}
+
+
+def pipeline_settings(trained: TrainedModel, native: NativeClass) -> Json:
+    """What their pipelines take from the model: whether a question may have no answer."""
+    member = Mixture.parse(trained.task.objective).members.get("span")
+    if not isinstance(member, AnswerSpan) or member.head not in native.heads or not member.no_answer:
+        return {}
+    return as_tree([(IMPOSSIBLE.split("."), True)])
 
 
 def generation_file(trained: TrainedModel, target: Target) -> Json:

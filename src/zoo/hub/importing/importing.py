@@ -9,6 +9,7 @@ from zoo.data.ids import MESSAGES
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
+from zoo.hub.exporting.config_files import IMPOSSIBLE
 from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json
 from zoo.hub.importing import weights
@@ -104,7 +105,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     stream = stream_of(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer)),
+        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer), config.find(IMPOSSIBLE) is True),
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
@@ -162,10 +163,21 @@ def chats_as_ours(tokenizer: Tokenizer | str) -> bool:
 
 
 def task_of(
-    settings: ModelSettings, stream: ModelTraits, labels: Any, generate: dict[str, Any], chats: bool = False
+    settings: ModelSettings,
+    stream: ModelTraits,
+    labels: Any,
+    generate: dict[str, Any],
+    chats: bool = False,
+    no_answer: bool = False,
 ) -> dict[str, Any]:
-    """What the model is for: an objective for each of its heads, and no data; `chats`: whether it answers turns."""
+    """What the model is for: an objective for each of its heads, and no data.
+
+    Args:
+        chats: whether it answers turns of a conversation. no_answer: whether a question may have none.
+    """
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
+    if no_answer and "span" in members:
+        members["span"] = {"no_answer": True}
     known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
 

@@ -1,0 +1,134 @@
+"""The entries of one array of a JSON file, one after the other: the file is never held whole."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from zoo.data.formats.compression import DAMAGE, open_bytes
+from zoo.strict_json import finite, refuse_constant, refuse_twice
+
+PIECE = 1 << 18  # bytes that are read at once
+MOST = 1 << 26  # characters of one entry
+SPACE = " \t\r\n\ufeff"
+GOES_ON = ("", *"0123456789.eE+-")  # what stands behind a number that is cut off
+STRICT = json.JSONDecoder(object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
+
+
+def read_entries(path: Path, key: str) -> Iterator[Any]:
+    """Each entry of the array that stands under a key of the file's object.
+
+    Raises:
+        ValueError: the file is no JSON, no object, or has no such array; the message names the place.
+    """
+    stream, seen = JsonStream(path), list[str]()
+    stream.expect("{", f"expected a JSON object with a list '{key}'")
+    while stream.next_sign() != "}":
+        name = stream.value(key)
+        stream.expect(":", "expected ':' behind a key")
+        if name in seen:
+            raise stream.wrong(f"the key '{name}' is written twice")
+        seen.append(name)
+        if name != key:
+            stream.value(str(name))
+        elif stream.next_sign() != "[":
+            raise ValueError(f"{path}: '{key}' must be a list, got {stream.value(key)!r:.80}")
+        else:
+            stream.expect("[", "")
+            number = 0
+            while stream.next_sign() != "]":
+                yield stream.value(f"{key}[{number}]")
+                stream.end_of_entry("]")
+                number += 1
+            stream.expect("]", "")
+        stream.end_of_entry("}")
+    stream.expect("}", "")
+    if stream.next_sign():
+        raise stream.wrong("something stands behind the end of the object")
+    if key not in seen:
+        raise ValueError(f"{path}: there is no list '{key}'; it has the keys: {', '.join(seen) or 'none'}")
+
+
+class JsonStream:
+    """The text of a JSON file, as much of it as is being looked at.
+
+    Raises:
+        ValueError: it is damaged, or not UTF-8.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.pieces = path, texts_of(path)
+        self.text, self.at, self.before = "", 0, 0  # `before`: characters of the file ahead of `text`
+
+    def more(self, least: int = 1) -> bool:
+        """Read on by at least so many characters and forget what was read before; false, and no change, at the end."""
+        found = list[str]()
+        while least > 0 and (piece := next(self.pieces, None)) is not None:
+            found.append(piece)
+            least -= len(piece)
+        if not found:
+            return False
+        self.before, self.text, self.at = self.before + self.at, "".join((self.text[self.at :], *found)), 0
+        return True
+
+    def wrong(self, what: str) -> ValueError:
+        return ValueError(f"{self.path}: not JSON: {what} (character {self.before + self.at + 1})")
+
+    def next_sign(self) -> str:
+        """The next character that is no white space; empty at the file's end."""
+        while True:
+            while self.at < len(self.text):
+                if self.text[self.at] not in SPACE:
+                    return self.text[self.at]
+                self.at += 1
+            if not self.more():
+                return ""
+
+    def expect(self, sign: str, otherwise: str) -> None:
+        """Step over a character."""
+        if self.next_sign() != sign:
+            raise self.wrong(otherwise)
+        self.at += 1
+
+    def end_of_entry(self, end: str) -> None:
+        """Step over the comma between two entries, if this is not the last one."""
+        if self.next_sign() == ",":
+            self.at += 1
+            if self.next_sign() == end:
+                raise self.wrong(f"a value must stand between ',' and '{end}'")
+        elif self.next_sign() != end:
+            raise self.wrong(f"expected ',' or '{end}'")
+
+    def value(self, place: str) -> Any:
+        """The next value, read as far as it reaches."""
+        self.next_sign()
+        while True:
+            try:
+                found, end = STRICT.raw_decode(self.text, self.at)
+                if self.text[end : end + 1] not in GOES_ON or not self.more(PIECE):
+                    break
+            except json.JSONDecodeError as error:  # it may be cut off: each time twice as much is read
+                if (length := len(self.text) - self.at) > MOST:
+                    raise self.wrong(f"{place}: {error.msg}, or it has more than {MOST} characters") from None
+                if not self.more(max(PIECE, length)):
+                    raise self.wrong(f"{place}: {error.msg}") from None
+            except (ValueError, RecursionError) as error:
+                raise self.wrong(f"{place}: {error}") from None
+        self.at = end
+        return found
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The file's text in pieces; none of them is empty."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open_bytes(path) as file:
+            while piece := file.read(PIECE):
+                if text := decoder.decode(piece):
+                    yield text
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte 0x{error.object[error.start]:02X} is not UTF-8; convert the file") from None
+    except DAMAGE as error:
+        raise ValueError(f"{path}: the file cannot be read: {error}") from None

@@ -1,0 +1,33 @@
+"""Whether a question may have no answer goes out with an export, and comes back with an import."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import transformers
+
+import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
+from zoo.data.task import read_task
+from zoo.hub.importing.importing import import_folder
+from zoo.inference.loaded import load_run
+from zoo.runs.saved import open_run
+
+
+@pytest.mark.parametrize("target", [None, "zoo"])
+@pytest.mark.parametrize("options", [{"no_answer": True}, {}], ids=["none", "always"])
+def test_a_question_without_an_answer(build: Any, export: Any, tmp_path: Any, target: str | None, options: Any):
+    given = build("bert-nano", {"heads": ["span"]})
+    task = read_task({"objective": {"span": options}, "source": {"builtin": "pydocs"}}, "task")
+    folder = export(replace(given, task=task), target).folder
+    params = getattr(transformers.AutoConfig.from_pretrained(folder), "task_specific_params", None)
+    assert params == ({"question-answering": {"handle_impossible_answer": True}} if options else None)
+    import_folder(folder, tmp_path / "run")
+    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": options}
+
+
+def test_parameters_of_other_tasks_change_nothing(build: Any, export: Any, tmp_path: Any):
+    file = export(build("bert-nano", {"heads": ["span"]})).folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "task_specific_params": {"summarization": {"a": 1}}}))
+    import_folder(file.parent, tmp_path / "run")
+    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": {}}
