@@ -20,7 +20,6 @@ LINES = ["".join(f"{word} " for word in random.choices(WORDS, k=9)).strip(" ") +
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "LONG", 1500)
     monkeypatch.setattr(encoding, "CHARACTERS", 3000)
-    monkeypatch.setattr(encoding, "BATCH", 3)
 
 
 @pytest.mark.parametrize("name", tokenizers.names())

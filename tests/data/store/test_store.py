@@ -155,7 +155,7 @@ def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"A{i}. B{i * 37}" for i in range(7)]
     whole = opened("sentences", text=texts)
     monkeypatch.setattr(writing, "ROWS", 3)
-    monkeypatch.setattr(encoding, "BATCH", 4)
+    monkeypatch.setattr(encoding, "CHARACTERS", 12)
     parts = opened("sentences", Letters(999), text=texts)
     assert ids(parts) == ids(whole) and parts.lengths.sentences is not None
     assert parts.lengths.sentences.tolist() == list(range(0, 15, 2)) and parts.kept.tolist() == list(range(7))

@@ -7,8 +7,7 @@ import numpy as np
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
-BATCH = 1000  # texts that the tokenizer is given at once: articles hold thousands of sentences
-CHARACTERS = 1 << 21  # of them together; the tokenizer needs about a hundred bytes for each token that it is at
+CHARACTERS = 1 << 20  # of the texts that the tokenizer is given at once; it needs some hundred bytes for each token
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
 SEAM = 200  # characters on each side of a place between two pieces that must not change each other's ids
 TRIES = 20
@@ -28,7 +27,7 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[Ids]:
     start = characters = 0
     for number, text in enumerate(texts):
         characters += len(text)
-        if number - start == BATCH or characters > CHARACTERS or len(text) > LONG:
+        if characters > CHARACTERS or len(text) > LONG:
             yield from tokenizer.encode(texts[start:number]) if number > start else ()
             start, characters = number, len(text)
         if len(text) > LONG:

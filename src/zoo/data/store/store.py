@@ -18,13 +18,14 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split
-from zoo.data.store.writing import ROWS, SMALL, SideWriter
+from zoo.data.store.writing import SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
 VERSION = 5  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
+OFTEN = 250  # rows between two words about progress
 MEBIBYTE = 1 << 20
 Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class PlannedShard:
                 left_out += 1
                 continue
             characters += writers[sided.side].add(sided)
-            if number % ROWS == 0:
+            if number % OFTEN == 0:
                 seen(min(characters, self.part.size))
         if left_out:
             logger.info("%s: source.filter leaves out %s rows", self.part.place, f"{left_out:,}")

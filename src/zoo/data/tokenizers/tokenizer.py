@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import count, takewhile
 from typing import Any
@@ -14,6 +14,8 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.ids import ROLES, Ids, Roles
 from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
+from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
+from zoo.data.tokenizers.word_cache import WordCache
 from zoo.registry import Choice, check, refuse_unknown
 from zoo.strict_json import parse_json
 
@@ -21,6 +23,7 @@ BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
 CHATS_FILE = "chat_templates.json"
 SENTINEL = "<extra_id_{}>"  # as T5's vocabulary spells what stands for a missing span
+MANY = 1 << 13  # characters of texts from which on looking up their words is faster
 WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
     "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
     "Metaspace": (SPACE,),
@@ -134,8 +137,19 @@ class Tokenizer:
         """
         wholes = list(map(whole, texts))
         with explain_failure("tokenizer", "it cannot read a text"):
-            encodings = self.ordinary.encode_batch_fast(wholes, add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
+            if self.word_cache is not None and sum(map(len, wholes)) >= MANY:
+                return list(self.word_cache.encode(wholes))
+            return [np.array(ids, dtype=np.int64) for ids in self.encode_apart(wholes)]
+
+    def encode_apart(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The ids of each text, by the backend."""
+        return (encoding.ids for encoding in self.ordinary.encode_batch_fast(texts, add_special_tokens=False))
+
+    @cached_property
+    def word_cache(self) -> WordCache | None:
+        """What looks up the ids of words, where the ids of a text are those of its words."""
+        spec = json.loads(self.ordinary.to_str())
+        return WordCache(self.encode_apart, is_separable_at_marks(spec)) if is_separable(spec) else None
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
         """The ids of each text, as `encode` gives them, and the characters (begin, end) that each stands for.
@@ -224,7 +238,7 @@ class Tokenizer:
         self.backend.add_special_tokens([role_token(token) for token in tokens if token not in special])
         self.ordinary = Backend.from_str(self.backend.to_str())
         self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
-        for derived in ("vocabulary", "roles"):
+        for derived in ("vocabulary", "roles", "word_cache"):
             self.__dict__.pop(derived, None)
 
 

@@ -1,0 +1,181 @@
+"""Looking words up gives the ids of encoding texts whole, for every tokenizer that is taken for separable."""
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.tokenizers import word_cache
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.separable import CUTS, is_separable, is_separable_at_marks
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.data.tokenizers.word_cache import WordCache
+
+WHITE = (*"    \n\t\x0b\x1c\x00\u00a0\u2003\u3000", "  ", "\n\n", " \n", "\r\n")
+OTHER = "\u200b \u0301 \u0308 ´ ‗ ﬁ İ ß é e\u0301 한 국어 ᄒ 中文 の 👍🏽 ؀".split(" ")
+WORDS = "a b ab the The dog it's we'LL don't 1 23 4,567.89 x2 e-mail a_b Mr.".split()
+MARKS = (*r""".,;:!?)](["'_-—…“”▁Ġ$+<=>^`|~\/%""", "...", '."', "<mask>", "[MASK]", "##a", "@@")
+PIECES = (*WHITE, *OTHER, *WORDS, *MARKS)
+
+
+def texts(seed: int, count: int = 300) -> list[str]:
+    """Texts of drawn pieces; every other one is long enough for pieces to meet in many ways."""
+    drawn = random.Random(seed)
+    return ["".join(drawn.choices(PIECES, k=drawn.randrange(60 if n % 2 else 5))) for n in range(count)]
+
+
+def byte_level(prefix: bool) -> Callable[[], Backend]:
+    def build() -> Backend:
+        backend = Backend(models.BPE())
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+        return backend
+
+    return build
+
+
+def split_by(pattern: str) -> Callable[[], Backend]:
+    def build() -> Backend:
+        backend = Backend(models.BPE())
+        backend.normalizer = normalizers.NFC()
+        cut = pre_tokenizers.Split(Regex(pattern), "isolated")
+        bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([cut, bytes_only])
+        return backend
+
+    return build
+
+
+def at_spaces(cut: pre_tokenizers.PreTokenizer) -> Callable[[], Backend]:
+    def build() -> Backend:
+        backend = Backend(models.BPE(end_of_word_suffix="</w>", unk_token="<unk>"))
+        backend.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
+        finer = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
+        backend.pre_tokenizer = pre_tokenizers.Sequence([cut, *finer])
+        return backend
+
+    return build
+
+
+def metaspace(scheme: str) -> Callable[[], Backend]:
+    def build() -> Backend:
+        backend = Backend(models.BPE(unk_token="<unk>", fuse_unk=True))
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+        backend.decoder = decoders.Metaspace(prepend_scheme=scheme)
+        return backend
+
+    return build
+
+
+STRANGERS = {
+    "gpt2": byte_level(False),
+    "roberta": byte_level(True),
+    "llama3": split_by(CUTS[1]),
+    "qwen": split_by(CUTS[2]),
+    "bert cut": at_spaces(pre_tokenizers.BertPreTokenizer()),
+    "white space": at_spaces(pre_tokenizers.WhitespaceSplit()),
+    "always": metaspace("always"),
+    "never": metaspace("never"),
+}
+OWN = {
+    f"{name} {options}": {"name": name, **options}
+    for name in ("wordpiece", "bpe", "byte_bpe", "unigram")
+    for options in ({}, {"lowercase": True, "normalization": "nfkc"}, {"lowercase": False, "normalization": "nfd"})
+}
+
+
+def make(name: str) -> Tokenizer:
+    if name in OWN:
+        return Tokenizer.train(tokenizers.parse({"vocab_size": 1400, **OWN[name]}), texts(1, 2000))
+    backend = STRANGERS[name]()
+    trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<unk>", "<mask>"], show_progress=False)
+    backend.train_from_iterator(texts(1, 2000), trainer)
+    backend.add_tokens([AddedToken("dog", normalized=False), AddedToken("中文", single_word=True)])
+    return Tokenizer(backend, {"pad": "<unk>", "mask": "<mask>"})
+
+
+def different(tokenizer: Tokenizer, given: list[str]) -> list[str]:
+    """The texts whose ids by their words are others than those of the whole."""
+    cache = tokenizer.word_cache
+    assert cache is not None
+    pairs = zip(given, cache.encode(given), tokenizer.encode_apart(given), strict=True)
+    return [text for text, mine, whole in pairs if mine.tolist() != whole]
+
+
+@pytest.mark.parametrize("name", [*OWN, *STRANGERS])
+def test_texts_of_all_that_may_stand_beside_a_space_have_the_ids_of_the_whole(name: str):
+    tokenizer = make(name)
+    for seed in range(2, 6):
+        assert not different(tokenizer, texts(seed))
+
+
+@pytest.mark.parametrize("name", ["wordpiece {}", "byte_bpe {}", "unigram {}", "llama3"])
+def test_any_character_may_stand_beside_spaces_marks_and_lines(name: str):
+    tokenizer = make(name)
+    every = [chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point < 0xE000]
+    drawn = every[:0x500] + every[0x500:0x10000:7] + every[0x10000::997]
+    assert not different(tokenizer, [f"a{c} {c}b {c} a,{c}.{c}\n{c}b\n{c} " for c in drawn])
+
+
+def test_words_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    tokenizer = make("byte_bpe {}")
+    monkeypatch.setattr(word_cache, "MULTIPLIER", 1)  # a word and its anagrams have one hash
+    word_cache.powers.cache_clear()
+    whole, encode_whole = [], WordCache.encode_whole
+    monkeypatch.setattr(WordCache, "encode_whole", lambda self, given: whole.append(given) or encode_whole(self, given))
+    assert not different(tokenizer, ["god dog", "a dog, a god"])
+    assert whole
+    word_cache.powers.cache_clear()
+
+
+def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypatch: pytest.MonkeyPatch):
+    tokenizer, most = make("byte_bpe {}"), 200
+    monkeypatch.setattr(word_cache, "MOST", most)
+    monkeypatch.setattr(word_cache, "CHARACTERS", 100)
+    word_cache.powers.cache_clear()
+    cache = tokenizer.word_cache
+    assert cache is not None
+    for number in range(100):
+        assert not different(tokenizer, [f"often {number} times {number * number}"])
+        assert sum(map(len, [*cache.young, *cache.old])) < 2 * (most + 100)
+        assert " times" in {**cache.young, **cache.old}
+    assert " 7" not in {**cache.young, **cache.old}
+    word_cache.powers.cache_clear()
+
+
+def spec(change: dict[str, Any], name: str = "byte_bpe {}") -> dict[str, Any]:
+    return {**json.loads(make(name).ordinary.to_str()), **change}
+
+
+ADDED = {"id": 9, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+SPLIT = {"type": "Split", "pattern": {"Regex": CUTS[0]}, "behavior": "Isolated", "invert": False}
+SPACES = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}
+WHOLE = {
+    "no cut": {"pre_tokenizer": None},
+    "an unknown pattern": {"pre_tokenizer": {**SPLIT, "pattern": {"Regex": "x+"}}},
+    "pieces left out": {"pre_tokenizer": {**SPLIT, "behavior": "Removed"}},
+    "pieces over spaces": {"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "split": False}},
+    "dropped characters": {"normalizer": {"type": "StripAccents"}},
+    "a map of characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+    "a space before each text": {"normalizer": {"type": "Prepend", "prepend": "▁"}},
+    "an added token with a space": {"added_tokens": [{**ADDED, "content": "New York"}]},
+    "an added token that takes spaces": {"added_tokens": [{**ADDED, "content": "x", "rstrip": True}]},
+    "merges at random": {"model": {"type": "BPE", "dropout": 0.1}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_tokenizer_that_looks_beyond_words_encodes_texts_whole(name: str):
+    assert is_separable(spec({})) and not is_separable(spec(WHOLE[name]))
+
+
+def test_marks_are_no_borders_where_a_step_or_a_token_joins_them():
+    assert is_separable_at_marks(spec({})) and is_separable_at_marks(spec({}, "wordpiece {}"))
+    assert not is_separable_at_marks(spec({}, "bpe {}"))
+    assert not is_separable_at_marks(spec({}, "roberta"))
+    assert not is_separable_at_marks(spec({"added_tokens": [{**ADDED, "content": "v2.0"}]}))
+    assert is_separable(spec({"normalizer": SPACES})) and not is_separable_at_marks(spec({"normalizer": SPACES}))
