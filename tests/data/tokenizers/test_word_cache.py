@@ -121,6 +121,11 @@ def test_any_character_may_stand_beside_spaces_marks_and_lines(name: str):
     assert not different(tokenizer, [f"a{c} {c}b {c} a,{c}.{c}\n{c}b\n{c} " for c in drawn])
 
 
+def test_every_kind_of_whitespace_is_known():
+    white = [point for point in range(sys.maxunicode + 1) if chr(point).isspace()]
+    assert (word_cache.kinds() == word_cache.WHITE).nonzero()[0].tolist() == white
+
+
 def test_words_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     tokenizer = make("byte_bpe {}")
     monkeypatch.setattr(word_cache, "MULTIPLIER", 1)  # a word and its anagrams have one hash

@@ -90,7 +90,7 @@ class WordCache:
 def kinds() -> NDArray[np.uint8]:
     """By code point, what a character is at a border of words."""
     found = np.zeros(0x110000, np.uint8)
-    found[[point for point in range(len(found)) if chr(point).isspace()]] = WHITE
+    found[[point for point in range(ord("\u3000") + 1) if chr(point).isspace()]] = WHITE  # none is behind it
     found[[ord(mark) for mark in punctuation]] = MARK
     found[[point for point in range(128) if chr(point).isalnum()]] = PLAIN
     return found
