@@ -1,5 +1,6 @@
 """Repositories of data sets: streamed part by part at one revision, so that an interrupted filling goes on."""
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,17 @@ def test_nothing_of_the_repository_is_kept_on_disk(asked: list[str | None], tmp_
     assert not [
         path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".arrow") and "repository" not in path.parts
     ]
+
+
+def test_a_file_of_another_format_is_one_part(asked: list[str | None], tmp_path: Path) -> None:
+    for path in (tmp_path / "repository").iterdir():
+        path.unlink()
+    lines = "".join(f'{{"text": "row {n} {"x" * 900}", "label": {n % 2}}}\n' for n in range(20))
+    (tmp_path / "repository" / "train.jsonl.gz").write_bytes(gzip.compress(lines.encode(), 0))
+    rows = load_rows(task(hub="org/name"), inputs())
+    assert {len(split.parts) for split in rows.values()} == {1} and list(rows) == ["train", "validation"]
+    found = sorted(int(row["text"].split()[1]) for split in rows.values() for row in split)
+    assert found == list(range(20)) and rows["train"].inputs == ["text", "label"]
 
 
 def test_pictures_are_read_once_and_then_from_the_disk(asked: list[str | None], tmp_path: Path) -> None:
