@@ -48,7 +48,8 @@ def checks(options: argparse.Namespace) -> dict[str, Check]:
     """By name, what tells what is wrong (None: nothing), given when it must be done."""
     # the longest first
     workers = ["-n", str(max(1, cores() // 2))] if importlib.util.find_spec("xdist") else []
-    tests = ["-m", "pytest", "-q", *workers, *TESTS]
+    # a warning is no error here: compilers for GPUs have some about themselves
+    tests = ["-m", "pytest", "-q", "-W", "default", *workers, *TESTS]
     found: dict[str, Check] = {f"pytest {' '.join(TESTS)}": partial(fault_of, tests)}
     for strategy, choice in STRATEGIES:
         program = [str(ROOT / "benchmarks/rows/one_process.py"), strategy, choice, options.device]

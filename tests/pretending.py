@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from once import once
 from pretended.load import LIBRARY, TORCH
@@ -28,6 +29,8 @@ def run_all(folder: Path) -> None:
 
 def run(program: str, factory: pytest.TempPathFactory) -> str:
     """What a program printed; a program that ended with an error fails the test that asks."""
+    if torch.version.cuda is not None:
+        pytest.skip("this torch is built for CUDA, and what pretends to be a GPU would take the place of a real one")
     if COMPILER is None or sys.platform != "linux":
         pytest.skip("a pretended GPU is compiled by g++ on Linux, which is not here")
     said = once(factory, "pretended", run_all) / program

@@ -122,6 +122,8 @@ def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: P
     on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
     assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "varlen"}
     assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
+    pytest_words = next(iter(on_gpu.values())).args[0]
+    assert "-W default" in " ".join(pytest_words)  # torch's compiler warns on GPUs that tf32 is not enabled
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ steps, gradients, norms, updates and checkpoints work on shards and buckets ther
 """
 
 import sys
+import tempfile
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -106,9 +107,11 @@ def batch(rows: list[list[int]], seed: int) -> MicroBatch:
 def main() -> None:
     wanted, choice, device = sys.argv[1], sys.argv[2], torch.device(sys.argv[3])
     kind = "nccl" if device.type == "cuda" else "gloo"
-    distributed.init_process_group(kind, store=distributed.HashStore(), rank=0, world_size=1)
-    fault = fault_of(wanted, choice, device)
-    distributed.destroy_process_group()
+    with tempfile.TemporaryDirectory() as folder:
+        store = distributed.FileStore(f"{folder}/store", 1)
+        distributed.init_process_group(kind, store=store, rank=0, world_size=1)
+        fault = fault_of(wanted, choice, device)
+        distributed.destroy_process_group()
     sys.exit(fault)
 
 
