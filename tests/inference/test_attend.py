@@ -96,7 +96,9 @@ def test_a_target_is_the_second_text_of_a_model_of_pairs():
     ("name", "end", "last"), [("bert-nano", "[SEP]", "[SEP]"), ("gpt2-nano", "[SEP]", "[EXTRACT]")]
 )
 def test_each_choice_stands_behind_its_context_and_sees_no_other(name: str, end: str, last: str):
-    (found,) = look(loaded(name, "choice"), "red cat", "the dog\nruns").maps
+    seen = look(loaded(name, "choice"), "red cat", "the dog\nruns")
+    assert seen.texts == {"text": "red cat", "choices": "the dog\nruns"}
+    (found,) = seen.maps
     documents = ["[CLS]", "red", "cat", end, "the", "dog", last], ["[CLS]", "red", "cat", end, "runs", last]
     assert found.keys.labels == [*documents[0], *documents[1]]
     assert all(not layer[:, :7, 7:].any() and not layer[:, 7:, :7].any() for layer in found.layers.values())

@@ -129,9 +129,10 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
         source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
         places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
         return see_target(loaded, source, places, {"source": text}, target, settings)
-    example = reader_of(loaded, text, target).example(loaded, text, target)
+    reader = reader_of(loaded, text, target)
+    example = reader.example(loaded, text, target)
     inputs, places = as_inputs(loaded, [example]), Places(readable(loaded.tokenizer, example.tokens.tolist()))
-    texts = {"text": text} if target is None else {"text": text, "second text": target}
+    texts = {"text": text} if target is None else {"text": text, reader.second: target}
     return Seen(inputs, places, places, places, texts)
 
 

@@ -166,7 +166,7 @@ def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> 
     """Say in the log what a split loses: of how many rows how much, as `Examples.truncated` counts it."""
     count, lost = found
     if count:
-        said = "%s: %d of %d rows are longer than the model reads: %d %s are left out"
+        said = "%s: %d of %d rows are longer than an example may be: %d %s are left out"
         logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncates)
 
 

@@ -21,6 +21,7 @@ class BestChoice(Predictor):
     """Chooses, for a context (the text), the likeliest of the lines of its pair; scores are their probabilities."""
 
     pairs = True
+    second = CHOICES
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         choices = [] if pair is None else lines(pair)

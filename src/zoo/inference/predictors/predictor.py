@@ -56,11 +56,13 @@ class Predictor(ABC):
     Class attributes:
         pairs: whether it takes a second text.
         writes: whether it generates text.
+        second: what its second text is.
         spelled: whether what spells a role in a text, such as [MASK], stands for that role.
     """
 
     pairs: ClassVar[bool] = False
     writes: ClassVar[bool] = False
+    second: ClassVar[str] = "second text"
     spelled: ClassVar[bool] = False
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:

@@ -26,6 +26,7 @@ class FoundAnswer(Predictor):
     """
 
     pairs = True
+    second = CONTEXT
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         said = "this checkpoint answers questions: TEXT is the question; give the context to answer it from"
