@@ -62,6 +62,19 @@ def test_a_conversation_is_answered_as_its_form_lays_it_out():
     assert text["output"] == answer(ASKED[:1])[0]["output"]
 
 
+def test_a_model_of_other_texts_takes_no_conversation():
+    model = loaded("gpt2-nano", "causal_lm", max_length=200)
+    answer, line = Pipeline(model), json.dumps({"messages": ASKED})
+    for given in (ASKED, {"messages": ASKED}):
+        with pytest.raises(ValueError, match="give a str, since zoo did not train this checkpoint on conversations"):
+            answer(given)
+    assert answer(line)[0]["input"] == line  # which is a text like any other
+    model.tokenizer.chat_templates["default"] = "{{ messages }}"
+    with pytest.raises(ValueError, match="zoo never runs the chat template that the checkpoint was published"):
+        answer(line)
+    assert answer("the red cat")[0]["input"] == "the red cat"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

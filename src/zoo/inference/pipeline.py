@@ -93,5 +93,7 @@ def several(texts: Any, place: str) -> list[str]:
     known = [texts] if alone else list(texts)
     for number, one in enumerate(known, 1):
         if not isinstance(one, str | Path):
-            raise ValueError(f"{place}: input {number} is {one!r}, of type {type(one).__name__}; give a str")
+            said = f"{place}: input {number} is {one!r:.200}, of type {type(one).__name__}; give a str"
+            chat = isinstance(one, Mapping) and bool({"role", MESSAGES} & set(one))
+            raise ValueError(said + (", since zoo did not train this checkpoint on conversations" if chat else ""))
     return [str(one) for one in known]

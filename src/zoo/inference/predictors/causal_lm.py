@@ -25,6 +25,14 @@ class TextContinuation(Predictor):
 
     writes = True
 
+    def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
+        if chats(loaded) or not loaded.tokenizer.chat_templates or read_conversation(text) is None:
+            return None
+        return (
+            "this is a conversation, and zoo never runs the chat template that the checkpoint was published with; "
+            "fine-tune it on a column 'messages', and it takes conversations as zoo writes them"
+        )
+
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         ids = np.array(prompt_of(loaded, text), dtype=np.int64)
         refuse_longer(len(ids), loaded.model.stream.max_length, "TEXT")
