@@ -45,7 +45,7 @@ def hf(turn: Turn, given: Given) -> None:
         output_dir=str(given.folder / "trainer"),
         per_device_train_batch_size=count,
         max_steps=MANY,
-        bf16=True,
+        bf16=given.precision == "bfloat16",
         use_cpu=given.device == "cpu",
         save_strategy="no",
         report_to="none",

@@ -1,4 +1,4 @@
-"""Rows `greedy` and `beams`: what models write in bfloat16, and by transformers on our export.
+"""Rows `greedy` and `beams`: what models write, and by transformers on our export.
 
 Row `greedy` has random weights, which would end a text anywhere: neither side may, so all are as long as was asked.
 Rows `beams` have a model that was trained for a short while: a translation ends where it ends.
@@ -13,7 +13,7 @@ from sacrebleu import corpus_bleu
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from rows.contents import start, wikipedia
-from rows.given import BF16, Given
+from rows.given import Given
 from rows.turns import Turn
 from zoo import export, pipeline
 from zoo.data.sources.find import load_rows
@@ -52,7 +52,7 @@ def prompts(given: Given, vocabulary: int) -> Iterator[list[list[int]]]:
 
 
 def greedy_zoo(turn: Turn, given: Given) -> None:
-    model = load_checkpoint(given.made / GPT, choose_placement(given.device, "bfloat16")).model
+    model = load_checkpoint(given.made / GPT, choose_placement(given.device, given.precision)).model
     settings, new = GenerateSettings(max_new_tokens=given.sizes["new"]), given.sizes["new"]
     turn.note(cost=2 * sum(p.numel() for p in model.parameters()) / given.sizes["batch"])
     for batch in prompts(given, model.settings.vocab_size):
@@ -62,7 +62,7 @@ def greedy_zoo(turn: Turn, given: Given) -> None:
 
 
 def greedy_hf(turn: Turn, given: Given) -> None:
-    model = AutoModelForCausalLM.from_pretrained(given.made / GPT_EXPORT, dtype=BF16).to(given.device).eval()
+    model = AutoModelForCausalLM.from_pretrained(given.made / GPT_EXPORT, dtype=given.dtype).to(given.device).eval()
     new = given.sizes["new"]
     for batch in prompts(given, model.config.vocab_size):
         ids = torch.tensor(batch, device=given.device)
@@ -112,19 +112,19 @@ def hf_translates(given: Given, dtype: torch.dtype) -> Translate:
 
 
 def beams_zoo(turn: Turn, given: Given) -> None:
-    translate(turn, given, zoo_translates(given, "bfloat16"))
+    translate(turn, given, zoo_translates(given, given.precision))
 
 
 def beams_hf(turn: Turn, given: Given) -> None:
-    translate(turn, given, hf_translates(given, BF16))
+    translate(turn, given, hf_translates(given, given.dtype))
 
 
 def judge_beams(turn: Turn, given: Given) -> None:
     """What both sides write: how many sentences are the same in float32, and BLEU in both precisions."""
     texts, references = (rows[: given.sizes["judged"]] for rows in sentences(given))
-    exact, narrow = (zoo_translates(given, precision)(texts) for precision in ("float32", "bfloat16"))
-    theirs, theirs_narrow = (hf_translates(given, dtype)(texts) for dtype in (torch.float32, BF16))
-    said = {"float32": exact, "bfloat16": narrow, "hf bfloat16": theirs_narrow}
+    exact, narrow = (zoo_translates(given, precision)(texts) for precision in ("float32", given.precision))
+    theirs, theirs_narrow = (hf_translates(given, dtype)(texts) for dtype in (torch.float32, given.dtype))
+    said = {"float32": exact, given.precision: narrow, f"hf {given.precision}": theirs_narrow}
     bleu = {name: round(corpus_bleu(lines, [references]).score, 2) for name, lines in said.items()}
     same = sum(mine == other for mine, other in zip(exact, theirs, strict=True))
     print(json.dumps({"the same in float32": f"{same} of {len(texts)}", "BLEU": bleu}))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-BF16 = torch.bfloat16
+from zoo.devices.precision import has_bfloat16
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,15 @@ class Given:
     def parse(text: str) -> "Given":
         tree = json.loads(text)
         return Given(**{**tree, **{key: Path(tree[key]) for key in ("made", "data", "folder")}})
+
+    @property
+    def precision(self) -> str:
+        """Of all sides: what zoo chooses by itself, bfloat16 where the device multiplies it and float32 elsewhere."""
+        return "bfloat16" if has_bfloat16(torch.device(self.device)) else "float32"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
 
     def text(self) -> str:
         return json.dumps(asdict(self), default=str)

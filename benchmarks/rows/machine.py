@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 import zoo
+from zoo.devices.precision import has_bfloat16
 
 PACKAGES = ("torch", "transformers", "accelerate")
 FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 bf16", "avx512f": "AVX-512"}
@@ -42,7 +43,8 @@ def describe(device: str, threads: int) -> str:
     about = processor()
     flags = [name for flag, name in FLAGS.items() if flag in about.get("flags", "").split()]
     name = about.get("model name", platform.machine())
-    return f"{name} ({', '.join(flags) or 'no AVX-512'}), {cores()} cores, {threads} threads, {versions()}"
+    exact = "" if has_bfloat16(torch.device(device)) else "; all sides in float32"
+    return f"{name} ({', '.join(flags) or 'no AVX-512'}{exact}), {cores()} cores, {threads} threads, {versions()}"
 
 
 def versions() -> str:

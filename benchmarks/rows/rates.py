@@ -5,31 +5,31 @@ from collections.abc import Callable
 
 import torch
 
-from rows.given import BF16, Given
+from rows.given import Given
 from rows.turns import Turn
 
 SECONDS = 1.0  # of one turn, about
 
 
 def matrix(turn: Turn, given: Given) -> None:
-    """Floating point operations of large matrix products in bfloat16."""
+    """Floating point operations of large matrix products in the precision of the row."""
     n = 8192 if given.device.startswith("cuda") else 2048
-    left, right = torch.randn(2, n, n, device=given.device, dtype=BF16)
-    out = torch.empty(n, n, device=given.device, dtype=BF16)
+    left, right = torch.randn(2, n, n, device=given.device, dtype=given.dtype)
+    out = torch.empty(n, n, device=given.device, dtype=given.dtype)
     work(turn, given, lambda: torch.mm(left, right, out=out), 2 * n**3)
 
 
 def memory(turn: Turn, given: Given) -> None:
-    """Bytes read by products of a matrix and a vector in bfloat16, with matrices that no cache holds."""
+    """Bytes read by products of a matrix and a vector in the row's precision, with matrices that no cache holds."""
     count, n = (64, 4096) if given.device.startswith("cuda") else (16, 4096)
-    matrices = torch.randn(count, n, n, device=given.device, dtype=BF16)
-    vector = torch.randn(n, device=given.device, dtype=BF16)
+    matrices = torch.randn(count, n, n, device=given.device, dtype=given.dtype)
+    vector = torch.randn(n, device=given.device, dtype=given.dtype)
 
     def read() -> None:
         for one in matrices:
             torch.mv(one, vector)
 
-    work(turn, given, read, matrices.numel() * 2)
+    work(turn, given, read, matrices.numel() * matrices.element_size())
 
 
 def work(turn: Turn, given: Given, product: Callable[[], object], units: float) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rows.contents import ignore
-from rows.given import BF16, Given
+from rows.given import Given
 from rows.turns import Turn
 from zoo.config import parse_set
 from zoo.data.task import load_task
@@ -24,12 +24,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 
 MANY = 1_000_000  # steps: the program ends the run
-ORDINARY = (
-    f"training.steps={MANY}",
-    "training.evaluate_every=0",
-    "training.save_every=0",
-    "training.precision=bfloat16",
-)
+ORDINARY = (f"training.steps={MANY}", "training.evaluate_every=0", "training.save_every=0")
 PATIENT = ("training.peer_timeout=3600", "training.hang_timeout=36000")  # a side that waits for its turn is stopped
 
 
@@ -52,8 +47,8 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
 def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:
     """`zoo pretrain`, or `zoo finetune` where `start` is a folder, with every setting that is not named as it comes."""
     run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}"
-    compiled = f"training.compile={str(given.compiled).lower()}"
-    changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, compiled, *sets)]
+    own = (f"training.compile={str(given.compiled).lower()}", f"training.precision={given.precision}")
+    changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, *own, *sets)]
     request = Request(str(start), task, run, changes, data=given.data)
     watching = watcher(turn, run, task, given.sizes["length"])
     if isinstance(start, Path):
@@ -69,7 +64,7 @@ def loop(
     given: Given,
     loss_of: Callable[[Any], Tensor] = lambda said: said.loss,
 ) -> None:
-    """The loop of the textbooks: autocast in bfloat16, fused AdamW, gradients clipped at 1.0.
+    """The loop of the textbooks: autocast where bfloat16 is fast, fused AdamW, gradients clipped at 1.0.
 
     Args:
         batches: what the model is called with, and how many real tokens that is.
@@ -79,7 +74,7 @@ def loop(
     turn.note(parameters=sum(p.numel() for p in model.parameters() if p.requires_grad))
     called, first = torch.compile(model) if given.compiled else model, True
     for inputs, tokens in batches:
-        with torch.autocast(given.device.split(":")[0], BF16):
+        with torch.autocast(given.device.split(":")[0], torch.bfloat16, enabled=given.precision == "bfloat16"):
             loss = loss_of(called(**inputs))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
