@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from test_store import Letters, ids, opened, rows
 from zoo.data.making import ASIDE, claim
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.store import store as cache
+from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX, Shard
 from zoo.data.store.split import Split
 from zoo.data.store.store import SHARDS, StoreRecipe, open_cache, plan_shards
@@ -106,6 +108,25 @@ def test_a_damaged_shard_is_made_again_alone(home: Path, damage: str, caplog: py
     assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
     assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
     assert damage in ("no index", "missing") or "the shard of 0.tsv is damaged" in caplog.text
+
+
+def test_a_shard_that_is_cut_or_flipped_at_any_byte_is_refused_or_found_by_a_check(home: Path) -> None:
+    sentences({"text": ["ab", "cd"]})
+    made, drawn = folder(home), random.Random(0)
+    whole = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in made.rglob("*") if path.is_file()}
+    for number in range(50):
+        path = drawn.choice([path for path, (content, _) in whole.items() if content])
+        content, time = whole[path]
+        at = drawn.randrange(len(content))
+        flipped = bytes([content[at] ^ 1 << drawn.randrange(8)])
+        path.write_bytes(content[:at] if number % 4 == 0 else content[:at] + flipped + content[at + 1 :])
+        if number % 2:  # as a failing disk does it
+            os.utime(path, ns=(time, time))
+        assert check_store(made.parent)[1], f"{path.name} changed at {at}"
+        for each, (written, when) in whole.items():
+            each.write_bytes(written)
+            os.utime(each, ns=(when, when))
+        assert check_store(made.parent) == (1, [])
 
 
 def test_a_copied_shard_is_looked_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
