@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,6 +159,12 @@ def test_files_have_at_most_300_lines():
     python = [*SOURCES, *(p for folder in FOLDERS[1:] for p in (ROOT / folder).rglob("*.py"))]
     lengths = {label(path): path.read_text().count("\n") for path in python}
     report([f"{name}: {lines} lines" for name, lines in lengths.items() if lines > 300])
+
+
+def test_no_two_test_files_have_one_name():
+    """pytest takes the second one for the first, and refuses it, only where both are run."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    report([name for name, count in names.items() if count > 1 and name not in ("__init__.py", "conftest.py")])
 
 
 def test_shipped_yaml_files_are_short_data_that_say_what_they_are_for():
