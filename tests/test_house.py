@@ -163,8 +163,8 @@ def test_files_have_at_most_300_lines():
 
 def test_no_two_test_files_have_one_name():
     """pytest takes the second one for the first, and refuses it, only where both are run."""
-    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
-    report([name for name, count in names.items() if count > 1 and name not in ("__init__.py", "conftest.py")])
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    report([name for name, count in names.items() if count > 1])
 
 
 def test_shipped_yaml_files_are_short_data_that_say_what_they_are_for():
