@@ -4,6 +4,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from string import punctuation
 from typing import Any
 
 import pytest
@@ -11,13 +12,14 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.tokenizers import word_cache
+from zoo.data.tokenizers.adding import add_words
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.separable import CUTS, is_separable, is_separable_at_marks
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.data.tokenizers.word_cache import WordCache
 
 WHITE = (*"    \n\t\x0b\x1c\x00\u00a0\u2003\u3000", "  ", "\n\n", " \n", "\r\n")
-OTHER = "\u200b \u0301 \u0308 ´ ‗ ﬁ İ ß é e\u0301 한 국어 ᄒ 中文 の 👍🏽 ؀".split(" ")
+OTHER = "\u200b \u0301 \u0308 \u0338 ´ ‗ ﬁ İ ß é e\u0301 한 국어 ᄒ 中文 の 👍🏽 ؀".split(" ")
 WORDS = "a b ab the The dog it's we'LL don't 1 23 4,567.89 x2 e-mail a_b Mr.".split()
 MARKS = (*r""".,;:!?)](["'_-—…“”▁Ġ$+<=>^`|~\/%""", "...", '."', "<mask>", "[MASK]", "##a", "@@")
 PIECES = (*WHITE, *OTHER, *WORDS, *MARKS)
@@ -81,6 +83,7 @@ STRANGERS = {
     "always": metaspace("always"),
     "never": metaspace("never"),
 }
+ALONE = ("gpt2", "llama3", "bert cut")  # without words that were added, which may hold marks
 OWN = {
     f"{name} {options}": {"name": name, **options}
     for name in ("wordpiece", "bpe", "byte_bpe", "unigram")
@@ -94,7 +97,8 @@ def make(name: str) -> Tokenizer:
     backend = STRANGERS[name]()
     trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<unk>", "<mask>"], show_progress=False)
     backend.train_from_iterator(texts(1, 2000), trainer)
-    backend.add_tokens([AddedToken("dog", normalized=False), AddedToken("中文", single_word=True)])
+    if name not in ALONE:
+        backend.add_tokens([AddedToken("dog", single_word=True), AddedToken("국어", normalized=True)])
     return Tokenizer(backend, {"pad": "<unk>", "mask": "<mask>"})
 
 
@@ -119,6 +123,21 @@ def test_any_character_may_stand_beside_spaces_marks_and_lines(name: str):
     every = [chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point < 0xE000]
     drawn = every[:0x500] + every[0x500:0x10000:7] + every[0x10000::997]
     assert not different(tokenizer, [f"a{c} {c}b {c} a,{c}.{c}\n{c}b\n{c} " for c in drawn])
+
+
+@pytest.mark.parametrize("name", ["byte_bpe", "wordpiece"])
+def test_a_word_that_was_added_is_the_same_in_many_texts_as_in_one(name: str):
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": name, "vocab_size": 1400}), texts(1, 2000))
+    assert add_words(tokenizer, ["covidx"]) == ["covidx"]
+    given = [f"the covidx{mark}19 test covidx{mark}" for mark in MARKS]
+    assert not different(tokenizer, given)
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+def test_a_mark_that_joins_what_is_behind_it_is_no_border(form: str):
+    choice = {"name": "wordpiece", "vocab_size": 1400, "lowercase": False, "normalization": form}
+    tokenizer = Tokenizer.train(tokenizers.parse(choice), texts(1, 2000))
+    assert not different(tokenizer, [f"a{mark}\u0338b a {mark}\u0338b" for mark in punctuation])
 
 
 def test_every_kind_of_whitespace_is_known():
@@ -169,6 +188,11 @@ WHOLE = {
     "a space before each text": {"normalizer": {"type": "Prepend", "prepend": "▁"}},
     "an added token with a space": {"added_tokens": [{**ADDED, "content": "New York"}]},
     "an added token that takes spaces": {"added_tokens": [{**ADDED, "content": "x", "rstrip": True}]},
+    "an added token that is written as two": {"added_tokens": [{**ADDED, "content": "ﷺ"}]},
+    "an added token that BERT writes with spaces": {"added_tokens": [{**ADDED, "content": "中文", "normalized": True}]},
+    "a special token that hides a word": {
+        "added_tokens": [{**ADDED, "content": "b"}, {**ADDED, "content": "a b", "special": True}]
+    },
     "merges at random": {"model": {"type": "BPE", "dropout": 0.1}},
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> int:
         seam = text.rfind("\n", start + LONG // 2, seam - 1) + 1
         if seam == 0:
             break
-        if seam >= len(text):
+        if seam >= len(text) or text[seam].isspace():  # a long run of lines may be tokens of several
             continue
         left, right = text[max(start, seam - SEAM) : seam], text[seam : seam + SEAM]
         together, first, second = tokenizer.encode([left + right, left, right])

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from zoo.data.home import home
@@ -66,7 +67,7 @@ class PlannedShard:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as damage:
-            logger.warning("the shard of %s is damaged (%s) and is made again", self.part.place, damage)
+            tell_damage(self.part.place, str(damage))
             return None
 
     def write(self, folder: Path, seen: Callable[[int], None]) -> None:
@@ -97,6 +98,12 @@ class PlannedShard:
             files |= {f"{side}/{name}": known for name, known in writer.arrays.sync().items()}
             sync(folder / side)
         write_index(folder, {side: writer.index() for side, writer in writers.items()}, files, self.part.place)
+
+
+@cache
+def tell_damage(place: str, damage: str) -> None:
+    """Say that a shard is damaged; once, however often it is looked at before it is made again."""
+    logger.warning("the shard of %s is damaged (%s) and is made again", place, damage)
 
 
 def open_cache(

@@ -115,9 +115,10 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     if sum(known) == len(known) == len(before):
         logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
     else:
-        said = "tokenizer: %d tokens, trained before, when the source was another: %d of its %d parts are new; "
+        said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, and %d have gone; "
         said += "zoo tokenize --retrain trains it again"
-        logger.info(said, tokenizer.vocab_size, len(known) - sum(known), len(known))
+        new, gone = len(known) - sum(known), len(before) - sum(known)
+        logger.info(said, tokenizer.vocab_size, new, len(known), gone)
     return tokenizer
 
 

@@ -5,6 +5,7 @@ normalizer, its cut into pieces and its added tokens look no further than a word
 it inseparable: then texts are encoded whole, which is slower and never wrong.
 """
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,11 +29,12 @@ def is_separable(spec: Mapping[str, Any]) -> bool:
         return False
     first, *rest = cuts
     normalizers = list(steps(spec["normalizer"], "normalizers"))
+    words = [token for token in spec["added_tokens"] if not token["special"]]
     return (
         cuts_before_spaces(first)
         and all(step["type"] in FINER or is_spelling(step) for step in rest)
         and all(keeps_words(step, first["type"] in AT_SPACES) for step in normalizers)
-        and not any(reaches_out(token) for token in spec["added_tokens"])
+        and not any(reaches_out(token, bool(words)) for token in spec["added_tokens"])
     )
 
 
@@ -42,8 +44,9 @@ def is_separable_at_marks(spec: Mapping[str, Any]) -> bool:
     kind = first["type"]
     of_bytes = kind == "Split" or (kind == "ByteLevel" and not first.get("add_prefix_space", True))
     normalizers = [step["type"] for step in steps(spec["normalizer"], "normalizers")]
-    plain = all(token["special"] or token["content"].isalnum() for token in spec["added_tokens"])
-    return (of_bytes or kind == "BertPreTokenizer") and plain and not {"Replace", "Strip"} & set(normalizers)
+    # an added word may hold marks, and may have to stand between two ends of words, of which `_` is none
+    without_words = all(token["special"] for token in spec["added_tokens"])
+    return (of_bytes or kind == "BertPreTokenizer") and without_words and not {"Replace", "Strip"} & set(normalizers)
 
 
 def steps(step: Mapping[str, Any] | None, below: str) -> Iterator[Mapping[str, Any]]:
@@ -91,8 +94,23 @@ def keeps_words(step: Mapping[str, Any], at_spaces: bool) -> bool:
     return kind == "Strip" and not step["strip_left"]  # at the end of a text; a word inside has nothing to strip
 
 
-def reaches_out(token: Mapping[str, Any]) -> bool:
-    """Whether an added token that texts may spell is written with a space, or takes the one beside it."""
-    content: str = token["content"]
-    takes = token["lstrip"] or token["rstrip"]
-    return not token["special"] and (takes or any(character.isspace() for character in content))
+def reaches_out(token: Mapping[str, Any], words: bool) -> bool:
+    """Whether an added token may decide what is read of the words beside its own.
+
+    Texts may spell one that is not special: written with a space, or taking the one beside it, it is more than a word.
+    A special one is not read, but hides the words in it.
+
+    Args:
+        words: whether there are tokens that are not special.
+    """
+    # compatibility forms take the most apart: what they write without a space no other form writes with one
+    written = unicodedata.normalize("NFKC", token["content"]) + token["content"]
+    spaced = any(character.isspace() for character in written)
+    if token["special"]:
+        return words and spaced
+    return bool(spaced or token["lstrip"] or token["rstrip"] or (token["normalized"] and is_spaced_out(written)))
+
+
+def is_spaced_out(text: str) -> bool:
+    """Whether BERT's normalizer may write spaces around a text's characters, as it does with ideographs."""
+    return any(unicodedata.name(character, "").startswith("CJK") for character in text)

@@ -14,6 +14,8 @@ CHARACTERS = 1 << 20  # of the texts that are looked up together; a longer text 
 MOST = 1 << 21  # characters of the words in a generation, some 300,000: with their ids 60 MB
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 WHITE, PLAIN, MARK = 1, 2, 4
+# A character may join the others behind it: = and U+0338 are one, which BERT's tokenizer takes for a letter.
+MARKS = sorted(set(punctuation) - set("<=>"))
 Encode = Callable[[Sequence[str]], Iterable[Sequence[int]]]
 Places = NDArray[np.int64]
 
@@ -91,7 +93,7 @@ def kinds() -> NDArray[np.uint8]:
     """By code point, what a character is at a border of words."""
     found = np.zeros(0x110000, np.uint8)
     found[[point for point in range(ord("\u3000") + 1) if chr(point).isspace()]] = WHITE  # none is behind it
-    found[[ord(mark) for mark in punctuation]] = MARK
+    found[[ord(mark) for mark in MARKS]] = MARK
     found[[point for point in range(128) if chr(point).isalnum()]] = PLAIN
     return found
 
