@@ -115,8 +115,8 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     if sum(known) == len(known) == len(before):
         logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
     else:
-        said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, and %d have gone"
-        said += "; zoo tokenize --retrain trains it again"
+        said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, "
+        said += "and %d have gone; zoo tokenize --retrain trains it again"
         new, gone = len(known) - sum(known), len(before) - sum(known)
         logger.info(said, tokenizer.vocab_size, new, len(known), gone)
     return tokenizer
