@@ -40,7 +40,7 @@ from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
 from zoo.data.task import load_task
 from zoo.examples.form import ModelTraits, inputs
-from zoo.experiments.pretrain import train_tokenizer
+from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"

@@ -21,7 +21,7 @@ from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
 from zoo.examples.form import inputs
-from zoo.experiments.pretrain import train_tokenizer
+from zoo.experiments.tokenizers import train_tokenizer
 from zoo.inference.measure import read_examples
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model

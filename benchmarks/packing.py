@@ -19,7 +19,7 @@ from zoo.data.store.store import open_cache
 from zoo.data.task import Task, load_task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
-from zoo.experiments.pretrain import train_tokenizer
+from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import open_run
 from zoo.survey.sizes import form_for_some_model

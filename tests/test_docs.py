@@ -14,11 +14,12 @@ import typer
 from programs import load_program
 from resolved import resolve_training
 from zoo.cli.main import main
-from zoo.cli.table import COMMANDS, load
+from zoo.cli.table import COMMANDS
 from zoo.config import as_tree, parse_set
 from zoo.data.task import DERIVED, Task, load_task
 from zoo.data.task_list import listed_tasks
 from zoo.experiments.request import by_section
+from zoo.late import load
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 

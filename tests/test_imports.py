@@ -13,7 +13,7 @@ from zoo.data.store.filling import WORKER
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "discover annotations registry strict_json disk config devices blocks models data examples objectives batches "
+    "late discover annotations registry strict_json disk config devices blocks models data examples objectives batches "
     "metrics runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
@@ -30,6 +30,7 @@ HOMES = {
     "rich": {"cli"},
 }
 ONLY: dict[str, set[str]] = {
+    "late": set(),
     "discover": set(),
     "annotations": set(),
     "registry": set(),
@@ -41,8 +42,9 @@ ONLY: dict[str, set[str]] = {
 }
 # where it is not the package's own name
 IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
-# public names, the table of commands and folders of variants
-LAZY = ("zoo/__init__.py", "zoo/cli/", "zoo/discover.py")
+# public names, folders of variants, and what `late.load` names
+LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/late.py"}
+LATE = {"cli", "data"}  # who may call it: commands, and the sources that need datasets
 
 
 def modules() -> dict[str, Path]:
@@ -139,8 +141,9 @@ def test_every_folder_is_a_layer():
 
 def test_only_the_lazy_places_import_at_run_time():
     lazy = {str(p.relative_to(SOURCE)) for p in modules().values() if lazy_calls(p.read_text())}
-    assert not (wrong := [name for name in lazy if not name.startswith(LAZY)]), f"import at run time: {wrong}"
-    assert len([name for name in lazy if name.startswith("zoo/cli/")]) <= 1
+    assert lazy == LAZY, f"import at run time: {lazy - LAZY}"
+    callers = {layer_of(module) for module, names in import_graph().items() if "zoo.late.load" in names}
+    assert callers == LATE
 
 
 def test_everything_imported_is_declared():
@@ -158,10 +161,28 @@ def test_predicting_loads_no_metric():
     assert not [module for module in loaded if layer_of(module) == "metrics"]
 
 
+@pytest.mark.parametrize("command", ["tokenize", "predict"])
+def test_a_command_waits_for_no_package_that_it_does_not_use(command: str):
+    graph = import_graph()
+    loaded = {
+        name.split(".")[0] for module in reachable(f"zoo.cli.commands.{command}", graph) for name in graph[module]
+    }
+    heavy = {"transformers", "accelerate", "sklearn", "scipy", "datasets", "pandas", "matplotlib"}
+    assert "torch" in loaded and not loaded & heavy
+
+
 def test_processes_that_tokenise_load_no_torch():
     graph = import_graph()
     loaded = {name.split(".")[0] for module in reachable(WORKER, graph) for name in graph[module]}
-    assert "tokenizers" in loaded and not loaded & {"torch", "transformers", "accelerate", "sklearn", "scipy"}
+    assert "tokenizers" in loaded and not loaded & {
+        "torch",
+        "transformers",
+        "accelerate",
+        "sklearn",
+        "scipy",
+        "datasets",
+        "pandas",
+    }
 
 
 BAD = [

@@ -13,11 +13,12 @@ import typer
 from commands import Said
 
 from zoo.cli.early import FLAGS, check_words, declared, split_words
-from zoo.cli.table import COMMANDS, load
+from zoo.cli.table import COMMANDS
 from zoo.config import parse_set, read_yaml
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask
 from zoo.experiments.resolve import resolve_alone
+from zoo.late import load
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from zoo.config import as_tree, parse_set
-from zoo.experiments.experiment import Experiment, Traced, leaves, origin
-from zoo.experiments.pretrain import check_tokenizer
+from zoo.experiments.experiment import Experiment
+from zoo.experiments.layers import Traced, leaves, origin
 from zoo.experiments.request import Request, by_section
 from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_pretraining
+from zoo.experiments.tokenizers import check_tokenizer
 
 
 def resolve(task: str, *texts: str, model: str = "bert-nano", repeated: tuple[str, ...] = ()) -> Experiment:

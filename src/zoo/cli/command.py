@@ -12,8 +12,9 @@ import typer
 
 from zoo.cli.early import check_words
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
-from zoo.cli.table import COMMANDS, load
+from zoo.cli.table import COMMANDS
 from zoo.cli.visible import Printed, complain
+from zoo.late import load
 from zoo.training.supervision.stopping import raise_if_stopped
 
 DEBUG = "--debug shows the traceback of an error."

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from zoo.cli.table import COMMAND, COMMANDS, VERSION, load
+from zoo.cli.table import COMMAND, COMMANDS, VERSION
+from zoo.late import load
 from zoo.registry import nearest
 from zoo.training.supervision.stopping import Stopped, stop_at_once
 

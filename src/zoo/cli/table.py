@@ -1,8 +1,5 @@
 """What is imported only when it is asked for, so that `zoo --help` and `zoo list` need no torch."""
 
-import importlib
-from typing import Any
-
 COMMANDS = {
     "list": ("zoo.cli.commands.listing:list_command", "Models and tasks that come with zoo, or its block registry."),
     "show": ("zoo.cli.commands.show:show", "A model's parts, size, cost, and where it can be exported to."),
@@ -26,9 +23,3 @@ COMMANDS = {
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"
 BLOCKS = "zoo.cli.slots:SLOTS"  # every slot of the registry, for `zoo list blocks`
-
-
-def load(place: str) -> Any:
-    """Import `module:name`."""
-    module, name = place.split(":")
-    return getattr(importlib.import_module(module), name)

@@ -5,23 +5,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.trained import TrainingText, kept_tokenizer
-from zoo.data.task import Task
-from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.experiments.settle import fit_vocabulary
+from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.models.vectors import refuse_missing, start_from_vectors
-from zoo.registry import refuse_unknown
 from zoo.runs.checkpoint import is_begun
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
-from zoo.runs.saved import open_run
 from zoo.training.adapters import KEY as LORA
 from zoo.training.state import State
 
@@ -72,26 +68,3 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     path = Path(settings.embeddings.vectors)
     refuse_missing(path)
     return path
-
-
-def check_tokenizer(task: Task) -> None:
-    """Refuse a task whose tokenizer cannot be made, before any data is read."""
-    if task.tokenizer is None:
-        raise ValueError(
-            "task.tokenizer: the task names none, and a model from scratch needs one: "
-            f"--set task.tokenizer.name=NAME with one of {', '.join(tokenizers.names())}"
-        )
-    if "from" in task.tokenizer:
-        for key in task.tokenizer:
-            refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
-        open_run(Path(str(task.tokenizer["from"])))
-    else:
-        TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
-
-
-def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Tokenizer:
-    """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
-    assert task.tokenizer is not None
-    if "from" in task.tokenizer:
-        return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
-    return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from zoo import config
-from zoo.config import Layer, Tree, as_tree, merge, nest
-from zoo.data.task import Task, read_task
+from zoo.config import Layer, as_tree, nest
 from zoo.data.task_list import listed_tasks
 from zoo.data.tokenizers.adding import ADD
-from zoo.experiments.experiment import FIRST_SET, SET, Experiment, Traced, leaves, traits_of
+from zoo.experiments.experiment import Experiment, traits_of
+from zoo.experiments.layers import FIRST_SET, SET, Traced, leaves
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
+from zoo.experiments.tasks import Placed, resolve_task
 from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
@@ -23,7 +24,6 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import SavedRun
 from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
 
-Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, max_length (upward), position.scaling, heads.…, embeddings.frozen, "
 MAY_SET += "task.…, training.… and generate.…"
@@ -143,24 +143,6 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     }
     generate = parse_generate(task.generate)
     return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
-
-
-def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
-    """The task of the files, changed by `--set`."""
-    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
-    for place, (path, value) in sets:
-        traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
-    return read_task(traced.tree, name), traced
-
-
-def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
-    """One `--set` of the task; new objectives, and a tokenizer taken `from` a run, replace what the file chose."""
-    above = nest(path, value)
-    tokenizer = above.get("tokenizer")
-    if path == ("objective",) or (isinstance(tokenizer, dict) and "from" in tokenizer):
-        tree = {key: below for key, below in tree.items() if key != path[0]}
-    merged: Tree = merge(tree, above)
-    return merged
 
 
 def resolve_model(

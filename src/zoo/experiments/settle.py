@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from zoo.data.sources.rows import SplitRows
-from zoo.experiments.experiment import DATA, TOKENIZER, Experiment, origin
+from zoo.experiments.experiment import Experiment
+from zoo.experiments.layers import DATA, TOKENIZER, origin
 from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels

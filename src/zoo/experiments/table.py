@@ -17,6 +17,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.checkpoint import latest
 from zoo.runs.files import names_in
 from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
+from zoo.runs.metrics import VALIDATION
 from zoo.runs.request import read_request
 from zoo.runs.saved import open_run
 from zoo.training.settings import Training
@@ -128,7 +129,7 @@ def outcome(name: str, folder: Path) -> Outcome:
     task = read_task(saved.task, str(folder))
     chosen = parse_metrics(task.metrics, Mixture.of(task).metrics)
     line = next((line for line in saved.metrics if line["step"] == saved.step), {})
-    values = {m.name: value for m in chosen if isinstance(value := line.get(f"validation/{m.name}"), float | int)}
+    values = {m.name: value for m in chosen if isinstance(value := line.get(f"{VALIDATION}{m.name}"), float | int)}
     best = {m.name: metrics[m.registered].best for m in chosen}
     shares = [100 * values[name] / most for name, most in best.items() if most is not None and name in values]
     whole = bool(chosen) and len(shares) == len(chosen)

@@ -12,10 +12,10 @@ from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
-from zoo.experiments.experiment import SET
-from zoo.experiments.pretrain import check_tokenizer, train_tokenizer
+from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
-from zoo.experiments.resolve import resolve_task
+from zoo.experiments.tasks import resolve_task
+from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.objectives.mixture import Mixture
 
 

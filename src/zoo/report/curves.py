@@ -9,7 +9,8 @@ try:
 except ImportError:  # the extra `plots` is not installed: then there is no picture
     Figure = None  # type: ignore[assignment, misc]
 
-VALIDATION = "validation/"
+from zoo.runs.metrics import VALIDATION, is_metric
+
 LOUD = 200  # points of a line; more are averaged
 WIDTH, HEIGHT, DPI = 4.2, 2.8, 100  # inches of one panel, and dots in an inch
 Lines = Sequence[Mapping[str, Any]]
@@ -42,12 +43,6 @@ def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})  # the same run gives the same bytes
     return picture.getvalue()
-
-
-def is_metric(name: str) -> bool:
-    """Whether a logged value says how good the model is, apart from its loss."""
-    name = name.removeprefix(VALIDATION)
-    return name not in ("loss", "examples") and not name.startswith("loss/")
 
 
 def curve(lines: Lines, name: str) -> Curve:

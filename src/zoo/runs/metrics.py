@@ -14,6 +14,7 @@ from typing import Any
 from zoo.strict_json import parse_json
 
 Line = dict[str, Any]
+VALIDATION = "validation/"  # before the name of a value that validation measured
 logger = logging.getLogger(__name__)
 
 
@@ -28,6 +29,12 @@ class Mark:
 
     bytes: int = 0
     chain: str = ""
+
+
+def is_metric(name: str) -> bool:
+    """Whether a logged value says how good the model is, apart from its loss."""
+    name = name.removeprefix(VALIDATION)
+    return name not in ("loss", "examples") and not name.startswith("loss/")
 
 
 def link(chain: str, line: bytes) -> str:

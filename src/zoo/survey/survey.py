@@ -14,9 +14,9 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import Progress, open_cache
 from zoo.data.task import Task
 from zoo.examples.form import inputs
-from zoo.experiments.experiment import SET
+from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
-from zoo.experiments.resolve import resolve_task
+from zoo.experiments.tasks import resolve_task
 from zoo.experiments.tokenize import own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL

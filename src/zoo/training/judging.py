@@ -9,7 +9,7 @@ from itertools import islice
 from torch import nn
 
 from zoo.runs.checkpoint import is_passing
-from zoo.runs.metrics import Line
+from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.state import State
@@ -85,7 +85,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     state.stale = 0 if improved else state.stale + 1
     if improved:
         state.best = {"step": state.step, "metric": watch.validation.metric, "value": decisive}
-    return {f"validation/{name}": number for name, number in values.items()}
+    return {f"{VALIDATION}{name}": number for name, number in values.items()}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from zoo.runs.metrics import Line
+from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
@@ -38,7 +38,7 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
         return
     run.log(line)
     watch.report({**line, "steps": learner.settings.steps})
-    validated = any(key.startswith("validation/") for key in line)
+    validated = any(key.startswith(VALIDATION) for key in line)
     if last or validated or is_due(line["step"], learner.settings.log_every):
         numbers = {key: value for key, value in line.items() if isinstance(value, float)}
         finite = {key: value for key, value in numbers.items() if math.isfinite(value)}
@@ -49,7 +49,7 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
 
 def silent(numbers: Line) -> set[str]:
     """The keys that a line of the text log leaves out: the seconds, and the term of a loss that has only one."""
-    terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", "validation/loss/")]
+    terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", f"{VALIDATION}loss/")]
     return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
 from numpy.typing import NDArray
 from PIL import Image
 
+from zoo.data.columns.picture_table import of_rows
 from zoo.data.columns.pictures import Augment, Pictures, decode
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
@@ -86,7 +86,7 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatc
 
 
 def pictures(values: list[Any], folder: Path | None = None) -> Pictures:
-    return Pictures(Dataset.from_dict({"image": values}), folder, "train.csv")
+    return of_rows(values, folder, "train.csv")
 
 
 def test_a_picture_is_bytes_or_the_path_of_a_file_beside_the_table(tmp_path: Path):

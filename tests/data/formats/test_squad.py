@@ -72,7 +72,7 @@ def test_what_is_no_squad_is_refused(tmp_path: Path, text: str, said: str):
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
 def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
-    tree = {"version": 1.25, "data": [{"paragraphs": ["naïve 아이 \\ \"", 12]}, 345, "x"], "more": {"a": [1e3, None]}}
+    tree = {"version": 1.25, "data": [{"paragraphs": ['naïve 아이 \\ "', 12]}, 345, "x"], "more": {"a": [1e3, None]}}
     for text in (json.dumps(tree), json.dumps(tree, ensure_ascii=False, indent=2)):
         monkeypatch.setattr(json_array, "PIECE", size)
         assert list(json_array.read_entries(write(tmp_path, "a.json", text), "data")) == tree["data"]

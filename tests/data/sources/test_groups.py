@@ -71,9 +71,7 @@ def test_files_that_are_known_are_not_opened_again(folder: Path, monkeypatch: py
     assert len(list((folder / "cache" / "known").glob("files-*.json"))) == 1
 
 
-def test_a_group_ends_before_a_large_file_another_column_and_at_its_size(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_group_ends_before_a_large_file_another_column_and_at_its_size(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(groups, "ENDS", 2**40)
     write(folder, 20, '{"text": "' + "long " * 40 + '"}\n')
     write(folder, 40, '{"text": "a", "other": "b"}\n')

@@ -8,8 +8,9 @@ import typer
 
 from zoo import config
 from zoo.cli.options import Json
-from zoo.cli.table import BLOCKS, load
+from zoo.cli.table import BLOCKS
 from zoo.cli.visible import say, say_json, say_rows
+from zoo.late import load
 from zoo.registry import REQUIRED, Slot, plain, refuse_unknown
 
 WHAT = "Models and tasks, unless given."

@@ -8,7 +8,8 @@ import typer
 from zoo.cli.options import Changes, Json, Model, Set
 from zoo.cli.visible import say, say_json, say_rows
 from zoo.config import parse_set
-from zoo.experiments.experiment import DATA, TOKENIZER, Value, values_of_model
+from zoo.experiments.experiment import values_of_model
+from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
 from zoo.hub.targets.choose import fits, obstacles, way_out

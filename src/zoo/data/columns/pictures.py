@@ -4,11 +4,9 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from datasets import Dataset
-from datasets import Image as ImageFeature
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from zoo.data.ids import PICTURE, Picture
@@ -48,26 +46,24 @@ class Augment:
         return np.ascontiguousarray(picture)
 
 
+class PictureColumn(Protocol):
+    """A table's column of pictures: bytes, the path of a file, or a map of both."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Mapping[str, Any]: ...
+
+
 class Pictures:
-    """The pictures of a source, by number, read when they are asked for.
+    """The pictures of a source, by number, read when they are asked for; `picture_table` opens them.
 
     Args:
-        column: of a table: what holds a picture is bytes, the path of a file, or `datasets`' map of both.
         folder: where files with relative paths lie; None: only bytes are read.
         place: where the table stands, for messages.
-
-    Raises:
-        ValueError: the column holds something else.
     """
 
-    def __init__(self, column: Dataset, folder: Path | None, place: str) -> None:
-        try:
-            self.column = column.cast_column(PICTURE, ImageFeature(decode=False))
-        except (TypeError, ValueError, NotImplementedError) as error:
-            found = column.features[PICTURE]
-            what = "bytes or paths of pictures"
-            raise ValueError(f"{place}: the column read as '{PICTURE}' must hold {what}, got {found}") from error
-        self.folder, self.place = folder, place
+    def __init__(self, column: PictureColumn, folder: Path | None, place: str) -> None:
+        self.column, self.folder, self.place = column, folder, place
 
     def __len__(self) -> int:
         return len(self.column)

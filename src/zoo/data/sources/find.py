@@ -10,10 +10,12 @@ from zoo.data.sources.files import find_files
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.reader import SplitReader
-from zoo.data.sources.repository import Hub
 from zoo.data.sources.rows import SplitRows
 from zoo.data.task import SourceSettings, Task
+from zoo.late import load
 from zoo.registry import refuse_unknown
+
+HUB = "zoo.data.sources.repository:Hub"  # imports datasets, which takes a second that local files need not wait
 
 
 def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
@@ -29,13 +31,19 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
     if source.builtin is not None:
         return builtins.build(source.builtin)
     if not source.files:
-        return Hub(source.hub or "", "")
+        return open_hub(source.hub or "", "")
     try:
         return find_files(source, data_dir)
     except FileNotFoundError as missing:
         if source.hub is None:
             raise ValueError(str(missing)) from None
-        return Hub(source.hub, f"; and {missing}")
+        return open_hub(source.hub, f"; and {missing}")
+
+
+def open_hub(name: str, reason: str) -> Origin:
+    """A repository; as `Hub`."""
+    hub: Origin = load(HUB)(name, reason)
+    return hub
 
 
 def load_rows(

@@ -7,16 +7,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, load_dataset
-
 from zoo.data.columns.pictures import Pictures
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
-from zoo.data.ids import PICTURE
 from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember
+from zoo.late import load
 
 Rows = Iterator[Row]
+# imports datasets, which takes a second that texts need not wait
+PICTURE_TABLE = "zoo.data.columns.picture_table"
 
 
 class SourcePart(ABC):
@@ -72,7 +72,8 @@ class SourcePart(ABC):
     def pictures(self, column: str) -> Pictures:
         """The pictures of a column, by the number of their row."""
         values = [row[column] for row in self.rows([column])]
-        return Pictures(Dataset.from_dict({PICTURE: values}), self.folder, self.place)
+        pictures: Pictures = load(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
+        return pictures
 
 
 class FilePart(SourcePart):
@@ -125,9 +126,8 @@ class FilePart(SourcePart):
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
             return super().pictures(column)
-        # mapped into memory: a picture of a row group would be decoded with all others of it
-        table = load_dataset("parquet", data_files=str(self.path), split="train").select_columns([column])
-        return Pictures(table.rename_column(column, PICTURE) if column != PICTURE else table, self.folder, self.place)
+        opened: Pictures = load(f"{PICTURE_TABLE}:of_parquet")(self.path, column, self.folder, self.place)
+        return opened
 
 
 class ColumnFiles(SourcePart):

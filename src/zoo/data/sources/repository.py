@@ -12,6 +12,7 @@ from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.parquet.parquet import ParquetConfig
 from datasets.utils.file_utils import xgetsize
 
+from zoo.data.columns.picture_table import of_table
 from zoo.data.columns.pictures import Pictures
 from zoo.data.home import home
 from zoo.data.ids import PICTURE
@@ -113,7 +114,7 @@ class HubPart(SourcePart):
             raise RuntimeError(
                 f"{self.place}: no pictures in '{column}': {cause_of(error.__cause__ or error)}"
             ) from None
-        return Pictures(table, None, self.place)
+        return of_table(table, None, self.place)
 
 
 class Hub(Origin):

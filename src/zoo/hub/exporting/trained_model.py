@@ -18,7 +18,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.objectives.answers import ANSWERS, Answer
 from zoo.objectives.mixture import Mixture
-from zoo.report.curves import VALIDATION, is_metric
+from zoo.runs.metrics import VALIDATION, is_metric
 from zoo.runs.request import BaseRecord, RequestRecord, read_request
 from zoo.runs.saved import SavedRun
 

@@ -1,0 +1,40 @@
+"""Columns of pictures opened with `datasets`; a module of its own, since importing that takes a second."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Image, load_dataset
+
+from zoo.data.columns.pictures import Pictures
+from zoo.data.ids import PICTURE
+
+
+def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
+    """The pictures that rows hold or name; as `of_table`."""
+    return of_table(Dataset.from_dict({PICTURE: values}), folder, place)
+
+
+def of_parquet(path: Path, column: str, folder: Path | None, place: str) -> Pictures:
+    """The pictures in a column of a Parquet file; as `of_table`."""
+    # mapped into memory: a picture of a row group would be decoded with all others of it
+    table = load_dataset("parquet", data_files=str(path), split="train").select_columns([column])
+    return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
+
+
+def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
+    """The pictures in a table's column.
+
+    Args:
+        folder: where files with relative paths lie; None: only bytes are read.
+        place: where the table stands, for messages.
+
+    Raises:
+        ValueError: the column holds anything but bytes, paths of files, or `datasets`' map of both.
+    """
+    try:
+        return Pictures(table.cast_column(PICTURE, Image(decode=False)), folder, place)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        found = table.features[PICTURE]
+        what = "bytes or paths of pictures"
+        raise ValueError(f"{place}: the column read as '{PICTURE}' must hold {what}, got {found}") from error

@@ -1,0 +1,29 @@
+"""A task as it was asked for: its files, changed by `--set`. Imports no training and no metrics."""
+
+import functools
+from collections.abc import Iterable
+
+from zoo.config import Layer, Tree, merge, nest
+from zoo.data.task import Task, read_task
+from zoo.experiments.layers import Traced, leaves
+from zoo.experiments.request import Pair
+
+Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
+
+
+def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
+    """The task of the files, changed by `--set`."""
+    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
+    for place, (path, value) in sets:
+        traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
+    return read_task(traced.tree, name), traced
+
+
+def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
+    """One `--set` of the task; new objectives, and a tokenizer taken `from` a run, replace what the file chose."""
+    above = nest(path, value)
+    tokenizer = above.get("tokenizer")
+    if path == ("objective",) or (isinstance(tokenizer, dict) and "from" in tokenizer):
+        tree = {key: below for key, below in tree.items() if key != path[0]}
+    merged: Tree = merge(tree, above)
+    return merged

@@ -1,0 +1,34 @@
+"""The tokenizer that a task asks for."""
+
+from pathlib import Path
+
+from zoo.data.sources.rows import SplitRows
+from zoo.data.store.trained import TrainingText, kept_tokenizer
+from zoo.data.task import Task
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.registry import refuse_unknown
+from zoo.runs.saved import open_run
+
+
+def check_tokenizer(task: Task) -> None:
+    """Refuse a task whose tokenizer cannot be made, before any data is read."""
+    if task.tokenizer is None:
+        raise ValueError(
+            "task.tokenizer: the task names none, and a model from scratch needs one: "
+            f"--set task.tokenizer.name=NAME with one of {', '.join(tokenizers.names())}"
+        )
+    if "from" in task.tokenizer:
+        for key in task.tokenizer:
+            refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
+        open_run(Path(str(task.tokenizer["from"])))
+    else:
+        TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
+
+
+def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Tokenizer:
+    """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
+    assert task.tokenizer is not None
+    if "from" in task.tokenizer:
+        return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
+    return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)
