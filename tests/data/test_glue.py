@@ -59,7 +59,7 @@ def test_mnli_is_validated_on_both_halves(tmp_path: Path) -> None:
     for name, some in {"train": rows, "test_matched": rows, **halves}.items():
         (tmp_path / "glue_mnli" / f"{name}.tsv").write_text("\n".join([header, *some]) + "\n")
     found = load_rows(load_task("mnli"), inputs(), tmp_path, ["validation"])["validation"]
-    assert [row["label"] for row in found] == [0, 1, 1, 2]
+    assert [row["label"] for row in found] == [0, 1, 1, 2] and load_task("mnli").by_file
 
 
 @pytest.mark.parametrize("name", OFFICIAL)

@@ -19,6 +19,8 @@ from zoo.training.state import State
 STEPS = 2
 METRICS = {"sst2": {"accuracy": 0.5}, "mrpc": {"accuracy": 0.5, "f1": 0.7}, "tiny": {"perplexity": 3.0}}
 
+APART: dict[str, dict[str, float]] = {}  # by task, what was measured of its files
+
 
 class Training:
     """Stands for training: writes a run that ends after its steps, or is stopped after the first."""
@@ -36,6 +38,7 @@ class Training:
         record = RequestRecord(request.start, request.task, request.changes)
         files = RunFiles({}, task, config.dump(settled), request=config.dump(record))
         values = {f"validation/{objective}/{metric}": value for metric, value in metrics.items()}
+        values |= {f"validation/{key}": value for key, value in APART.get(name, {}).items()}
         with create_run(request.folder, files, request.resume) as run:
             begun = 0 if run.checkpoint is None else run.checkpoint.step
             for step in range(begun + 1, STEPS + 1):
@@ -79,6 +82,17 @@ def test_a_metric_without_a_best_value_gives_no_score(tmp_path: Path):
     found = list(table(tmp_path, "sst2", "tiny").walk(Training()))
     assert [one.score for one in found] == [50.0, None] and mean_score(found) is None
     assert found[1].values == {"causal_lm/perplexity": 3.0}
+
+
+def test_files_that_were_measured_one_by_one_stand_below_their_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    halves = {"one/classification/accuracy": 0.4, "other/classification/accuracy": 0.6}
+    monkeypatch.setattr("test_table.APART", {"sst2": halves})
+    (sst2, mrpc) = table(tmp_path, "sst2", "mrpc").walk(Training())
+    assert [(one.name, one.score, one.values) for one in sst2.files] == [
+        ("one", 40.0, {"classification/accuracy": 0.4}),
+        ("other", 60.0, {"classification/accuracy": 0.6}),
+    ]
+    assert mrpc.files == () and mean_score([sst2, mrpc]) == pytest.approx(55.0)
 
 
 def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_path: Path):

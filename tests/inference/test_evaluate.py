@@ -80,6 +80,46 @@ def test_f1_knows_how_many_classes_there_are_beyond_those_it_meets(tmp_path: Pat
     assert evaluation.run(loaded, ["f1"])["classification/f1"] == 1.0  # of class 1 alone it would be 0
 
 
+def by_file(folder: Path, files: dict[str, str]) -> tuple[Loaded, Evaluation]:
+    """The evaluation of a task whose test split has several files, measured one by one."""
+    loaded, _ = classified(folder, "text,label\na,x\n")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    source = replace(loaded.task.source, files={"train": "train.csv", "test": list(files)})
+    task = replace(loaded.task, source=source, by_file=True)
+    split = open_cache(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, loaded.tokenizer)["test"]
+    form, shape = loaded.mixture.form(["text"], loaded.stream), row_shape(task, loaded.model)
+    examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
+    return replace(loaded, task=task), Evaluation(examples, split)
+
+
+def test_by_file_a_metric_is_the_mean_of_the_files(tmp_path: Path):
+    halves = {"one.csv": "text,label\na,x\nb,x\nc,y\na,y\n", "other.csv": "text,label\na,x\n"}
+    loaded, evaluation = by_file(tmp_path, halves)
+    for parameter in loaded.model.heads.parameters():
+        torch.nn.init.zeros_(parameter)  # all scores are equal: the first class is answered
+    found, name = evaluation.run(loaded, ["accuracy"]), "classification/accuracy"
+    assert found["examples"] == 5
+    assert (found[f"one/{name}"], found[f"other/{name}"], found[name]) == (0.5, 1.0, 0.75)  # together it would be 0.6
+    assert found["loss"] == pytest.approx(math.log(3))
+
+
+def test_two_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
+    rows = "text,label\na,x\n"
+    loaded, evaluation = by_file(tmp_path, {"matched/dev.csv": rows, "mismatched/dev.csv": rows})
+    names = [f"{tmp_path}/{half}/dev.csv" for half in ("matched", "mismatched")]
+    assert list(evaluation.split.by_file) == names
+    assert {f"{name}/classification/accuracy" for name in names} <= set(evaluation.run(loaded, ["accuracy"]))
+
+
+def test_by_file_a_sample_keeps_its_examples(tmp_path: Path):
+    rows = "text,label\n" + "a,x\n" * 5
+    loaded, evaluation = by_file(tmp_path, {"one.csv": rows, "other.csv": rows})
+    sampled = replace(evaluation, examples=evaluation.examples.sample(3))
+    assert sampled.run(loaded, ["accuracy"])["examples"] == 3
+
+
 def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(tmp_path: Path):
     found = []
     for text in ("éb a cé ab", "éb a c"):  # an example has 8 places, 2 of them for the template

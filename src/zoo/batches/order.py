@@ -121,6 +121,11 @@ class Examples:
         """How many examples of epoch 0 there are; plans all of them, once."""
         return sum(1 for _ in self.plans(0, self.documents))
 
+    def among(self, documents: Iterable[int]) -> "Examples":
+        """The same examples, of some documents alone."""
+        numbers = {d: frozenset(plan.number for plan in self.plan(0, [d])) for d in documents}
+        return replace(self, only={d: found for d, found in numbers.items() if found})
+
     def sample(self, most: int) -> "Examples":
         """The same examples, or so many of them if there are more; the data and the seed alone decide which.
 

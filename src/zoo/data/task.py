@@ -154,6 +154,7 @@ class Task:
         longest: tokens in one example, special tokens included; None: `length`.
         pack: whether a row may hold several examples; pictures have rows of their own.
         augment: how training pictures are varied.
+        by_file: whether a split of several files is measured file by file, and its metrics are the means of theirs.
     """
 
     objective: dict[str, dict[str, Any]]
@@ -167,6 +168,7 @@ class Task:
     pack: bool = True
     augment: Augment = Augment()
     metrics: list[str] = field(default_factory=list)
+    by_file: bool = False
     generate: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     card: Card = field(default_factory=Card)

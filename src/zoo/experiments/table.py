@@ -11,13 +11,13 @@ from pathlib import Path
 from zoo.config import build
 from zoo.data.task import read_task
 from zoo.experiments.request import Request
-from zoo.metrics.choose import parse_metrics
+from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import metrics
 from zoo.objectives.mixture import Mixture
 from zoo.runs.checkpoint import latest
 from zoo.runs.files import names_in
 from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
-from zoo.runs.metrics import VALIDATION
+from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.request import read_request
 from zoo.runs.saved import open_run
 from zoo.training.settings import Training
@@ -35,6 +35,7 @@ class Outcome:
         folder: of its run. step: of its best checkpoint.
         values: each metric of its task on validation, by name.
         score: their mean, where each has a best value, of which it is a share (in percent); None: one of them has not.
+        files: of a task that is measured by file, the same of each file.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Outcome:
     step: int
     values: dict[str, float]
     score: float | None
+    files: tuple["Outcome", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,21 @@ def outcome(name: str, folder: Path) -> Outcome:
     task = read_task(saved.task, str(folder))
     chosen = parse_metrics(task.metrics, Mixture.of(task).metrics)
     line = next((line for line in saved.metrics if line["step"] == saved.step), {})
-    values = {m.name: value for m in chosen if isinstance(value := line.get(f"{VALIDATION}{m.name}"), float | int)}
+    first = f"/{chosen[0].name}" if chosen else ""
+    keys = [key.removeprefix(VALIDATION) for key in line if key.startswith(VALIDATION)]
+    files = [key.removesuffix(first) for key in keys if first and key.endswith(first)]
+    found = {file: measured(line, chosen, f"{VALIDATION}{file}/") for file in files}
+    apart = tuple(Outcome(file, folder, saved.step, *those) for file, those in found.items())
+    return Outcome(name, folder, saved.step, *measured(line, chosen, VALIDATION), apart)
+
+
+def measured(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:
+    """The metrics that a logged line has at a place, by name, and their score."""
+    values = {m.name: value for m in chosen if isinstance(value := line.get(f"{place}{m.name}"), float | int)}
     best = {m.name: metrics[m.registered].best for m in chosen}
     shares = [100 * values[name] / most for name, most in best.items() if most is not None and name in values]
     whole = bool(chosen) and len(shares) == len(chosen)
-    return Outcome(name, folder, saved.step, values, sum(shares) / len(shares) if whole else None)
+    return values, sum(shares) / len(shares) if whole else None
 
 
 def mean_score(outcomes: Sequence[Outcome]) -> float | None:

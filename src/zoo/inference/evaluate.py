@@ -1,7 +1,7 @@
 """How good a model is on a split: losses by term, and the metrics that a task asks for."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import Any
 
@@ -83,11 +83,18 @@ class Evaluation:
     kept: dict[int, list[Any]] | None = None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
-        """`examples`, `loss`, `loss/<term>` and each metric, by name.
+        """`examples`, `loss`, `loss/<term>` and each metric, by name; by file, the means, and each metric of each file.
 
         Raises:
             ValueError: a metric that no objective offers.
         """
+        files = self.split.by_file if loaded.task.by_file else {}
+        apart = {name: replace(self, examples=self.examples.among(files[name])) for name in files}
+        found = {name: one.measured(loaded, wanted) for name, one in apart.items() if one.examples.documents}
+        return means(found, loaded, wanted) if len(found) > 1 else self.measured(loaded, wanted)
+
+    def measured(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
+        """The same, all files together."""
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
         asked = {
@@ -223,6 +230,16 @@ class Evaluation:
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})
+
+
+def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
+    """What several files show together: the mean of each number, and beside it the metrics of each file."""
+    known = dict.fromkeys(name for values in found.values() for name in values)
+    each = {name: [values[name] for values in found.values() if name in values] for name in known}
+    whole = {name: sum(values) / len(values) for name, values in each.items()}
+    names = [metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)]
+    apart = {f"{file}/{name}": values[name] for file, values in found.items() for name in names if name in values}
+    return {**whole, "examples": sum(each["examples"]), **apart}
 
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:

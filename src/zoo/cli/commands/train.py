@@ -85,9 +85,15 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
         complain(f"{found.name}: {in_words(found)}", style=None)
     if is_main_process():
         mean = mean_score(outcomes)
-        rows = [(found.name, percent(found.score), in_words(found), str(found.folder)) for found in outcomes]
-        rows.append((f"mean of {len(rows)}", percent(mean), "", ""))
+        rows = [row for found in outcomes for row in table_rows(found)]
+        rows.append((f"mean of {len(outcomes)}", percent(mean), "", ""))
         say_rows(rows, name, ("task", "score", "metrics on validation", "run"))
+
+
+def table_rows(found: Outcome) -> list[tuple[str, str, str, str]]:
+    """A task's row of the table, and below it those of its files, which the mean does not count."""
+    below = [(f"  {one.name}", percent(one.score), in_words(one), "") for one in found.files]
+    return [(found.name, percent(found.score), in_words(found), str(found.folder)), *below]
 
 
 def train_in(saved: SavedRun, request: Request) -> State:

@@ -29,6 +29,11 @@ class SourcePart(ABC):
     folder: Path | None = None
 
     @property
+    def stored_in(self) -> Path | None:
+        """The file that holds it, the first one where several do; None: no file does."""
+        return None
+
+    @property
     def is_one_text(self) -> bool:
         """Whether all its rows are one text, which was cut because it is long."""
         return False
@@ -86,6 +91,10 @@ class FilePart(SourcePart):
         self.stat = Stat.of(self.path)
 
     @property
+    def stored_in(self) -> Path:
+        return self.path
+
+    @property
     def format(self) -> FileFormat:
         return format_of(self.path, self.options)
 
@@ -137,6 +146,10 @@ class ColumnFiles(SourcePart):
         self.paths, self.options, self.setting = paths, options, setting
         self.known = {name: known_stretches(path, cut=False)[0].digest for name, path in paths.items()}
         self.stats = {path: Stat.of(path) for path in paths.values()}
+
+    @property
+    def stored_in(self) -> Path:
+        return next(iter(self.paths.values()))
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, load_dataset_builder
@@ -63,6 +64,10 @@ class HubPart(SourcePart):
 
     def __init__(self, hub: "Hub", split: str, file: HubFile) -> None:
         self.hub, self.split, self.file = hub, split, file
+
+    @property
+    def stored_in(self) -> Path:
+        return Path(self.file.name)
 
     @property
     def size(self) -> int:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +121,17 @@ class Split:
     def starts(self) -> list[int]:
         """By shard, the number of its first document; then how many there are."""
         return [0, *accumulate(shard.documents(self.source.split) for shard in self.shards)]
+
+    @cached_property
+    def by_file(self) -> dict[str, list[int]]:
+        """The documents of each file, by its name without the ending, or by its path where two have one name."""
+        found: dict[Path | None, list[int]] = {}
+        for number, one in enumerate(self.held):
+            found.setdefault(one.part.stored_in, []).extend(range(self.starts[number], self.starts[number + 1]))
+        files = {path: documents for path, documents in found.items() if path is not None}
+        stems = [path.name.partition(".")[0] for path in files]
+        named = stems if len(set(stems)) == len(stems) else map(str, files)
+        return dict(zip(named, files.values(), strict=True))
 
     def shard_of(self, document: int) -> int:
         """The number of the shard that holds a document."""

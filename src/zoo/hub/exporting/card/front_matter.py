@@ -23,7 +23,7 @@ def front_matter(native: NativeClass, task: Task, history: TrainingHistory, name
         "language": task.card.language,
         "datasets": datasets,
         "base_model": visible(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
-        "metrics": [type_of(metric) for metric in history.metrics],
+        "metrics": list(dict.fromkeys(type_of(metric) for metric in history.metrics)),
         "model_name": name if results else None,  # the hub's client wants both or neither
         "eval_results": results,
     }
