@@ -149,7 +149,7 @@ class Tokenizer:
     def word_cache(self) -> WordCache | None:
         """What looks up the ids of words, where the ids of a text are those of its words."""
         spec = json.loads(self.ordinary.to_str())
-        return WordCache(self.encode_apart, is_separable_at_marks(spec)) if is_separable(spec) else None
+        return WordCache(self.ordinary, is_separable_at_marks(spec)) if is_separable(spec) else None
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
         """The ids of each text, as `encode` gives them, and the characters (begin, end) that each stands for.
