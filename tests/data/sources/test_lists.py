@@ -121,6 +121,66 @@ def test_a_label_that_is_no_choice_is_refused(label: Any, said: str):
         read(context=["a"], choices=[["x", "y"]], label=[label])
 
 
+ARC = [
+    {"stem": "Which is hot?", "choices": [{"text": "ice", "label": "A"}, {"text": "fire", "label": "B"}]},
+    {
+        "stem": "Which is red?",
+        "choices": [{"text": t, "label": str(n)} for n, t in enumerate(("sky", "sea", "rose"), 1)],
+    },
+]
+
+
+def test_choices_with_labels_of_their_own_are_read_inside_of_maps():
+    given = {"question": ARC, "answerKey": ["B", "3"]}  # letters and numbers from 1: each row says what they mean
+    columns = Columns(INPUTS, {"context": "question.stem", "choices": "question.choices", "label": "answerKey"})
+    assert list(SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train")) == [
+        {"context": "Which is hot?", "choices": ["ice", "fire"], "label": 1},
+        {"context": "Which is red?", "choices": ["sky", "sea", "rose"], "label": 2},
+    ]
+
+
+def test_choices_are_also_read_from_a_map_of_two_lists():
+    choices = [{"text": ["ice", "fire"], "label": ["A", "B"]}, {"text": ["sky", "rose"], "label": ["1", "2"]}]
+    found = read(context=["a", "b"], choices=choices, label=["A", "2"])
+    assert (found["choices"], found["label"]) == ([["ice", "fire"], ["sky", "rose"]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("choices", "label", "said"),
+    [
+        (
+            {"text": ["x", "y"], "label": ["A", "B"]},
+            "C",
+            "row 1: the label 'C' is not that of one choice; they have A, B",
+        ),
+        (
+            {"text": ["x", "y"], "label": ["A", "A"]},
+            "A",
+            "row 1: the label 'A' is not that of one choice; they have A, A",
+        ),
+        ({"text": ["x", "y"], "label": ["A"]}, "A", "row 1: 'choices' must be a list of texts, a map of two lists"),
+        ([{"text": "x"}, {"text": "y"}], "A", "row 1: 'choices' must be a list of texts, a map of two lists"),
+    ],
+)
+def test_labels_that_tell_no_choice_are_refused(choices: Any, label: str, said: str):
+    with pytest.raises(ValueError, match=said):
+        read(context=["a"], choices=[choices], label=[label])
+
+
+def test_an_entry_that_a_map_lacks_is_named_with_its_row():
+    columns = Columns(INPUTS, {"context": "question.stm", "choices": "question.choices", "label": "answerKey"})
+    given = {"question": ARC, "answerKey": ["B", "3"]}
+    with pytest.raises(ValueError, match=r"row 1: column 'question\.stm' is missing"):
+        list(SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train"))
+
+
+def test_a_column_with_a_dot_in_its_name_is_that_column():
+    columns = Columns(INPUTS, {"context": "a.b", "choices": "choices", "label": "label"})
+    given = {"a": [{"b": "inside"}], "a.b": ["beside"], "choices": [["x", "y"]], "label": [0]}
+    (row,) = SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train")
+    assert row["context"] == "beside"
+
+
 @pytest.mark.parametrize(
     ("choices", "said"),
     [

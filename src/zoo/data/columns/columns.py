@@ -1,8 +1,10 @@
 """Columns of the data -> the inputs that forms and objectives read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from zoo.data.ids import PICTURE
 from zoo.registry import refuse_unknown
 
 
@@ -13,7 +15,8 @@ class Columns:
     Args:
         inputs: the names that an input may have. Columns come in their order, which decides the hash that holds rows
             out and the order in which a tokenizer sees the texts.
-        wanted: input -> column of the data; empty: every column that is named like an input.
+        wanted: input -> column of the data, or `column.entry` of a column of maps; empty: every column that is named
+            like an input.
         optional: inputs that the data may lack.
     """
 
@@ -40,7 +43,35 @@ class Columns:
                 "say which to read under 'columns'"
             )
         named = {name: wanted[name] for name in self.inputs if name in wanted}
-        chosen = {name: column for name, column in named.items() if column in present or name not in self.optional}
-        for column in chosen.values():
-            refuse_unknown(column, present, "column", place)
+        chosen = {
+            name: column
+            for name, column in named.items()
+            if stored_column(column, present) in present or name not in self.optional
+        }
+        for name, column in chosen.items():
+            inside = name != PICTURE  # pictures are read where they are stored
+            refuse_unknown(stored_column(column, present) if inside else column, present, "column", place)
         return chosen
+
+
+def stored_column(column: str, present: Collection[str]) -> str:
+    """The column that a name is read from: of `question.stem`, unless a column is called so, the one of maps."""
+    return column if column in present else column.partition(".")[0]
+
+
+def read_column(row: Mapping[str, Any], column: str) -> Any:
+    """What a row holds in a column; `question.stem` is the entry `stem` of a map in the column `question`.
+
+    Raises:
+        KeyError: the row lacks the column, or the map the entry.
+    """
+    if column in row:
+        return row[column]
+    name, dot, inside = column.partition(".")
+    value = row[name]
+    if not dot or not isinstance(value, Mapping):
+        raise KeyError(column)
+    try:
+        return read_column(value, inside)
+    except KeyError:
+        raise KeyError(column) from None

@@ -6,6 +6,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from zoo.data.columns.answers import settle_answers
+from zoo.data.columns.choices import settle_choices
+from zoo.data.columns.columns import read_column, stored_column
 from zoo.data.columns.lists import check_lists
 from zoo.data.columns.messages import settle_messages
 from zoo.data.columns.pictures import stored_bytes
@@ -51,12 +53,14 @@ def checked_rows(
         ValueError: a column is missing, or was missing before, or a text is not a text or a list of texts.
     """
     texts, kinds, unread = text_columns(chosen), dict[str, type](), frozenset(unread)
-    for number, given in enumerate(part.rows(set(chosen.values())), 1):
+    stored = {stored_column(column, part.columns) for column in chosen.values()}
+    for number, given in enumerate(part.rows(stored), 1):
         try:
             if not unread.isdisjoint(given):
                 refuse_late(unread, given)
-            row = {name: given[column] for name, column in chosen.items()}
+            row = {name: read_column(given, column) for name, column in chosen.items()}
             settle_messages(row)
+            settle_choices(row)
             for name in texts:
                 check_text(row[name], name)
                 if kinds.setdefault(name, type(row[name])) is not type(row[name]):

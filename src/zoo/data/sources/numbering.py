@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from zoo.data.columns.choices import settle_choices
+from zoo.data.columns.columns import read_column, stored_column
 from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
@@ -36,19 +38,26 @@ def refuse_many(count: int, place: str) -> None:
 
 
 def labels_of(
-    part: SourcePart, column: str, tags: bool, entries: Callable[[Any], Sequence[Any]]
+    part: SourcePart, columns: Mapping[str, str], entries: Callable[[Any], Sequence[Any]]
 ) -> list[tuple[object, int, int | None]]:
     """Each different label, or tag of words, of a part, and the row and the entry where it stands first.
 
     Args:
+        columns: input -> column, of the labels or tags, and of choices, which may say what a label stands for.
         entries: of a row's label.
     """
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
-    for number, row in enumerate(part.rows([column]), 1):
-        if column not in row:
-            raise ValueError(f"{part.line(number)}: column '{column}' is missing")
-        value = row[column]
-        if not tags:
+    stored = {stored_column(column, part.columns) for column in columns.values()}
+    for number, given in enumerate(part.rows(stored), 1):
+        try:
+            row = {name: read_column(given, column) for name, column in columns.items()}
+            settle_choices(row)
+        except KeyError as missing:
+            raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
+        except ValueError as problem:
+            raise ValueError(f"{part.line(number)}: {problem}") from None
+        value = row[TAGS] if TAGS in row else row[LABEL]
+        if TAGS not in row:
             for each in entries(value):
                 first.setdefault(label_key(each), (each, number, None))
             refuse_many(len(first), part.where(number))

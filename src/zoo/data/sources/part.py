@@ -30,7 +30,7 @@ class SourcePart(ABC):
 
     @property
     def stored_in(self) -> Path | None:
-        """The file that holds it, the first one where several do; None: no file does."""
+        """The file that holds it, of columns the first one; None: it has none of its own."""
         return None
 
     @property

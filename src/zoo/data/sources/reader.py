@@ -193,10 +193,11 @@ class SplitReader:
         first: dict[tuple[str, str], Occurrence] = {}
         name, entries = TAGS if self.tags(source) else LABEL, self.reader_of(source)
         for part in self.parts(source):
-            column = self.choose(source, part).get(name)
-            if column is not None:
-                key = ["labels", VERSION, name, part.digest, column, entries.several]
-                found = remember(key, partial(labels_of, part, column, name == TAGS, entries.entries))
+            chosen = self.choose(source, part)
+            if name in chosen:
+                columns = {each: chosen[each] for each in (name, CHOICES) if each in chosen}
+                key = ["labels", VERSION, name, part.digest, *columns.values(), entries.several]
+                found = remember(key, partial(labels_of, part, columns, entries.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
                 refuse_many(len(first), self.origin.place(source))

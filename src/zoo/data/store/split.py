@@ -124,14 +124,18 @@ class Split:
 
     @cached_property
     def by_file(self) -> dict[str, list[int]]:
-        """The documents of each file, by its name without the ending, or by its path where two have one name."""
+        """The documents of each file, by its name without the ending, or by its path where two have one name.
+
+        None at all where some do not lie in a file, or share a shard since there are so many.
+        """
         found: dict[Path | None, list[int]] = {}
         for number, one in enumerate(self.held):
             found.setdefault(one.part.stored_in, []).extend(range(self.starts[number], self.starts[number + 1]))
-        files = {path: documents for path, documents in found.items() if path is not None}
-        stems = [path.name.partition(".")[0] for path in files]
-        named = stems if len(set(stems)) == len(stems) else map(str, files)
-        return dict(zip(named, files.values(), strict=True))
+        stems = [path.name.partition(".")[0] for path in found if path is not None]
+        if len(stems) < len(found):
+            return {}
+        named = stems if len(set(stems)) == len(stems) else map(str, found)
+        return dict(zip(named, found.values(), strict=True))
 
     def shard_of(self, document: int) -> int:
         """The number of the shard that holds a document."""

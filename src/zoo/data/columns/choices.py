@@ -1,0 +1,39 @@
+"""Choices with labels of their own, as ARC and OpenBookQA write them: read as texts, and the label as a number."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoo.data.columns.labels import absent
+from zoo.data.ids import CHOICES, LABEL
+from zoo.registry import first_few
+
+ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of maps of one text and one label"
+
+
+def settle_choices(row: dict[str, Any]) -> None:
+    """Have a row whose choices are labelled hold their texts, and the number of the right one, from 0.
+
+    Raises:
+        ValueError: a choice lacks its text or its label, or the row's label is none of theirs.
+    """
+    if CHOICES not in row or (labelled := read_choices(row[CHOICES])) is None:
+        return
+    texts, labels = labelled
+    row[CHOICES] = texts
+    if LABEL in row and not absent(row[LABEL]):
+        if labels.count(str(row[LABEL])) != 1:
+            raise ValueError(f"the label {row[LABEL]!r:.80} is not that of one choice; they have {first_few(labels)}")
+        row[LABEL] = labels.index(str(row[LABEL]))
+
+
+def read_choices(given: Any) -> tuple[list[Any], list[str]] | None:
+    """The texts and the labels of choices; None: they are written without labels."""
+    if isinstance(given, Mapping):
+        texts, labels = given.get("text"), given.get("label")
+    elif isinstance(given, list) and given and all(isinstance(one, Mapping) for one in given):
+        texts, labels = ([one.get(key) for one in given] for key in ("text", "label"))
+    else:
+        return None
+    if not isinstance(texts, list) or not isinstance(labels, list) or len(texts) != len(labels) or None in labels:
+        raise ValueError(f"'{CHOICES}' must be {ALLOWED}; got {given!r:.80}")
+    return texts, [str(label) for label in labels]
