@@ -4,7 +4,7 @@ The corpus is made of the shared Wikipedia: articles cut at drawn places, with d
 files of JSON lines, some in one compressed file and some in one text of any length (`documents: file`).
 
     python benchmarks/corpora.py memory DATA --megabytes 4000
-    python benchmarks/corpora.py speed DATA --megabytes 68
+    python benchmarks/corpora.py speed DATA --megabytes 134
     python benchmarks/corpora.py start DATA --megabytes 450
     python benchmarks/corpora.py seek DATA --megabytes 450
 
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
+REVIEWS = ("imdb/train.jsonl.xz", "imdb/test.jsonl.xz")
 ARTICLES = 1000  # that the corpus is made of
 LENGTH = 512
 TASK: dict[str, Any] = {
@@ -66,7 +67,16 @@ EVERY = 0.2  # seconds between two looks at the memory of processes
 
 def articles(data: Path) -> Iterator[str]:
     """The articles, each once: 68 MB."""
-    with lzma.open(data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
+    return read_texts(data / WIKIPEDIA)
+
+
+def texts_once(data: Path) -> Iterator[str]:
+    """The articles, and film reviews behind them, each once: 134 MB."""
+    return chain(articles(data), *(read_texts(data / name) for name in REVIEWS))
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)["text"]
 
@@ -166,10 +176,10 @@ def open_examples(task: Path, folder: Path) -> Examples:
 def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
     """Text to packed tokens: one process of zoo, two, and the recipe of transformers with two.
 
-    Of articles that are read once, since zoo looks words up that it has met.
+    Of articles and reviews that are read once, since zoo looks words up that it has met.
     """
     files = dict.fromkeys(("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"), 0.25)
-    task = make_task(folder, articles(data), megabytes, files)
+    task = make_task(folder, texts_once(data), megabytes, files)
     size = sum(path.stat().st_size for path in (folder / "corpus").iterdir()) / 1e6
     plain = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe leaves no row out
     task.write_text(json.dumps({**TASK, "source": plain}))
