@@ -89,6 +89,16 @@ def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, An
     assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
 
 
+def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any], tmp_path: Path) -> None:
+    for name, labels in {"train": [0.5, 2, 5], "validation": [1, 2.5]}.items():
+        rows = [json.dumps({"text": f"t{i}", "label": label}) for i, label in enumerate(labels)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    found = look(task | {"objective": "classification", "labels": "number"}, tmp_path)
+    assert found["splits"]["train"]["numbers"] == {"least": 0.5, "most": 5.0, "mean": 2.5}
+    assert found["splits"]["validation"]["numbers"]["mean"] == 1.75 and "labels" not in found["splits"]["train"]
+    assert found["guessing_labels"] == {"mse": pytest.approx((4 + 0.25 + 6.25) / 3)}
+
+
 def test_labels_that_are_numbers_have_the_names_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:
     rows = [json.dumps({"text": f"t{i}", "label": i % 2}) for i in range(4)]
     (tmp_path / "train.jsonl").write_text("\n".join(rows))

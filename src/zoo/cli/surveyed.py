@@ -80,9 +80,18 @@ def say_labels(found: Found) -> None:
         more = f", and {len(counts) - MOST_LABELS:,} more" if len(counts) > MOST_LABELS else ""
         if shown:
             say(f"{name}, labels: {', '.join(shown)}{more}")
-    if "guessing_labels" in found:
-        guess = found["guessing_labels"]
+        if "numbers" in split:
+            say(f"{name}, labels: {least_to_most(split['numbers'])}")
+    guess = found.get("guessing_labels", {})
+    if "mse" in guess:
+        say(f"always answering the mean: squared error {guess['mse']:.3f}")
+    elif guess:
         say(f"guessing the labels: accuracy {guess['accuracy']:.3f}, loss {guess['loss']:.3f}")
+
+
+def least_to_most(numbers: Found) -> str:
+    """Labels that are numbers, in a few words."""
+    return f"numbers from {numbers['least']:g} to {numbers['most']:g}, mean {numbers['mean']:.3f}"
 
 
 def say_repeats(found: Found) -> None:

@@ -1,5 +1,6 @@
 """One pass over the rows of a task's source: counts, labels, and rows that repeat others."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,32 @@ MOST_LABELS = 10_000  # different values that are counted
 
 
 @dataclass
+class NumberTally:
+    """What is known of the labels of a split that are numbers."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+
+    def add(self, number: float) -> None:
+        """Count one more; what is no number is a label that a test split keeps to itself."""
+        if math.isfinite(number):
+            self.count, self.total, self.squares = self.count + 1, self.total + number, self.squares + number**2
+            self.least, self.most = min(self.least, number), max(self.most, number)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def variance(self) -> float:
+        """The mean squared error of the mean."""
+        return max(0.0, self.squares / self.count - self.mean**2)
+
+
+@dataclass
 class RowTally:
     """What the rows of one split hold."""
 
@@ -28,6 +55,7 @@ class RowTally:
     characters: int = 0
     bytes: int = 0
     labels: Counter[str] = field(default_factory=Counter)
+    numbers: NumberTally = field(default_factory=NumberTally)
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count one more row; its text, all columns together."""
@@ -37,6 +65,9 @@ class RowTally:
         self.empty += bool(texts) and not text.strip()
         self.characters += sum(map(len, texts))
         self.bytes += sum(len(each.encode()) for each in texts)
+        if isinstance(number := row.get(LABEL), float):  # a class is a text or a whole number
+            self.numbers.add(number)
+            return text
         values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
         for value in (str(value) for value in values if value is not None):
             if value in self.labels or len(self.labels) < MOST_LABELS:

@@ -65,7 +65,7 @@ class Surveyed:
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
-        if (balance := describe_labels(source.tallies[self.first])) is not None:
+        if balance := describe_labels(source.tallies[self.first]):
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
         if form.stored.names == (PICTURE,):
@@ -90,7 +90,10 @@ class Surveyed:
 def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:
     """Counts of one split."""
     counts = {"rows": tally.rows, "empty": tally.empty, "characters": tally.characters, "bytes": tally.bytes}
-    return counts | ({"labels": counted(tally, names)} if tally.labels else {})
+    if not tally.numbers.count:
+        return counts | ({"labels": counted(tally, names)} if tally.labels else {})
+    known = {"least": tally.numbers.least, "most": tally.numbers.most, "mean": tally.numbers.mean}
+    return counts | {"numbers": known}
 
 
 def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
@@ -112,11 +115,13 @@ def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
     return {"repeated": exact, "leaks": leaks, "repeated_shown": shown, "near": near, "remarks": remarks}
 
 
-def describe_labels(tally: RowTally) -> dict[str, float] | None:
-    """What guessing scores: always the most frequent label, and each as often as it is given."""
+def describe_labels(tally: RowTally) -> dict[str, float]:
+    """What guessing scores: always the most frequent label, and each as often as it is given; of numbers the mean."""
+    if tally.numbers.count:
+        return {"mse": tally.numbers.variance}
     total = sum(tally.labels.values())
     if not total:
-        return None
+        return {}
     shares = [count / total for count in tally.labels.values()]
     return {"accuracy": max(shares), "loss": -sum(share * math.log(share) for share in shares)}
 

@@ -80,6 +80,11 @@ def read_line(line: bytes, number: int) -> str:
     return text
 
 
+def line_of(output: object) -> str:
+    """An answer in one line; of a number, which --json gives whole, four digits."""
+    return NO_ANSWER if output is None else f"{output:.4g}" if isinstance(output, float) else str(output)
+
+
 def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     """Print an answer as soon as it is there."""
     if isinstance(answer, Unanswered):
@@ -92,7 +97,7 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     if isinstance(answer.output, dict):  # a part of the second text
         say(answer.output["text"])
         return answer
-    say(NO_ANSWER if answer.output is None else answer.output)
+    say(line_of(answer.output))
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
     for one in scores:
         if isinstance(one, dict):
