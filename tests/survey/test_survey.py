@@ -72,6 +72,30 @@ def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -
     assert all(size["is"] == "cut into several examples" and 0 <= size["empty"] < 1 for size in sizes)
 
 
+@pytest.mark.parametrize(("longest", "longer"), [(8, 0.0), (7, 1.0)])
+def test_of_choices_each_is_measured_with_its_context(
+    task: dict[str, Any], tmp_path: Path, longest: int, longer: float
+) -> None:
+    row = json.dumps({"context": "abc", "choices": ["de", "f", "gh"], "label": 0})  # at most 5 tokens, and 3 special
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(row + "\n")
+    sizes = look(task | {"objective": "choice", "length": 24, "longest": longest}, tmp_path)["row_sizes"]
+    found = [(size["length"], size["longer"], size["is"]) for size in sizes]
+    assert found == [(24, longer, "truncated"), (48, longer, "truncated")]  # in 12 places no three choices fit
+
+
+def test_a_long_context_is_read_in_windows(task: dict[str, Any], tmp_path: Path) -> None:
+    row = json.dumps({"question": "ab", "context": "c" * 9, "answers": ["c"]})
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(row + "\n")
+    sizes = look(task | {"objective": {"span": {"stride": 2}}, "length": 10}, tmp_path)["row_sizes"]
+    assert [(size["length"], size["longer"], size["beyond"], size["is"]) for size in sizes] == [
+        (5, 1.0, pytest.approx(1 / 46), "read in several windows"),
+        (10, 1.0, 0.0, "read in several windows"),
+        (20, 0.0, 0.0, "truncated"),
+    ]
+
+
 def test_the_strangest_rows_are_named_by_their_place(task: dict[str, Any], tmp_path: Path) -> None:
     found = {one["why"]: one for one in reversed(look(task, tmp_path)["strangest"])}  # the first of each
     place = f"{tmp_path / 'train.jsonl'}: row"

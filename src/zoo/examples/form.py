@@ -52,6 +52,7 @@ class Form(ABC):
         source: whether there is a source beside the scored stream.
         writes: whether the model is asked for a text that can be compared with the data's.
         truncates: what an example counts that it has to leave out.
+        repeats: whether its examples may hold a token of a document several times.
 
     Args:
         stream: what the model makes of its tokens.
@@ -63,6 +64,7 @@ class Form(ABC):
     source: ClassVar[bool] = False
     writes: ClassVar[bool] = False
     truncates: ClassVar[str] = "tokens"
+    repeats: ClassVar[bool] = False
 
     def __init__(self, stream: ModelTraits, whole: bool) -> None:
         self.stream = stream

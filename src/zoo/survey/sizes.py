@@ -1,6 +1,7 @@
 """What rows of other lengths would cut off, and how much of them would stay empty."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -53,20 +54,38 @@ def try_sizes(
         longest = {name: shape.limits.source if name == "source" else room for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
-        beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
-        documents = sum(tally.documents for tally in lengths.values())
-        tokens = sum(tally.tokens for tally in lengths.values())
-        found.append(
-            {
-                "length": shape.length,
-                "source": shape.source or None,
-                "longer": sum(count for count, _ in beyond) / max(1, documents),
-                "beyond": sum(count for _, count in beyond) / max(1, tokens),
-                "is": "truncated" if mixture.whole or form.source else "cut into several examples",
-                "empty": empty_share(form, mixture, split, roles, shape),
-            }
-        )
+        cut = {} if form.repeats else cut_of(lengths, longest, mixture.whole or form.source)
+        empty: float | None = None
+        with suppress(ValueError):  # no example fits
+            examples = Examples(form, mixture, split.lengths, split.read, roles, shape)
+            cut = cut or planned_cut(examples)
+            empty = empty_share(examples)
+        if cut:
+            found.append({"length": shape.length, "source": shape.source or None, **cut, "empty": empty})
     return found
+
+
+def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
+    """By the lengths of all texts, which share of them is longer than examples are, and what share of their tokens."""
+    beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
+    documents = sum(tally.documents for tally in lengths.values())
+    tokens = sum(tally.tokens for tally in lengths.values())
+    return {
+        "longer": sum(count for count, _ in beyond) / max(1, documents),
+        "beyond": sum(count for _, count in beyond) / max(1, tokens),
+        "is": "truncated" if truncated else "cut into several examples",
+    }
+
+
+def planned_cut(examples: Examples) -> dict[str, Any]:
+    """The same by the examples of some windows, where a token may stand in several of them, or several times in one."""
+    documents = [examples.plan(0, [document]) for window in looked_at(examples) for document in window]
+    several = sum(len(plans) > 1 for plans in documents)
+    longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)
+    lost = sum(plan.truncated for plans in documents for plan in plans)
+    held = sum(plan.length for plans in documents for plan in plans)
+    what = "read in several windows" if several else "truncated"
+    return {"longer": longer / max(1, len(documents)), "beyond": lost / max(1, lost + held), "is": what}
 
 
 def scaled(task: Task, form: Form, factor: float) -> RowShape:
@@ -82,24 +101,24 @@ def scaled(task: Task, form: Form, factor: float) -> RowShape:
     return RowShape(length, source, longest, longest_source, task.pack)
 
 
-def empty_share(form: Form, mixture: Mixture, split: Split, roles: Roles, shape: RowShape) -> float | None:
-    """The share of all places that hold no token, by some windows of documents; None where no example fits."""
-    lengths, fields = split.lengths, tuple(name for name in form.stored.names if name != PICTURE)
-    used = places = 0
-    try:
-        examples = Examples(form, mixture, lengths, split.read, roles, shape)
-        step = max(WINDOW, lengths.documents // LOOKED_AT)
-        for first in range(0, lengths.documents, step):
-            last = min(first + WINDOW, lengths.documents)
-            if fields:
-                sizes = np.cumsum(totals(lengths, fields, first, last))
-                last = first + max(1, int(np.searchsorted(sizes, MOST, side="right")))
-                if sizes[0] > TOKENS:
-                    continue  # a text that long fills its rows
-            documents = range(first, last)
-            rows = pack(examples.plan(0, documents), shape, mixture)
-            used += sum(plan.length + plan.source_length for row in rows for plan in row)
-            places += len(rows) * (shape.length + shape.source)
-    except ValueError:
-        return None
+def empty_share(examples: Examples) -> float | None:
+    """The share of all places that hold no token, by some windows of documents; None where there are none."""
+    shape, used, places = examples.shape, 0, 0
+    for window in looked_at(examples):
+        rows = pack(examples.plan(0, window), shape, examples.mixture)
+        used += sum(plan.length + plan.source_length for row in rows for plan in row)
+        places += len(rows) * (shape.length + shape.source)
     return 1 - used / places if places else None
+
+
+def looked_at(examples: Examples) -> Iterator[range]:
+    """Some windows of documents, spread over the data."""
+    lengths, fields = examples.lengths, tuple(name for name in examples.form.stored.names if name != PICTURE)
+    for first in range(0, lengths.documents, max(WINDOW, lengths.documents // LOOKED_AT)):
+        last = min(first + WINDOW, lengths.documents)
+        if fields:
+            sizes = np.cumsum(totals(lengths, fields, first, last))
+            last = first + max(1, int(np.searchsorted(sizes, MOST, side="right")))
+            if sizes[0] > TOKENS:
+                continue  # a text that long fills its rows
+        yield range(first, last)

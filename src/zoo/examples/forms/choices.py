@@ -19,6 +19,7 @@ class Choices(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
     smallest: ClassVar[int] = 5
+    repeats: ClassVar[bool] = True
 
     @property
     def template(self) -> Template:

@@ -25,6 +25,7 @@ class Span(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
     smallest: ClassVar[int] = 5
+    repeats: ClassVar[bool] = True
 
     def __init__(self, stream: ModelTraits, whole: bool, *, stride: int = 128) -> None:
         super().__init__(stream, whole)
