@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoo.batches import packing
-from zoo.batches.packing import RowShape, fill, pack
+from zoo.batches.packing import Kinds, OrderedKinds, RowShape, are_ordered, fill, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import ModelTraits
@@ -38,6 +38,21 @@ def test_the_longest_that_fits_comes_next():
 
 def test_of_two_sizes_the_item_comes_next_that_takes_the_largest_share_of_a_row():
     assert fill(np.array([[5, 2], [3, 8]]), [10, 20], 2) == [[1, 0]]  # 3/10 + 8/20 is more than 5/10 + 2/20
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.0, [64, 0, 0]), (0.15, [64, 0, 11]), (1.0, [64, 0, 30])])
+def test_sizes_of_one_order_are_packed_as_any_others(monkeypatch: pytest.MonkeyPatch, share: float, most: list[int]):
+    lengths = draw(2.5, 0.8, 400, 30, 1)
+    sizes = np.array([[length, 0, int(share * length)] for length in lengths])
+    assert are_ordered(np.unique(sizes, axis=0), 2)
+    rows = fill(sizes, most, 2)
+    monkeypatch.setattr(packing, "OrderedKinds", Kinds)
+    assert rows == fill(sizes, most, 2) and OrderedKinds is not packing.OrderedKinds
+
+
+@pytest.mark.parametrize("kinds", [[[1, 2], [2, 3]], [[1, 0, 2], [2, 0, 1]], [[1, 0, 2], [1, 0, 3]], [[0, 0], [1, 0]]])
+def test_sizes_that_compete_have_no_order(kinds: list[list[int]]):
+    assert not are_ordered(np.array(kinds), 2)
 
 
 def test_packing_depends_on_lengths_alone():
@@ -98,8 +113,8 @@ def test_no_plans_are_no_rows():
 
 def test_a_long_text_is_packed_by_its_sizes_and_not_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
     rows: list[list[int]] = []
-    chosen = packing.fill_row
-    monkeypatch.setattr(packing, "fill_row", lambda *given: rows.append(chosen(*given)) or rows[-1])
+    chosen = OrderedKinds.fill_row
+    monkeypatch.setattr(OrderedKinds, "fill_row", lambda *given: rows.append(chosen(*given)) or rows[-1])
     sizes = np.array([[8]] * 500 + [[5]] * 300 + [[3]] * 301)
     assert fill(sizes, [8], 1) == [[n] for n in range(500)] + [[n, n + 300] for n in range(500, 800)] + [[1100]]
     assert len(rows) == 3

@@ -1,5 +1,7 @@
 """Packing: which examples share a row, decided by their sizes alone."""
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,7 +53,7 @@ def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> lis
     most = [shape.length, shape.source, *capacities.values()]
     sizes = []
     for plan in plans:
-        scored = mixture.scored(plan)
+        scored = mixture.scored(plan) if capacities else {}
         sizes.append([plan.length, plan.source_length, *(scored[head] for head in capacities)])
     table = np.array(sizes, dtype=np.int64).reshape(-1, len(most))
     return [tuple(plans[i] for i in row) for row in fill(table, most, counted=2)]
@@ -66,33 +68,84 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     """
     kinds, kind_of = np.unique(sizes, axis=0, return_inverse=True)
     waiting: list[list[int]] = [[] for _ in kinds]
+    items_of = kind_of.reshape(-1).tolist()
     for item in range(len(sizes) - 1, -1, -1):
-        waiting[kind_of.reshape(-1)[item]].append(item)
-    limits = np.array(most, dtype=np.int64)
-    scale = 1.0 / np.maximum(limits, 1) ** 2
-    scale[counted:] = 0.0
+        waiting[items_of[item]].append(item)
+    left: Kinds = (OrderedKinds if are_ordered(kinds, counted) else Kinds)(kinds, most, counted)
     rows: list[list[int]] = []
-    while len(kinds):
-        row = fill_row(kinds, waiting, limits, scale)
+    while waiting:
+        row = left.fill_row([len(items) for items in waiting])
         assert row, "a planned example is larger than a row"
         # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
-        for _ in range(min(len(waiting[kind]) // row.count(kind) for kind in set(row))):
+        taken = Counter(row)
+        for _ in range(min(len(waiting[kind]) // count for kind, count in taken.items())):
             rows.append([waiting[kind].pop() for kind in row])
-        for kind in sorted((kind for kind in set(row) if not waiting[kind]), reverse=True):
-            kinds = np.delete(kinds, kind, axis=0)
+        for kind in sorted((kind for kind in taken if not waiting[kind]), reverse=True):
+            left.drop(kind)
             del waiting[kind]
     return rows
 
 
-def fill_row(
-    kinds: NDArray[np.int64], waiting: Sequence[Sequence[int]], limits: NDArray[np.int64], scale: NDArray[np.float64]
-) -> list[int]:
-    """The kinds of the items that one row takes, of those that wait."""
-    left, row = limits.copy(), list[int]()
-    able = np.ones(len(kinds), dtype=bool)
-    while (fits := able & (kinds <= left).all(axis=1)).any():
-        best = int(np.where(fits, kinds @ (left * scale), -1.0).argmax())
-        row.append(best)
-        able[best] = row.count(best) < len(waiting[best])
-        left -= kinds[best]
-    return row
+class Kinds:
+    """The different sizes of the items that wait.
+
+    Args:
+        kinds: one size a row, in lexicographic order.
+        most, counted: as in `fill`.
+    """
+
+    def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
+        self.kinds, self.limits = kinds, np.array(most, dtype=np.int64)
+        self.scale = 1.0 / np.maximum(self.limits, 1) ** 2
+        self.scale[counted:] = 0.0
+
+    def drop(self, kind: int) -> None:
+        """Forget a kind of which no item waits any more."""
+        self.kinds = np.delete(self.kinds, kind, axis=0)
+
+    def fill_row(self, counts: Sequence[int]) -> list[int]:
+        """The kinds of the items that one row takes.
+
+        Args:
+            counts: by kind, how many items wait.
+        """
+        left, row = self.limits.copy(), list[int]()
+        able = np.ones(len(self.kinds), dtype=bool)
+        while (fits := able & (self.kinds <= left).all(axis=1)).any():
+            best = int(np.where(fits, self.kinds @ (left * self.scale), -1.0).argmax())
+            row.append(best)
+            able[best] = row.count(best) < counts[best]
+            left -= self.kinds[best]
+        return row
+
+
+def are_ordered(kinds: NDArray[np.int64], counted: int) -> bool:
+    """Whether rows get full in the first size alone, and what is larger in it is not smaller in any other."""
+    steps = np.diff(kinds, axis=0)
+    return bool(
+        (kinds[:, 0] > 0).all() and (kinds[:, 1:counted] == 0).all() and (steps[:, 0] > 0).all() and (steps >= 0).all()
+    )
+
+
+class OrderedKinds(Kinds):
+    """The same where kinds are ordered: those that fit are the first ones, and the last of them fits best."""
+
+    def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
+        self.most = most
+        self.columns: list[list[int]] = kinds.T.tolist()
+
+    def drop(self, kind: int) -> None:
+        for column in self.columns:
+            del column[kind]
+
+    def fill_row(self, counts: Sequence[int]) -> list[int]:
+        left, row, taken = list(self.most), list[int](), Counter[int]()
+        while True:
+            best = min(map(bisect_right, self.columns, left)) - 1
+            while best >= 0 and taken[best] == counts[best]:
+                best -= 1
+            if best < 0:
+                return row
+            row.append(best)
+            taken[best] += 1
+            left = [places - column[best] for places, column in zip(left, self.columns, strict=True)]

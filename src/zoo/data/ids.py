@@ -156,7 +156,8 @@ class Lengths(NamedTuple):
         """Where a document's sentences begin, and where the last one ends; empty sentences are left out."""
         assert self.sentences is not None
         first, last = self.sentences[document], self.sentences[document + 1]
-        return np.unique(self.offsets[field][first : last + 1])
+        offsets = self.offsets[field][first : last + 1]
+        return offsets[np.append(True, offsets[1:] != offsets[:-1])]
 
     def label(self, document: int) -> Label:
         found = -1 if self.labels is None else self.labels[document]

@@ -1,6 +1,7 @@
 """Layouts of examples: which special tokens stand where, and how long texts are cut or shortened to fit."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def roles_of(template: Template) -> tuple[str, ...]:
     return tuple(dict.fromkeys(role for role in template if role is not None))
 
 
+@cache
 def overhead(template: Template) -> int:
     """How many places of a template are not text."""
     return sum(role is not None for role in template)

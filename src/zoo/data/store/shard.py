@@ -42,6 +42,8 @@ class Shard:
         self.sides: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self.source: str = index["source"]
+        # what `map_file` is asked, twice for each document that is planned: making a path takes longer than the rest
+        self.mappings: dict[tuple[str, str], tuple[str, str, int, int]] = {}
         for side, found in self.sides.items():
             if not set(found) >= SIDE_KEYS:
                 raise ValueError(f"{folder / INDEX}: {side}: a key is missing")
@@ -91,9 +93,11 @@ class Shard:
 
     def array(self, side: str, name: str) -> NDArray[Any]:
         """An array of plain numbers, memory-mapped."""
-        kind = self.arrays(side)[name]
-        time = self.files[f"{side}/{name}"]["mtime_ns"]
-        return map_file(str(self.folder / side / name), kind["dtype"], kind["count"], time)
+        if (side, name) not in self.mappings:
+            kind = self.arrays(side)[name]
+            time = self.files[f"{side}/{name}"]["mtime_ns"]
+            self.mappings[side, name] = (str(self.folder / side / name), kind["dtype"], kind["count"], time)
+        return map_file(*self.mappings[side, name])
 
 
 @lru_cache(maxsize=OPEN)

@@ -82,8 +82,14 @@ class Sentences(Form):
 
     def room(self, borders: Ids, at: int, room: int) -> int:
         """Tokens of the next pair; where order is told, both parts end with sentences, or a cut would tell it."""
-        ends = borders[(borders > at) & (borders <= at + room)]
-        return int(ends[-1]) - at if self.order and len(ends) > 1 else room
+        ends = between(borders, at + 1, at + room) if self.order else ()
+        return int(ends[-1]) - at if len(ends) > 1 else room
+
+
+def between(borders: Ids, first: int, last: int) -> Ids:
+    """The borders from one place to another, both included."""
+    start, stop = borders.searchsorted((first, last + 1))
+    return borders[start:stop]
 
 
 def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
@@ -93,10 +99,9 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
     """
     stop = min(at + room, int(borders[-1]))
     goes_on = bool(stop < borders[-1])
-    known = borders[(borders >= at) & (borders <= stop)]
-    for meeting in (known[1:-1], known[(known > at) & (known < stop)]):
+    for meeting in (between(borders, at, stop)[1:-1], between(borders, at + 1, stop - 1)):
         if len(meeting):
-            middle = int(generator.choice(meeting))
+            middle = int(meeting[generator.integers(len(meeting))])
             return Piece("text", at, middle), Stretch(middle, stop, False, goes_on)
     middle = int(generator.integers(at + 1, stop))
     return Piece("text", at, middle), Stretch(middle, stop, True, goes_on)
@@ -106,15 +111,16 @@ def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, genera
     """A stretch of another document that begins and ends as `like`, of about its length and at most `room` tokens."""
     other = int(generator.integers(lengths.documents - 1))
     borders = lengths.borders("text", other + (other >= document))
-    behind = np.flatnonzero(borders[-1] - borders[:-1] >= like.length)  # sentences with enough text from there on
+    # sentences with enough text from there on
+    behind = np.arange(min(borders.searchsorted(borders[-1] - like.length, "right"), len(borders) - 1))
     # a true B that ends with a sentence begins with one that fits: a drawn one that had to be cut would be told by it
-    whole = behind if like.goes_on else behind[np.diff(borders)[behind] <= room]
+    whole = behind if like.goes_on else np.flatnonzero(np.diff(borders[: len(behind) + 1]) <= room)
     choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
-    sentence = int(generator.choice(choice))
+    sentence = int(choice[generator.integers(len(choice))])
     start, stop = int(borders[sentence]), int(borders[sentence + 1])
     if like.begins_inside and stop - start >= 2:
         start = int(generator.integers(start + 1, stop))
-    ends = borders[(borders > start) & (borders <= start + room)]
+    ends = between(borders, start + 1, start + room)
     if like.goes_on or not len(ends):
         return Piece("text", start, min(start + like.length, int(borders[-1])))
     return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))
