@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # optimizers import it late: here, for no forked process has to
 
 from zoo.experiments.finetune import finetune
 from zoo.experiments.pretrain import pretrain

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch._dynamo  # optimizers import it late: here, for no forked process has to
 
 import zoo.cli.commands.train
 from zoo.cli.main import main as zoo_main

@@ -1,12 +1,14 @@
-"""The command line in processes of its own: stopped by a signal and resumed, and launched on two processes."""
+"""The command line stopped by a signal and resumed, and launched on two processes."""
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,22 +16,11 @@ from commands import Said, call
 
 from patience import HANGS
 from zoo.runs.saved import open_run
+from zoo.training import loop
 
 SETS = ("training.steps=12", "training.save_every=0", "training.evaluate_every=0", "training.precision=float32")
 
 LONG = "training.steps=20"
-STOPPED = """
-import os, signal
-from zoo.cli.main import main
-from zoo.training import loop
-log = loop.log
-def stop(line, *rest):
-    log(line, *rest)
-    if line["step"] == 5:
-        os.kill(os.getpid(), signal.SIGTERM)
-loop.log = stop
-main()
-"""
 
 
 def words(data: Path, folder: Path, *sets: str) -> list[str]:
@@ -47,18 +38,22 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def stop(data: Path, folder: Path) -> int:
-    """A run that is sent SIGTERM after its fifth step, and finishes the sixth; its status."""
-    process = begin(["-c", STOPPED, *words(data, folder, LONG)])
-    _, said = process.communicate(timeout=HANGS)
-    assert said.count("after step 6; the state is saved, --resume continues") == 1 and "Traceback" not in said
-    assert len(losses(folder)) == 6
-    return process.returncode
+def test_a_run_stopped_by_sigterm_resumes_to_the_same_bits(
+    zoo: Callable[..., Said], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """SIGTERM after the fifth step, while the sixth is under way; tests/training/test_signals.py stops processes."""
+    log = loop.log
 
+    def stop(line: dict[str, Any], *rest: Any) -> None:
+        log(line, *rest)
+        if line["step"] == 5:
+            signal.raise_signal(signal.SIGTERM)
 
-def test_a_run_stopped_by_sigterm_resumes_to_the_same_bits(data: Path, tmp_path: Path):
-    """One process and SIGTERM; tests/training/test_signals.py sends SIGINT, test_joining.py to two processes."""
-    assert stop(data, tmp_path / "run") == 143
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "log", stop)
+        said = zoo(*words(data, tmp_path / "run", LONG))
+    assert said.status == 143 and len(losses(tmp_path / "run")) == 6
+    assert said.err.count("after step 6; the state is saved, --resume continues") == 1
     assert call(*words(data, tmp_path / "whole", LONG)) == 0
     assert call(*words(data, tmp_path / "run", LONG), "--resume") == 0
     one, other = (open_run(tmp_path / name / "checkpoints" / "20").weights for name in ("whole", "run"))

@@ -1,5 +1,7 @@
 """Small models with every parameter away from 0 and 1, tokenizers of each kind, and exports checked in this process."""
 
+import functools
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +23,9 @@ from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
+
+# each client reads all certificates anew, most of the time of a test that sends little to this machine alone
+ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 KINDS: dict[str, dict[str, Any]] = {
     "wordpiece": {"vocab_size": 190},

@@ -76,7 +76,7 @@ def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     logits = logits[copies]
     if steady:
         model.decoder.settle(state)
-    for _ in range(5):
+    for _ in range(3):
         chosen, parents = search.choose(logits)
         there = (~search.ended).long().repeat_interleave(search.width)[:, None]
         before = [id(x) for x in tensors_in(state)]

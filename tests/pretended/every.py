@@ -8,9 +8,15 @@ from pathlib import Path
 
 import load  # noqa: F401 - the device, before torch
 import looking  # noqa: F401 - what the programs import
+import torch
+import torch._dynamo
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import zoo.inference.predict
 import zoo.training.step  # noqa: F401
+
+with FakeTensorMode(), torch.device("cuda"):
+    (torch.ones(2) + 1).sum()  # the first fake tensor imports what all of them need
 
 HERE, TOLD = Path(__file__).parent, Path(sys.argv[1])
 for program in sorted(HERE.glob("*.py")):

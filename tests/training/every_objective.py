@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ class Case:
     def examples(self) -> Examples:
         """Documents of 2 to 16 tokens: a row holds one to five."""
         mixture, generator = Mixture.of(self.task), np.random.default_rng(5)
-        stream = stream_of(create_model(self.model))
+        stream = traits(self.model)
         columns = columns_of(self.objective, stream)
         stored = mixture.form_class(columns).stored
         counts = np.ones(DOCUMENTS, dtype=np.int64)
@@ -105,6 +106,12 @@ class Case:
             return np.where(generator.random(DOCUMENTS) < 0.2, np.nan, generator.normal(size=DOCUMENTS))
         one = generator.integers(-1, LABELS, size=DOCUMENTS)  # where a row holds one document, rows differ by -1
         return table_of([(int(c),) for c in one]) if self.task.label_kind == "several" else one
+
+
+@cache
+def traits(model: str) -> ModelTraits:
+    """What a model by its name reads."""
+    return stream_of(create_model(model))
 
 
 Sizes = dict[str, NDArray[np.int64]]
@@ -172,7 +179,7 @@ def cases() -> list[Case]:
 
     In float64 nothing is hidden by rounding; float32 says that nothing on the way needs more than what users have.
     """
-    streams = {stream_of(create_model(name)): name for name in list_models("*-nano")}
+    streams = {traits(name): name for name in list_models("*-nano")}
     wanted: list[Objectives] = [*({name: {}} for name in objectives.names()), *MIXTURES]
     models = [(objective, [m for stream, m in streams.items() if fits(objective, stream)]) for objective in wanted]
     exact = [Case(objective, model, torch.float64) for objective, fitting in models for model in fitting]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -40,13 +41,20 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
 
 def versions() -> Tree:
     """The packages that are installed, with their versions, those that register variants of zoo among them."""
+    return installed() | outside_packages()
+
+
+@cache  # a process keeps what it imported
+def installed() -> Tree:
+    """The packages that zoo computes with, and their versions."""
     found = {}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):  # zoo itself, where it runs from a checkout
             found[name] = importlib.metadata.version(name)
-    return found | outside_packages()
+    return found
 
 
+@cache  # what a process runs is what it read at its start, also after a later commit
 def zoo_commit(source: Path) -> str | None:
     """The commit of zoo's own source, where it runs from a checkout of it.
 
