@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from commands import Said
 
+from zoo.data.home import home
+
 Zoo = Callable[..., Said]
 RunOf = Callable[[str], Path]
 
@@ -70,7 +72,9 @@ def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
     said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path)
     assert said.status == 0 and "rows whose text stood in the same split before: train 1, validation 1" in said.out
     assert "leak: 3 rows of validation (100.00%) are in train, too" in said.out
-    assert said.out.splitlines()[-1] == f"{tmp_path / 'my.yaml'}: task, whole"
+    store = home() / "shards"
+    assert said.out.splitlines()[-1] == f"{tmp_path / 'my.yaml'}: task, whole; token store: {store}"
+    assert zoo("check", store).status == 0
     said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path, "--set", "task.length=64", "--json")
     assert [size["length"] for size in said.json["data"]["row_sizes"]] == [32, 64, 128]
 

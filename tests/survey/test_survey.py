@@ -69,7 +69,7 @@ def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -
     sizes = look(task | {"length": 16}, tmp_path)["row_sizes"]
     assert [size["length"] for size in sizes] == [8, 16, 32]
     assert [size["longer"] > 0 for size in sizes] == [True, True, False]
-    assert all(size["is"] == "cut into several examples" and 0 <= size["empty"] < 1 for size in sizes)
+    assert all(size["is"] == "continued in further examples" and 0 <= size["empty"] < 1 for size in sizes)
 
 
 @pytest.mark.parametrize(("longest", "longer"), [(8, 0.0), (7, 1.0)])

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -16,6 +17,7 @@ from zoo.data.sources.origin import SPLITS
 from zoo.registry import check, refuse_unknown
 
 SIDES = ("source", "target")
+MOST_ROWS = 10**9  # of which a mixed source has one at least
 LabelKind = Literal["one", "several", "number"]
 DERIVED = ("label_kind",)  # what a file says by another key
 LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
@@ -114,6 +116,11 @@ class SourceSettings:
             where = f"{place}.mix.{name}"
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
                 raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
+        total = sum(map(Fraction, self.weights.values()))
+        for name, weight in self.weights.items():
+            if Fraction(weight) < total / MOST_ROWS:
+                said = f"{weight!r} is less than a billionth of all weights, so none of its rows would be drawn"
+                raise ValueError(f"{place}.mix.{name}.weight: {said}; leave the source out")
         for name, source in self.mixed(place).items():
             if "language" in (self.mix or {})[name]:
                 said = f"sentences are split alike in all sources; say {place}.language"

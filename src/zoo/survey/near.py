@@ -6,7 +6,9 @@ Source: Broder 1997, "On the resemblance and containment of documents"; MinHash 
 from typing import Any
 from zlib import crc32
 
-from zoo.data.sources.repeats import RowPlace, code_of
+import numpy as np
+
+from zoo.data.sources.repeats import RowPlace
 
 try:
     from datasketch import MinHash, MinHashLSH
@@ -20,6 +22,7 @@ SHINGLE = 5  # words, or twice as many characters where a text has few words
 PERMUTATIONS = 64
 ALIKE = 0.8  # share of all shingles that two texts have in common
 SHOWN = 3
+SPACE = ord(" ")
 INSTALL = "near duplicates need datasketch, which is not installed: pip install 'zoo[duplicates]'"
 
 
@@ -30,14 +33,22 @@ class NearRepeats:
         self.share = 1.0
         self.seen = 0
         self.kept: dict[bytes, tuple[RowPlace, Any]] = {}
+        # drawing permutations takes as long as a short text: all texts share these
+        self.blank = None if MinHash is None else MinHash(num_perm=PERMUTATIONS, hashfunc=int)
 
-    def add(self, text: str, place: RowPlace) -> None:
-        """One more row; of those with the same text the first is taken."""
+    def add(self, text: str, code: bytes, place: RowPlace) -> None:
+        """One more row; of those with the same text the first is taken.
+
+        Args:
+            code: the text's `code_of`.
+        """
         self.seen += 1
-        code, words = code_of(text), text[: LETTERS * WORDS].split()
-        if MinHash is None or code in self.kept or at(code) >= self.share or not words:
+        if MinHash is None or at(code) >= self.share or code in self.kept:
             return
-        found = MinHash(num_perm=PERMUTATIONS, hashfunc=crc32)
+        words = text[: LETTERS * WORDS].split()
+        if not words:
+            return
+        found = self.blank.copy()
         found.update_batch(shingles(words))
         self.kept[code] = (place, found)
         while len(self.kept) > ROWS:
@@ -67,12 +78,15 @@ def at(code: bytes) -> float:
     return int.from_bytes(code, "big") / 2**64
 
 
-def shingles(words: list[str]) -> list[bytes]:
-    """Each run of some words; of some characters in a text that does not part its words."""
+def shingles(words: list[str]) -> list[int]:
+    """The hash of each run of some words; of some characters in a text that does not part its words."""
     words = words[:WORDS]
     text = " ".join(words)
     if len(text) > LETTERS * len(words) or len(words) < SHINGLE:
         size = 2 * SHINGLE
         text = text[: 5 * WORDS]
-        return [text[i : i + size].encode() for i in range(max(1, len(text) - size + 1))]
-    return [" ".join(words[i : i + SHINGLE]).encode() for i in range(len(words) - SHINGLE + 1)]
+        return [crc32(text[i : i + size].encode()) for i in range(max(1, len(text) - size + 1))]
+    laid = text.encode()
+    ends = [*np.flatnonzero(np.frombuffer(laid, np.uint8) == SPACE).tolist(), len(laid)]
+    starts = [0, *(end + 1 for end in ends)]
+    return [crc32(laid[start:end]) for start, end in zip(starts, ends[SHINGLE - 1 :], strict=False)]

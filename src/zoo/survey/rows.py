@@ -13,7 +13,7 @@ from zoo.data.sources.duplicates import listed
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.reader import SplitReader
-from zoo.data.sources.repeats import Repeats, RowPlace
+from zoo.data.sources.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.survey.near import NearRepeats
 
@@ -104,8 +104,9 @@ class SourceSurvey:
                 text = self.tallies[sided.side].add(sided.row)
                 place = RowPlace(self.names.index(sided.side), number, sided.number)
                 if text.strip():
-                    self.repeats.add(text, place)
-                    self.near.add(text, place)
+                    code = code_of(text)
+                    self.repeats.add_code(code, place)
+                    self.near.add(text, code, place)
                 elif not text_columns(sided.row):
                     self.repeats.add(content(sided.row, part, sided.number), place)
 

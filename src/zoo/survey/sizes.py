@@ -73,7 +73,7 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
     return {
         "longer": sum(count for count, _ in beyond) / max(1, documents),
         "beyond": sum(count for _, count in beyond) / max(1, tokens),
-        "is": "truncated" if truncated else "cut into several examples",
+        "is": "truncated" if truncated else "continued in further examples",
     }
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from zoo import config
+from zoo.data.home import home
 from zoo.data.ids import PICTURE
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.store import Progress, open_cache
+from zoo.data.store.store import SHARDS, Progress, open_cache
 from zoo.data.task import Task
 from zoo.examples.form import inputs
 from zoo.experiments.layers import SET
@@ -84,7 +85,8 @@ class Surveyed:
         first = tallies[self.first]
         sizes = try_sizes(self.task, form, self.mixture, opened[self.first], tokenizer.roles, first.lengths)
         entropy = describe_entropy(tallies, self.first, source.tallies)
-        return found | {"row_sizes": sizes, "unigram": entropy, "strangest": first.strangest(first.costs())}
+        strangest = first.strangest(first.costs())
+        return found | {"row_sizes": sizes, "unigram": entropy, "strangest": strangest, "store": str(home() / SHARDS)}
 
 
 def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:

@@ -255,6 +255,11 @@ def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None
         ({"mix": mixed(weight=0)}, r"source.mix.wiki.weight: must be a number above 0, got 0"),
         ({"mix": mixed(weight="3")}, r"source.mix.wiki.weight: must be a number above 0, got '3'"),
         ({"mix": mixed(weight=float("inf"))}, r"source.mix.wiki.weight: must be a number above 0, got inf"),
+        ({"mix": mixed(weight=1e-300)}, r"source.mix.wiki.weight: 1e-300 is less than a billionth of all weights"),
+        (
+            {"mix": mixed(weight=10**400)},
+            r"source.mix.more.weight: 1 is less than a billionth .*; leave the source out",
+        ),
         ({"mix": {}}, r"source.mix: it names no source"),
         ({"mix": mixed(mix=mixed())}, r"source.mix.wiki: a mixed source cannot be mixed itself"),
         ({"mix": mixed(language="de")}, r"wiki.language: sentences are split alike .*; say task.source.language"),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_nothing_repeats_in_no_rows(tmp_path: Path) -> None:
 def test_almost_equal_texts_are_found_and_others_are_not() -> None:
     found = NearRepeats()
     for number, text in enumerate([TEXT, " ".join(WORDS[::-1]), CHANGED, TEXT]):
-        found.add(text, RowPlace(number // 2, 0, number))
+        found.add(text, code_of(text), RowPlace(number // 2, 0, number))
     result = found.find()
     assert result is not None
     assert (result["looked_at"], result["rows"], result["across_splits"]) == (3, 1, 1)
@@ -68,19 +69,26 @@ def test_the_sample_is_bounded_and_does_not_depend_on_the_order(monkeypatch: pyt
     for order in (texts, texts[::-1]):
         found = NearRepeats()
         for number, text in enumerate(order):
-            found.add(text, RowPlace(0, 0, number))
+            found.add(text, code_of(text), RowPlace(0, 0, number))
         kept.append(set(found.kept))
     assert kept[0] == kept[1] and 0 < len(kept[0]) <= 10
 
 
 def test_a_text_that_does_not_part_its_words_is_compared_by_characters() -> None:
-    assert shingles(["今天天气很好我们去公园吧他说走吧"])[0] == "今天天气很好我们去公".encode()
+    assert shingles(["今天天气很好我们去公园吧他说走吧"])[0] == crc32("今天天气很好我们去公".encode())
+
+
+@pytest.mark.parametrize("words", [["a"], ["é", "bb"] * 4, ["국어", "x\x1cy", "🙂"] * 900], ids=len)
+def test_each_run_of_words_has_its_hash(words: list[str]) -> None:
+    kept = words[: near.WORDS]
+    runs = [" ".join(kept[i : i + 5]) for i in range(max(1, len(kept) - 4))]
+    assert shingles(words) == [crc32(run.encode()) for run in runs]
 
 
 def test_without_datasketch_nothing_is_said_of_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "MinHash", None)
     found = NearRepeats()
-    found.add(TEXT, RowPlace(0, 0, 1))
+    found.add(TEXT, code_of(TEXT), RowPlace(0, 0, 1))
     assert found.find() is None
 
 

@@ -63,7 +63,8 @@ def check(
             say(remark)
         count = len(report.faults)
         broken = f"broken: {count} fault{'s' if count > 1 else ''}"
-        say(f"{path}: {report.kind}, {broken if count else 'whole'}")
+        store = "" if found is None or "store" not in found else f"; token store: {found['store']}"
+        say(f"{path}: {report.kind}, {broken if count else 'whole'}{store}")
     sys.exit(FAILED if report.faults else DONE)
 
 

@@ -50,7 +50,11 @@ class Repeats:
 
     def add(self, text: str, place: RowPlace) -> None:
         """One more row."""
-        self.waiting.append((int.from_bytes(code_of(text), "big"), *place))
+        self.add_code(code_of(text), place)
+
+    def add_code(self, code: bytes, place: RowPlace) -> None:
+        """One more row by its text's `code_of`."""
+        self.waiting.append((int.from_bytes(code, "big"), *place))
         if len(self.waiting) >= WAITING:
             self.flush()
 
