@@ -81,6 +81,17 @@ def test_a_max_length_below_the_examples_shortens_them(zoo: Zoo, data: Path, tmp
     assert "rows are longer than an example may be" in said.log
 
 
+def test_a_checkpoint_with_fewer_places_than_the_task_has_tokens_says_so(
+    zoo: Zoo, run_of: RunOf, data: Path, tmp_path: Path
+):
+    words = ("finetune", run_of("mlm"), data / "classify.yaml", "--data", data, "--set", "training.steps=1")
+    places = read_yaml(run_of("mlm") / "config.yaml")["max_length"]
+    said = zoo(*words, "-o", tmp_path / "short", f"task.length={places + 8}")
+    assert f"examples have at most {places} tokens, since the checkpoint has no more places" in said.log
+    said = zoo(*words, "-o", tmp_path / "long", f"task.length={places + 8}", f"max_length={places + 8}")
+    assert said.status == 0 and "no more places" not in said.log
+
+
 def test_heads_of_the_task_can_be_set(zoo: Zoo, data: Path, tmp_path: Path):
     train(zoo, data, tmp_path / "run", "heads.classification.dropout=0.25")
     (head,) = load(tmp_path / "run").settings.heads

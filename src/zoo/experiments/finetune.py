@@ -17,6 +17,7 @@ from zoo.experiments.resolve import resolve_finetuning
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.experiments.settle import grow_vocabulary
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes
+from zoo.models.cost import on_meta
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
@@ -46,6 +47,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         if BACKEND_FILE not in saved.tokenizer:
             raise ValueError(NO_TOKENIZER)
+        report_places(settled)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
         form = settled.mixture.form(rows["train"].inputs, settled.stream)
         lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
@@ -66,6 +68,14 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
             begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 
     return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
+
+
+def report_places(given: Experiment) -> None:
+    """Say in the log where the model has fewer places than the task's examples."""
+    longest, places = given.task.example_length.target, on_meta(given.model).stream.max_length
+    if places < longest:
+        said = "examples have at most %d tokens, since the checkpoint has no more places; the task allows %d: set max_length=%d"
+        logger.info(said, places, longest, longest)
 
 
 def check_finetuning(saved: SavedRun, request: Request) -> None:
