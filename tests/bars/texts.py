@@ -59,29 +59,29 @@ def odd_one_out(random: Random) -> Tree:
     return {"text": " ".join(["".join(random.choices(LETTERS, k=2))] * random.randint(5, 20))}
 
 
-def countdown(random: Random) -> Tree:
-    """Two letters in turn, counted down."""
-    letters, length = random.sample("abcd", 2), random.randint(16, 28)
+def countdown(random: Random, of: str, low: int, high: int) -> Tree:
+    """Two letters in turn, counted down; of few words, or training would not see all of them."""
+    letters, length = random.sample(of, 2), random.randint(low, high)
     return {"text": " ".join(f"{letters[at % 2]}{length - at}" for at in range(length))}
 
 
-@toy("prefix_lm", "perplexity", NARROW, rows=(30, 120), longest=32)
+@toy("prefix_lm", "perplexity", NARROW, rows=(20, 100), longest=36)
 def the_rest(random: Random) -> Tree:
     """The rest of a text in which two letters take turns and are counted down."""
-    return countdown(random)
+    return countdown(random, "abc", 12, 32)  # long: behind a single word nobody knows the second letter
 
 
-@toy({"span_corruption": {"sentinels": 4}}, "perplexity", NARROW, rows=(30, 120), longest=32)
+@toy({"span_corruption": {"sentinels": 4}}, "perplexity", NARROW, rows=(30, 230), longest=32)
 def missing_part(random: Random) -> Tree:
     """What is missing from a text in which two letters take turns and are counted down."""
-    return countdown(random)
+    return countdown(random, "abcdef", 8, 16)
 
 
 @toy("next_sentence", "accuracy", BLIND, rows=(200, 2000), longest=14, chance=0.5)
 def second_sentence(random: Random) -> Tree:
-    """Whether a sentence has the words of the one before it."""
-    key = " ".join(random.choices(LETTERS, k=4))
-    return {"text": "\n".join([f"{key}."] * 4)}
+    """Whether a sentence has the word of the one before it."""
+    word = "".join(random.choices("abcdefghijkl", k=2))  # one token: also half a sentence, where a pair is cut, has it
+    return {"text": "\n".join(" ".join([word] * random.randint(2, 3)) for _ in range(random.randint(2, 5)))}
 
 
 @toy({"next_sentence": {"order": True}}, "accuracy", BLIND, longest=12, chance=0.5)
