@@ -74,8 +74,8 @@ def report_places(given: Experiment) -> None:
     """Say in the log where the model has fewer places than the task's examples."""
     longest, places = given.task.example_length.target, on_meta(given.model).stream.max_length
     if places < longest:
-        said = "examples have at most %d tokens, since the checkpoint has no more places; the task allows %d: set max_length=%d"
-        logger.info(said, places, longest, longest)
+        said = "examples have at most %d tokens, since the checkpoint has no more places; max_length=%d adds some"
+        logger.info(said, places, longest)
 
 
 def check_finetuning(saved: SavedRun, request: Request) -> None:
