@@ -103,3 +103,26 @@ def test_scores_that_only_a_hash_table_told_apart_become_one() -> None:
 
 def test_characters_stay_where_a_vocabulary_has_no_room_for_more() -> None:
     assert settle({"ab": -1.0, "a": -2.0, "b": -3.0}, frozenset("ab"), 2) == [("a", -2.0), ("b", -3.0)]
+
+
+def marks_said(texts: list[str], caplog: pytest.LogCaptureFixture, **options: object) -> list[str]:
+    Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 120, **options}), texts)
+    return [record.message for record in caplog.records]
+
+
+def test_lowercasing_that_strips_vowel_signs_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    (said,) = marks_said(["ที่นี่", "ไทย"], caplog)
+    assert said == (
+        "tokenizer: lowercase strips marks from 44.4 % of all characters, such as THAI CHARACTER SARA II, THAI "
+        "CHARACTER MAI EK; unless you want that, set task.tokenizer.lowercase to false"
+    )
+
+
+@pytest.mark.parametrize("text", ["Être là, naïve Ångström", "Ёлка", KOREAN, "E\u0302tre", "कि"])
+def test_lowercasing_that_strips_accents_is_not(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert marks_said([text], caplog) == []
+
+
+def test_marks_that_stay_are_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert marks_said(["ที่นี่"], caplog, lowercase=False) == []
+    assert marks_said(["plain words " * 20, "ที่"], caplog) == []

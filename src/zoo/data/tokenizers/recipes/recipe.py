@@ -88,13 +88,21 @@ class TokenizerRecipe(ABC):
         return [normalizers.Lowercase()] if self.lowercase else []
 
     def count_characters(self, texts: Iterable[str]) -> Counter[str]:
-        """How often each character is written, normalized.
+        """How often each character is written, normalized."""
+        return self.normalized(self.written(texts))
+
+    def written(self, texts: Iterable[str]) -> Counter[str]:
+        """How often each character is written, in the recipe's form.
 
         The form joins characters, so it takes whole texts; all else works character by character.
         """
-        written: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for text in texts:
-            written.update(text if self.form is None else self.form.normalize_str(text))
+            counts.update(text if self.form is None else self.form.normalize_str(text))
+        return counts
+
+    def normalized(self, written: Mapping[str, int]) -> Counter[str]:
+        """How often each character is left, once those that are written are normalized."""
         normalizer = self.pipeline(models.BPE()).normalizer
         counts: Counter[str] = Counter()
         for character, count in written.items():

@@ -1,6 +1,8 @@
 """WordPiece: words in pieces of which all but the first are marked."""
 
-from collections.abc import Iterable
+import logging
+import unicodedata
+from collections.abc import Iterable, Mapping
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -10,10 +12,15 @@ from zoo.data.tokenizers.recipes.recipe import (
     BRACKETED,
     NormalForm,
     TokenizerRecipe,
+    by_frequency,
     choose_letters,
     in_batches,
     tokenizers,
 )
+
+READ_WITHOUT = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "VARIATION")  # whose words are read without their marks, too
+FEW = 0.01  # of all characters: a few foreign words
+logger = logging.getLogger(__name__)
 
 
 @tokenizers.register("wordpiece")
@@ -50,7 +57,10 @@ class WordPiece(TokenizerRecipe):
     def learn(self, texts: Iterable[str]) -> models.Model:
         unk = self.role_tokens["unk"]
         scratch = self.pipeline(models.WordPiece({}, unk_token=unk))
-        counts = self.count_characters(texts)
+        written = self.written(texts)
+        if self.lowercase:
+            report_marks(written)
+        counts = self.normalized(written)
         forms = {c: form for c in counts if (form := self.forms(scratch, c))}
         letters = choose_letters(counts, {c: len(form) for c, form in forms.items()}, self.vocab_size - len(ROLES))
         alphabet = sorted(token for c in letters for token in forms[c])
@@ -73,3 +83,21 @@ class WordPiece(TokenizerRecipe):
         if len(words) > 1:
             return [character]
         return [character, "##" + character] if words[0][0] != "a" else []
+
+
+def report_marks(written: Mapping[str, int]) -> None:
+    """Say in the log where lowercasing strips marks without which the words of a script cannot be read."""
+    marked = {c: count for c, count in written.items() if has_mark(c) and not name_of(c).startswith(READ_WITHOUT)}
+    share = sum(marked.values()) / max(1, sum(written.values()))
+    if share > FEW:
+        said = "tokenizer: lowercase strips marks from %.1f %% of all characters, such as %s; unless you want that, "
+        said += "set task.tokenizer.lowercase to false"
+        logger.warning(said, 100 * share, ", ".join(name_of(c) for c in by_frequency(marked)[:2]))
+
+
+def has_mark(character: str) -> bool:
+    return any(unicodedata.category(part) == "Mn" for part in unicodedata.normalize("NFD", character))
+
+
+def name_of(character: str) -> str:
+    return unicodedata.name(character, repr(character))
