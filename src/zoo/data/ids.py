@@ -157,7 +157,8 @@ class Lengths(NamedTuple):
         assert self.sentences is not None
         first, last = self.sentences[document], self.sentences[document + 1]
         offsets = self.offsets[field][first : last + 1]
-        return offsets[np.append(True, offsets[1:] != offsets[:-1])]
+        found: Ids = offsets[np.append(True, offsets[1:] != offsets[:-1])]
+        return found
 
     def label(self, document: int) -> Label:
         found = -1 if self.labels is None else self.labels[document]

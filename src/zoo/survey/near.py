@@ -34,7 +34,7 @@ class NearRepeats:
         self.seen = 0
         self.kept: dict[bytes, tuple[RowPlace, Any]] = {}
         # drawing permutations takes as long as a short text: all texts share these
-        self.blank = None if MinHash is None else MinHash(num_perm=PERMUTATIONS, hashfunc=int)
+        self.blank: Any = None if MinHash is None else MinHash(num_perm=PERMUTATIONS, hashfunc=int)
 
     def add(self, text: str, code: bytes, place: RowPlace) -> None:
         """One more row; of those with the same text the first is taken.

@@ -82,7 +82,9 @@ class Sentences(Form):
 
     def room(self, borders: Ids, at: int, room: int) -> int:
         """Tokens of the next pair; where order is told, both parts end with sentences, or a cut would tell it."""
-        ends = between(borders, at + 1, at + room) if self.order else ()
+        if not self.order:
+            return room
+        ends = between(borders, at + 1, at + room)
         return int(ends[-1]) - at if len(ends) > 1 else room
 
 
