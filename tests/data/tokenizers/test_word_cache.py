@@ -4,6 +4,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from functools import cache
 from string import punctuation
 from typing import Any
 
@@ -171,8 +172,14 @@ def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypat
     word_cache.powers.cache_clear()
 
 
+@cache
+def written(name: str) -> str:
+    """The file of a tokenizer."""
+    return make(name).ordinary.to_str()
+
+
 def spec(change: dict[str, Any], name: str = "byte_bpe {}") -> dict[str, Any]:
-    return {**json.loads(make(name).ordinary.to_str()), **change}
+    return {**json.loads(written(name)), **change}
 
 
 ADDED = {"id": 9, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
