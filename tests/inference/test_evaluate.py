@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
+from zoo.data.store.split import short_names
 from zoo.data.store.store import open_cache
 from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
@@ -108,9 +110,36 @@ def test_by_file_a_metric_is_the_mean_of_the_files(tmp_path: Path):
 def test_two_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
     rows = "text,label\na,x\n"
     loaded, evaluation = by_file(tmp_path, {"matched/dev.csv": rows, "mismatched/dev.csv": rows})
-    names = [f"{tmp_path}/{half}/dev.csv" for half in ("matched", "mismatched")]
+    names = ["matched/dev", "mismatched/dev"]
     assert list(evaluation.split.by_file) == names
     assert {f"{name}/classification/accuracy" for name in names} <= set(evaluation.run(loaded, ["accuracy"]))
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a/dev.csv"], ["dev"]),
+        (["dev.a.csv", "dev.b.csv"], ["dev.a.csv", "dev.b.csv"]),
+        (["dev.csv", "a/dev.csv"], ["someone/dev", "a/dev"]),
+    ],
+)
+def test_names_of_files_hold_no_more_of_a_path_than_tells_them_apart(files: list[str], names: list[str]):
+    assert short_names([Path("/of/someone") / name for name in files]) == names
+
+
+def test_one_file_is_measured_once(tmp_path: Path):
+    loaded, evaluation = by_file(tmp_path, {"one.csv": "text,label\na,x\n"})
+    kept: dict[int, list[Any]] = {}
+    replace(evaluation, kept=kept).run(loaded, ["accuracy"])
+    assert [len(found) for found in kept.values()] == [1]
+
+
+def test_a_file_without_labels_leaves_the_others_their_metrics(tmp_path: Path):
+    files = {"one.csv": "text,label\na,x\n", "other.csv": "text,label\na,x\n", "none.csv": "text,label\na,\n"}
+    loaded, evaluation = by_file(tmp_path, files)
+    found, name = evaluation.run(loaded, ["matthews"]), "classification/matthews"
+    assert found["examples"] == 3 and {f"one/{name}", f"other/{name}", name} <= set(found)
+    assert f"none/{name}" not in found
 
 
 def test_by_file_a_sample_keeps_its_examples(tmp_path: Path):

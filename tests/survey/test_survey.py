@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from zoo.survey.rows import NumberTally
 from zoo.survey.survey import NO_TOKENIZER, Surveyed
 
 TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
@@ -84,6 +85,25 @@ def test_of_choices_each_is_measured_with_its_context(
     assert found == [(24, longer, "truncated"), (48, longer, "truncated")]  # in 12 places no three choices fit
 
 
+@pytest.mark.parametrize(
+    ("objective", "what"),
+    [
+        ("prefix_lm", "continued in further examples"),
+        ("span_corruption", "continued in further examples"),
+        ("causal_lm", "truncated"),
+    ],
+)
+def test_what_becomes_of_a_long_text_is_what_its_form_does(
+    task: dict[str, Any], tmp_path: Path, objective: str, what: str
+) -> None:
+    row = {"text": "abcdefgh" * 20} | ({"prompt": "ab"} if objective == "causal_lm" else {})
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    (size, *_) = look(task | {"objective": objective, "length": 40}, tmp_path)["row_sizes"]
+    assert (size["longer"], size["is"]) == (1.0, what)
+    assert (size["beyond"] > 0.1) == (what == "truncated")
+
+
 def test_a_long_context_is_read_in_windows(task: dict[str, Any], tmp_path: Path) -> None:
     row = json.dumps({"question": "ab", "context": "c" * 9, "answers": ["c"]})
     for name in ("train", "validation"):
@@ -121,6 +141,13 @@ def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any]
     assert found["splits"]["train"]["numbers"] == {"least": 0.5, "most": 5.0, "mean": 2.5}
     assert found["splits"]["validation"]["numbers"]["mean"] == 1.75 and "labels" not in found["splits"]["train"]
     assert found["guessing_labels"] == {"mse": pytest.approx((4 + 0.25 + 6.25) / 3)}
+
+
+def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
+    tally = NumberTally()
+    for number in range(20):
+        tally.add(1.7e9 + number)
+    assert (tally.mean, tally.variance) == (1.7e9 + 9.5, pytest.approx(33.25))
 
 
 def test_labels_that_are_numbers_have_the_names_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:

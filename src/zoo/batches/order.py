@@ -1,7 +1,7 @@
 """The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -33,6 +33,13 @@ class PackedRow(NamedTuple):
     def names(self) -> list[tuple[int, int, int]]:
         """(epoch, document, number) of each example."""
         return [(self.epoch, plan.document, plan.number) for plan in self.plans]
+
+
+class EveryNumber(Container[int]):
+    """The numbers of all examples of a document, however many it has."""
+
+    def __contains__(self, number: object) -> bool:
+        return True
 
 
 class Ingredient(NamedTuple):
@@ -75,7 +82,7 @@ class Examples:
     shape: RowShape
     seed: int = 0
     augment: Augment | None = None
-    only: Mapping[int, frozenset[int]] | None = None
+    only: Mapping[int, Container[int]] | None = None
     mix: tuple[Ingredient, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,8 +130,9 @@ class Examples:
 
     def among(self, documents: Iterable[int]) -> "Examples":
         """The same examples, of some documents alone."""
-        numbers = {d: frozenset(plan.number for plan in self.plan(0, [d])) for d in documents}
-        return replace(self, only={d: found for d, found in numbers.items() if found})
+        if self.only is None:
+            return replace(self, only=dict.fromkeys(documents, EveryNumber()))
+        return replace(self, only={d: self.only[d] for d in documents if d in self.only})
 
     def sample(self, most: int) -> "Examples":
         """The same examples, or so many of them if there are more; the data and the seed alone decide which.

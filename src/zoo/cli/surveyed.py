@@ -91,7 +91,7 @@ def say_labels(found: Found) -> None:
 
 def least_to_most(numbers: Found) -> str:
     """Labels that are numbers, in a few words."""
-    return f"numbers from {numbers['least']:g} to {numbers['most']:g}, mean {numbers['mean']:.3f}"
+    return f"numbers from {numbers['least']:.10g} to {numbers['most']:.10g}, mean {numbers['mean']:.3f}"
 
 
 def say_repeats(found: Found) -> None:

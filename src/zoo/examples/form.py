@@ -52,7 +52,8 @@ class Form(ABC):
         source: whether there is a source beside the scored stream.
         writes: whether the model is asked for a text that can be compared with the data's.
         truncates: what an example counts that it has to leave out.
-        repeats: whether its examples may hold a token of a document several times.
+        lengths_tell: whether the lengths of its texts tell which of them are too long; else only plans do.
+        goes_on: what a text is that several examples hold.
 
     Args:
         stream: what the model makes of its tokens.
@@ -64,7 +65,8 @@ class Form(ABC):
     source: ClassVar[bool] = False
     writes: ClassVar[bool] = False
     truncates: ClassVar[str] = "tokens"
-    repeats: ClassVar[bool] = False
+    lengths_tell: ClassVar[bool] = True
+    goes_on: ClassVar[str] = "continued in further examples"
 
     def __init__(self, stream: ModelTraits, whole: bool) -> None:
         self.stream = stream

@@ -89,12 +89,21 @@ class Evaluation:
             ValueError: a metric that no objective offers.
         """
         files = self.split.by_file if loaded.task.by_file else {}
-        apart = {name: replace(self, examples=self.examples.among(files[name])) for name in files}
-        found = {name: one.measured(loaded, wanted) for name, one in apart.items() if one.examples.documents}
-        return means(found, loaded, wanted) if len(found) > 1 else self.measured(loaded, wanted)
+        parts = {name: self.examples.among(documents) for name, documents in files.items()}
+        apart = {name: replace(self, examples=examples) for name, examples in parts.items() if examples.count}
+        if len(apart) < 2:
+            return self.measured(loaded, wanted)
+        found = {name: one.measured(loaded, wanted, True) for name, one in apart.items()}
+        if self.kept is None and not any("loss" in values for values in found.values()):
+            return self.measured(loaded, wanted)  # which says that no file has a label
+        return means(found, loaded, wanted)
 
-    def measured(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
-        """The same, all files together."""
+    def measured(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
+        """The same, all files together.
+
+        Args:
+            lacking: whether metrics of answers may be lacking, where no row has a label.
+        """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
         asked = {
@@ -113,7 +122,7 @@ class Evaluation:
         found |= total.shares("right", "asked")
         writes = self.kept is not None and self.examples.form.writes
         texts = self.texts(loaded) if writes or any(metrics[m.registered].needs == "texts" for m in chosen) else None
-        if self.kept is not None:
+        if lacking or self.kept is not None:
             chosen = [m for m in chosen if terms or metrics[m.registered].needs not in GATHERED]
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 

@@ -25,25 +25,24 @@ class NumberTally:
     """What is known of the labels of a split that are numbers."""
 
     count: int = 0
-    total: float = 0.0
-    squares: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0  # summed distances from the mean
     least: float = math.inf
     most: float = -math.inf
 
     def add(self, number: float) -> None:
         """Count one more; what is no number is a label that a test split keeps to itself."""
         if math.isfinite(number):
-            self.count, self.total, self.squares = self.count + 1, self.total + number, self.squares + number**2
+            # Welford 1962: large numbers that differ little would cancel in a sum of squares
+            self.count, distance = self.count + 1, number - self.mean
+            self.mean += distance / self.count
+            self.squares += distance * (number - self.mean)
             self.least, self.most = min(self.least, number), max(self.most, number)
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count
 
     @property
     def variance(self) -> float:
         """The mean squared error of the mean."""
-        return max(0.0, self.squares / self.count - self.mean**2)
+        return self.squares / self.count
 
 
 @dataclass

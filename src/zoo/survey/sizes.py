@@ -54,7 +54,7 @@ def try_sizes(
         longest = {name: shape.limits.source if name == "source" else room for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
-        cut = {} if form.repeats else cut_of(lengths, longest, mixture.whole or form.source)
+        cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_tell else {}
         empty: float | None = None
         with suppress(ValueError):  # no example fits
             examples = Examples(form, mixture, split.lengths, split.read, roles, shape)
@@ -73,18 +73,18 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
     return {
         "longer": sum(count for count, _ in beyond) / max(1, documents),
         "beyond": sum(count for _, count in beyond) / max(1, tokens),
-        "is": "truncated" if truncated else "continued in further examples",
+        "is": "truncated" if truncated else Form.goes_on,
     }
 
 
 def planned_cut(examples: Examples) -> dict[str, Any]:
-    """The same by the examples of some windows, where a token may stand in several of them, or several times in one."""
+    """The same by the examples of some windows: they may hold a token several times, or leave some out."""
     documents = [examples.plan(0, [document]) for window in looked_at(examples) for document in window]
     several = sum(len(plans) > 1 for plans in documents)
     longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)
     lost = sum(plan.truncated for plans in documents for plan in plans)
     held = sum(plan.length for plans in documents for plan in plans)
-    what = "read in several windows" if several else "truncated"
+    what = examples.form.goes_on if several else "truncated"
     return {"longer": longer / max(1, len(documents)), "beyond": lost / max(1, lost + held), "is": what}
 
 

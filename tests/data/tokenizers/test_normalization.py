@@ -118,6 +118,12 @@ def test_lowercasing_that_strips_vowel_signs_is_said(caplog: pytest.LogCaptureFi
     )
 
 
+def test_marks_of_kana_are_said_in_either_spelling(caplog: pytest.LogCaptureFixture) -> None:
+    for form in ("NFC", "NFD"):
+        caplog.clear()
+        assert len(marks_said([unicodedata.normalize(form, "がぎぐげご日本語です")], caplog)) == 1
+
+
 @pytest.mark.parametrize("text", ["Être là, naïve Ångström", "Ёлка", KOREAN, "E\u0302tre", "कि"])
 def test_lowercasing_that_strips_accents_is_not(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert marks_said([text], caplog) == []

@@ -1,6 +1,7 @@
 """One tokenised split: flat ids, where each unit begins, labels, bytes, in as many shards as its source has parts."""
 
 import json
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -20,7 +21,22 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.joined import Values, join, join_offsets
 from zoo.data.store.shard import Shard
 
+logger = logging.getLogger(__name__)
 CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold codes of the shard's own, and of which column
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """A name for each path: its last part without or with the ending, behind as many folders as tell all apart.
+
+    No folder above those in which they differ is named: names stand in model cards.
+    """
+    for depth in range(max(len(path.parts) for path in paths)):
+        above = [path.parts[max(0, len(path.parts) - 1 - depth) : -1] for path in paths]
+        for names in ([path.name.partition(".")[0] for path in paths], [path.name for path in paths]):
+            found = ["/".join((*folders, name)) for folders, name in zip(above, names, strict=True)]
+            if len(set(found)) == len(found):
+                return found
+    return [str(path) for path in paths]
 
 
 class HeldShard(NamedTuple):
@@ -124,18 +140,20 @@ class Split:
 
     @cached_property
     def by_file(self) -> dict[str, list[int]]:
-        """The documents of each file, by its name without the ending, or by its path where two have one name.
+        """The documents of each file, by its name without the ending; where two have one name, with more of the path.
 
         None at all where some do not lie in a file, or share a shard since there are so many.
         """
         found: dict[Path | None, list[int]] = {}
         for number, one in enumerate(self.held):
             found.setdefault(one.part.stored_in, []).extend(range(self.starts[number], self.starts[number + 1]))
-        stems = [path.name.partition(".")[0] for path in found if path is not None]
-        if len(stems) < len(found):
+        paths = [path for path in found if path is not None]
+        if len(paths) < len(found):
+            logger.warning(
+                "by_file: %s: not every shard holds one file, so all are measured together", self.source.place
+            )
             return {}
-        named = stems if len(set(stems)) == len(stems) else map(str, found)
-        return dict(zip(named, found.values(), strict=True))
+        return dict(zip(short_names(paths), found.values(), strict=True))
 
     def shard_of(self, document: int) -> int:
         """The number of the shard that holds a document."""

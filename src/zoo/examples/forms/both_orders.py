@@ -18,7 +18,7 @@ class BothOrders(Form):
 
     stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
     smallest: ClassVar[int] = 10
-    repeats: ClassVar[bool] = True
+    lengths_tell: ClassVar[bool] = False
     template = CLASSIFIED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -24,6 +24,7 @@ class Chat(Form):
     """
 
     stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
+    lengths_tell: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     template: ClassVar[Template] = CHAT
 

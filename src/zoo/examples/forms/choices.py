@@ -19,7 +19,7 @@ class Choices(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
     smallest: ClassVar[int] = 5
-    repeats: ClassVar[bool] = True
+    lengths_tell: ClassVar[bool] = False
 
     @property
     def template(self) -> Template:

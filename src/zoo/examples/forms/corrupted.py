@@ -35,6 +35,7 @@ class Corrupted(Form):
     """
 
     stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
+    lengths_tell: ClassVar[bool] = False
     source: ClassVar[bool] = True
     template = CONTINUED
 

@@ -22,6 +22,7 @@ class Prefix(Form):
     """
 
     stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
+    lengths_tell: ClassVar[bool] = False
     source: ClassVar[bool] = True
     template = CONTINUED
 

@@ -19,6 +19,7 @@ class Prompted(Form):
     """
 
     stored: ClassVar[StoredFields] = StoredFields(("prompt", "text"), predicted=("text",))
+    lengths_tell: ClassVar[bool] = False
     smallest: ClassVar[int] = 3
     writes: ClassVar[bool] = True
     template: ClassVar[Template] = CONTINUED

@@ -25,7 +25,8 @@ class Span(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
     smallest: ClassVar[int] = 5
-    repeats: ClassVar[bool] = True
+    lengths_tell: ClassVar[bool] = False
+    goes_on: ClassVar[str] = "read in several windows"
 
     def __init__(self, stream: ModelTraits, whole: bool, *, stride: int = 128) -> None:
         super().__init__(stream, whole)

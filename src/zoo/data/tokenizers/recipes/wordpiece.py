@@ -19,6 +19,7 @@ from zoo.data.tokenizers.recipes.recipe import (
 )
 
 READ_WITHOUT = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "VARIATION")  # whose words are read without their marks, too
+VOICED = "\u3099\u309a"  # marks of kana, which stand apart in NFD
 FEW = 0.01  # of all characters: a few foreign words
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,8 @@ class WordPiece(TokenizerRecipe):
 
 def report_marks(written: Mapping[str, int]) -> None:
     """Say in the log where lowercasing strips marks without which the words of a script cannot be read."""
-    marked = {c: count for c, count in written.items() if has_mark(c) and not name_of(c).startswith(READ_WITHOUT)}
+    needed = {c: c in VOICED or not name_of(c).startswith(READ_WITHOUT) for c in written}
+    marked = {c: count for c, count in written.items() if has_mark(c) and needed[c]}
     share = sum(marked.values()) / max(1, sum(written.values()))
     if share > FEW:
         said = "tokenizer: lowercase strips marks from %.1f %% of all characters, such as %s; unless you want that, "
