@@ -26,7 +26,7 @@ class NumberTally:
 
     count: int = 0
     mean: float = 0.0
-    squares: float = 0.0  # summed distances from the mean
+    squares: float = 0.0  # the sum of squared distances from the mean
     least: float = math.inf
     most: float = -math.inf
 

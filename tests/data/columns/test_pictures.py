@@ -108,6 +108,8 @@ def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
         ValueError, match="the column read as 'image' must hold bytes or paths of pictures, got .*int64"
     ):
         pictures([3])
+    with pytest.raises(ValueError, match="train.csv: the column read as 'image' must hold bytes or paths of pictures"):
+        pictures([3, "b.png"])
 
 
 def noise(size: int = 8) -> NDArray[np.uint8]:

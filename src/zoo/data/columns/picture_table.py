@@ -12,7 +12,11 @@ from zoo.data.ids import PICTURE
 
 def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
     """The pictures that rows hold or name; as `of_table`."""
-    return of_table(Dataset.from_dict({PICTURE: values}), folder, place)
+    try:
+        table = Dataset.from_dict({PICTURE: values})
+    except (TypeError, ValueError) as error:  # values of several types
+        raise refusal(place, str(error)) from error
+    return of_table(table, folder, place)
 
 
 def of_parquet(path: Path, column: str, folder: Path | None, place: str) -> Pictures:
@@ -35,6 +39,8 @@ def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
     try:
         return Pictures(table.cast_column(PICTURE, Image(decode=False)), folder, place)
     except (TypeError, ValueError, NotImplementedError) as error:
-        found = table.features[PICTURE]
-        what = "bytes or paths of pictures"
-        raise ValueError(f"{place}: the column read as '{PICTURE}' must hold {what}, got {found}") from error
+        raise refusal(place, f"got {table.features[PICTURE]}") from error
+
+
+def refusal(place: str, found: str) -> ValueError:
+    return ValueError(f"{place}: the column read as '{PICTURE}' must hold bytes or paths of pictures, {found}")
