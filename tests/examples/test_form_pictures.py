@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits, forms
 from zoo.models.heads.scores import Scores
-from zoo.objectives.captioning import unevenness
+from zoo.objectives.kinds.captioning import unevenness
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(vocab_size=20, pad=0, unk=1, start=2, end=3, separator=None, extract=None, mask=None)

@@ -8,7 +8,7 @@ from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores
-from zoo.objectives.choice import FIRST, RIGHT, RightChoice
+from zoo.objectives.kinds.choice import FIRST, RIGHT, RightChoice
 
 # two examples, of three choices and of two, one of which the answer is unknown, and one of two
 TARGETS = torch.tensor([FIRST, RIGHT, 0, FIRST + RIGHT, 0, -1, -1, -1, FIRST, RIGHT])

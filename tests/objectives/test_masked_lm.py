@@ -3,7 +3,7 @@ import pytest
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.masked_lm import MaskedLM
+from zoo.objectives.kinds.masked_lm import MaskedLM
 
 CONTINUES = np.zeros(1000, dtype=bool)
 CONTINUES[500:] = True

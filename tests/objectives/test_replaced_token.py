@@ -16,8 +16,8 @@ from zoo.data.ids import Lengths, Roles
 from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model
 from zoo.models.heads.scores import DRAW_BITS, Scores
+from zoo.objectives.kinds.replaced_token import ReplacedToken
 from zoo.objectives.mixture import Mixture
-from zoo.objectives.replaced_token import ReplacedToken
 
 ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 MODEL = create_model("electra-nano", heads=["replaced_token", "masked_lm"], vocab_size=50, dropout=0.0)

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from zoo.data.ids import Lengths
 from zoo.models.heads.scores import Scores
-from zoo.objectives.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan
+from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan
 
 # two documents of 3 and 2 places beside padding; one of 4; none
 TARGETS = torch.tensor(

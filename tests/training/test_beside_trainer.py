@@ -29,9 +29,9 @@ from zoo.inference.loaded import stream_of
 from zoo.models.create import create_model
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
-from zoo.objectives.choice import RIGHT
+from zoo.objectives.kinds.choice import RIGHT
+from zoo.objectives.kinds.span import BEGINS, ENDS
 from zoo.objectives.mixture import Mixture
-from zoo.objectives.span import BEGINS, ENDS
 from zoo.runs.run import RunFiles
 from zoo.training.beginning import begin_run
 from zoo.training.loop import train

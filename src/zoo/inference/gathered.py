@@ -19,8 +19,8 @@ from zoo.examples.example import ExamplePlan
 from zoo.inference.loaded import Loaded
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.models.heads.scores import Scores
+from zoo.objectives.kinds.span import CONTEXT, FIRST, AnswerSpan
 from zoo.objectives.objective import Objective, Term
-from zoo.objectives.span import CONTEXT, FIRST, AnswerSpan
 
 Compared = tuple[Any, Any]  # predicted, true
 

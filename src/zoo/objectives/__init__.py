@@ -1,4 +1,4 @@
-"""Every objective: one a file, found by being in this folder."""
+"""Objectives: importing any module of this folder finds every one in `kinds`."""
 
 from zoo.discover import import_all
 

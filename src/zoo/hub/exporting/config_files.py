@@ -8,8 +8,8 @@ from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import parse_generate
+from zoo.objectives.kinds.span import AnswerSpan
 from zoo.objectives.mixture import Mixture
-from zoo.objectives.span import AnswerSpan
 
 Json = dict[str, Any]
 IMPOSSIBLE = "task_specific_params.question-answering.handle_impossible_answer"

@@ -13,7 +13,7 @@ from zoo.inference.predictors.classification import tell_label
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples
 from zoo.objectives.answers import ANSWERS
-from zoo.objectives.similarity import ORDERS, added
+from zoo.objectives.kinds.similarity import ORDERS, added
 
 
 @predictors.register("similarity")

@@ -14,7 +14,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.inference.typed import BATCH, as_inputs
-from zoo.objectives.span import AnswerSpan
+from zoo.objectives.kinds.span import AnswerSpan
 
 
 @predictors.register("span")

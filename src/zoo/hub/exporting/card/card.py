@@ -14,8 +14,8 @@ from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingH
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
+from zoo.objectives.kinds.similarity import ORDERS
 from zoo.objectives.mixture import Mixture
-from zoo.objectives.similarity import ORDERS
 from zoo.report.curves import draw_curves
 
 CARD, CURVES = "README.md", "curves.png"

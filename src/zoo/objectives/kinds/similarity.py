@@ -11,8 +11,8 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import ANSWERS
-from zoo.objectives.classification import METRICS
 from zoo.objectives.document_label import DocumentLabel
+from zoo.objectives.kinds.classification import METRICS
 from zoo.objectives.objective import Term, Weights, objectives
 
 ORDERS = 2
