@@ -19,6 +19,7 @@ from zoo.experiments.session import validation
         ("pydocs-mlm", ["masked_lm/perplexity", "masked_lm/accuracy"], ("masked_lm/perplexity", False)),
         ("pydocs-mlm", ["masked_lm/accuracy", "masked_lm/perplexity"], ("masked_lm/accuracy", True)),
         ("pydocs-topic", [], ("loss", False)),
+        ("wikipedia-replaced", ["f1", "accuracy"], ("loss", False)),
     ],
 )
 def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(

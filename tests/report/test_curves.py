@@ -39,3 +39,4 @@ def test_without_lines_or_without_matplotlib_there_is_no_picture(monkeypatch: py
 def test_losses_and_counts_are_no_metrics():
     names = ["validation/loss", "validation/loss/masked_lm", "validation/examples", "validation/bleu"]
     assert [name for name in names if is_metric(name)] == ["validation/bleu"]
+    assert is_metric("validation/loss/classification/accuracy")  # of a file that is called loss

@@ -14,6 +14,7 @@ from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
 from zoo.training.judging import Watch
 from zoo.training.loop import train
+from zoo.training.meter import Speed
 from zoo.training.supervision.processes import Processes
 
 
@@ -24,6 +25,13 @@ def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):
     keys = {"step", "loss", "loss/causal_lm", "learning_rate", "gradient_norm", "tokens_per_second", "empty", "seconds"}
     assert keys <= found[0].keys() and found[0]["mfu"] > 0
     assert found[-1]["loss"] < 0.7 * found[0]["loss"]
+
+
+def test_no_step_uses_more_of_the_device_than_there_is():
+    fast, slow = ((40, 2.0), (40, 4.0))
+    measured, given = (Speed(flops=3.0, peak=15.0, measured=how) for how in (True, False))
+    assert [measured.line(*step)["mfu"] for step in (slow, fast, slow)] == [1.0, 1.0, 0.5]
+    assert [given.line(*step)["mfu"] for step in (slow, fast, slow)] == [2.0, 4.0, 2.0]
 
 
 def test_a_step_is_the_gradient_of_the_mean_over_all_tokens_of_the_batch(tmp_path: Path):

@@ -21,6 +21,8 @@ from zoo.models.cost import on_meta
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
+from zoo.runs.checkpoint import steps
+from zoo.runs.layout import CHECKPOINTS
 from zoo.runs.request import read_request
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, part_of
@@ -63,7 +65,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         return tokenizer
 
     def fill(model: Model, tokenizer: Tokenizer | None) -> None:
-        carry_over(model, finite(saved.weights, str(saved.folder)))
+        continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # whose weights are then read
+        carry_over(model, finite(saved.weights, str(saved.folder)), say=not continued)
         if tokenizer is not None and words:
             begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 
@@ -103,8 +106,8 @@ def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
             table[token] = table[list(ids)].mean(0)
 
 
-def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
-    """Fill a model with a checkpoint's weights; report what is left out and what is newly initialised.
+def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) -> None:
+    """Fill a model with a checkpoint's weights; say in the log what is left out and what is newly initialised.
 
     A head with another number of classes is newly initialised.
 
@@ -122,19 +125,19 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor]) -> None:
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
             # added tokens have rows of their own behind the checkpoint's
             (mine[: len(theirs)] if theirs.dim() else mine).copy_(theirs)
-    extend_positions(model, {name: tensors[name] for name in taken})
+    extend_positions(model, {name: tensors[name] for name in taken}, say)
     # a tied weight has two names and one storage: filled under either name, it is not missing
     storages = {own[name].data_ptr() for name in taken}
     missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
     fresh = sorted({part_of(name) for name in missing})
     dropped = sorted({part_of(name) for name in tensors if name not in own})
-    if dropped:
+    if dropped and say:
         logger.info("left out (the task does not train it): %s", ", ".join(dropped))
-    if fresh:
+    if fresh and say:
         logger.info("newly initialised (missing from the checkpoint): %s", ", ".join(fresh))
 
 
-def extend_positions(model: Model, tensors: Mapping[str, Tensor]) -> None:
+def extend_positions(model: Model, tensors: Mapping[str, Tensor], say: bool) -> None:
     """Begin the positions of a model that a checkpoint does not have: it was trained on shorter texts."""
     for name, module in model.named_modules():
         if not isinstance(module, Position):
@@ -143,4 +146,5 @@ def extend_positions(model: Model, tensors: Mapping[str, Tensor]) -> None:
         fewer = [len(tensors[key]) for key, rows in own.items() if key in tensors and len(tensors[key]) < rows]
         if fewer:
             module.extend(min(fewer))
-            logger.info("%s: the positions from %d on begin as those below", name, min(fewer))
+            if say:
+                logger.info("%s: the positions from %d on begin as those below", name, min(fewer))

@@ -188,7 +188,7 @@ def fingerprint(model: nn.Module) -> list[float]:
 def validation(
     given: Experiment, data: Data, tokenizer: Tokenizer | None, processes: Processes, progress: Progress
 ) -> Validation | None:
-    """How the run judges its model: by the task's first metric, else by the loss."""
+    """How the run judges its model: by the task's first metric, else, or where that does not decide, by the loss."""
     if "validation" not in data:
         return None
     (examples, split), most = data["validation"], given.training.evaluation_examples
@@ -212,6 +212,7 @@ def validation(
         loaded = Loaded(model, tokenizer, given.task, given.mixture)
         return replace(evaluation, between=between).run(loaded, given.task.metrics)
 
-    if not given.metrics:
+    first = next(iter(given.metrics), None)
+    if first is None or not given.mixture.members[first.objective].decides:
         return Validation(measure, "loss", higher_is_better=False)
-    return Validation(measure, given.metrics[0].name, given.metrics[0].higher_is_better)
+    return Validation(measure, first.name, first.higher_is_better)

@@ -13,6 +13,8 @@ from zoo.registry import first_few
 class SpanF1(Metric):
     """F1 of spans, each right if its border and kind are, over all sentences: what seqeval's `f1_score` says.
 
+    L- and U- are read as E- and S-, the same borders by other letters: seqeval takes both for the middle of a span.
+
     Source: Tjong Kim Sang & De Meulder 2003, section 3 (conlleval); Nakayama 2018, github chakki-works/seqeval.
     """
 
@@ -30,7 +32,13 @@ class SpanF1(Metric):
     def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of splits without any span, whose F1 is 0
-            return float(f1_score(references, predictions))
+            return float(f1_score(as_borders(references), as_borders(predictions)))
 
 
 PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
+SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and its only one
+
+
+def as_borders(sentences: list[list[str]]) -> list[list[str]]:
+    """Tags by the letters that seqeval knows."""
+    return [[SAME.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in sentences]

@@ -49,6 +49,7 @@ class Objective(ABC):
         metrics: the names of the metrics that it offers beside its loss.
         counted: those of `metrics` that its term counts by itself.
         places_each: how many places each target is scored by.
+        decides: whether its metrics tell a better model from a worse one; else the loss decides which is the best.
         assumed: whether an imported model with its head is taken to be trained for it.
         beside: the objectives that are trained with it, and what they begin with where the task does not say it.
         draws: whether it gives each place of an example a number that decides what the model draws there.
@@ -69,6 +70,7 @@ class Objective(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
     places_each: ClassVar[int] = 1
     counted: ClassVar[tuple[str, ...]] = ()
+    decides: ClassVar[bool] = True
     assumed: ClassVar[bool] = True
     beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     draws: ClassVar[bool] = False

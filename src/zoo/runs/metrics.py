@@ -33,8 +33,9 @@ class Mark:
 
 def is_metric(name: str) -> bool:
     """Whether a logged value says how good the model is, apart from its loss."""
-    name = name.removeprefix(VALIDATION)
-    return name not in ("loss", "examples") and not name.startswith("loss/")
+    words = name.removeprefix(VALIDATION).split("/")
+    # one more word is a metric of a file that is called loss
+    return words not in (["loss"], ["examples"]) and not (words[0] == "loss" and len(words) == 2)
 
 
 def link(chain: str, line: bytes) -> str:

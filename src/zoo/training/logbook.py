@@ -24,7 +24,7 @@ def begin(learner: Learner, watch: Watch) -> Speed:
     peak = settings.peak_flops
     if peak is None and watch.flops_per_token is not None:
         peak = measure_peak(processes.device, learner.dtype or torch.float32)
-    return Speed(watch.flops_per_token, peak and peak * processes.count)
+    return Speed(watch.flops_per_token, peak and peak * processes.count, measured=settings.peak_flops is None)
 
 
 def is_due(step: int, every: int) -> bool:

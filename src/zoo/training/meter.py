@@ -117,14 +117,19 @@ class Speed:
     Args:
         flops: floating point operations of one token, forward and backward; None: unknown.
         peak: FLOP/s of all devices together; None: unknown.
+        measured: whether the peak is that of a moment: a step that is faster shows that other work slowed it then.
     """
 
-    def __init__(self, flops: float | None, peak: float | None) -> None:
-        self.flops, self.peak = flops, peak
+    def __init__(self, flops: float | None, peak: float | None, measured: bool = False) -> None:
+        self.flops, self.peak, self.measured = flops, peak, measured
 
     def line(self, tokens: float, seconds: float) -> Line:
         """Of a step with so many tokens."""
-        used = None if self.flops is None or self.peak is None else self.flops * tokens / seconds / self.peak
+        used = None
+        if self.flops is not None and self.peak is not None:
+            reached = self.flops * tokens / seconds
+            self.peak = max(self.peak, reached) if self.measured else self.peak
+            used = reached / self.peak
         return {"tokens_per_second": tokens / seconds, "mfu": used, "seconds": seconds}
 
 

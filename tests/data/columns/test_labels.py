@@ -55,7 +55,7 @@ def test_a_class_that_train_never_shows_is_warned_of(caplog: pytest.LogCaptureFi
 def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         Labels([*NAMES, "mixed"], {"0", "1"}).report([1, 0, -1], "a.tsv", train=False)
-    assert "0 to 2 are read as their positions (2 of 3 occur)" in caplog.text
+    assert "zoo reads 0 as negative, 1 as positive, 2 as mixed (2 of 3 occur)" in caplog.text
 
 
 def test_hundreds_of_classes_that_are_numbers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:

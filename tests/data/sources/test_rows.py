@@ -110,7 +110,7 @@ def test_one_split_may_hold_names_and_another_positions(caplog: pytest.LogCaptur
     reading = reader(Given(train=train, validation=validation), names=["no", "yes"])
     with caplog.at_level(logging.INFO):
         assert column(reading, "validation", "label") == [1]
-    assert "validation.tsv: none of the labels no, yes occurs; 0 to 1 are read as their positions" in caplog.text
+    assert "validation.tsv: its labels are numbers: zoo reads 0 as no, 1 as yes" in caplog.text
 
 
 @pytest.mark.parametrize("names", [None, ["0", "2"]])

@@ -111,10 +111,9 @@ class Labels(LabelReader):
         """Say in the log how labels were read, and which class a model cannot learn."""
         found = set(numbers) - {-1}
         if self.by_position and found:
-            said = "%s: none of the labels %s occurs; 0 to %d are read as their positions (%d of %d occur)"
-            logger.info(
-                said, place, first_few(self.names, most=SHOWN), len(self.names) - 1, len(found), len(self.names)
-            )
+            read = first_few([f"{number} as {name}" for number, name in enumerate(self.names)], most=SHOWN)
+            few = f" ({len(found)} of {len(self.names)} occur)" if len(found) < len(self.names) else ""
+            logger.info("%s: its labels are numbers: zoo reads %s%s", place, read, few)
         unseen = [name for index, name in enumerate(self.names) if index not in found]
         if train and unseen:
             logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
