@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from zoo import config
 from zoo.data.builtin.builtin import builtins
+from zoo.data.columns.columns import check_named
 from zoo.data.columns.pictures import Augment
 from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.filtering import EVERY_ROW, RowFilter
@@ -153,7 +154,7 @@ class Task:
 
     Args:
         objective: name -> options.
-        columns: the objective's inputs <- the data's columns; empty: columns that are named like inputs.
+        columns: the objective's inputs <- the data's columns, as in `Columns`; empty: those that are named like inputs.
         labels: the classes by name; None: the sorted distinct values of train. A file may also say `several` (a row has
             any number of classes; `{several: NAMES}` names them) or `number` (a row has a number).
         label_kind: what a row's label is; a file says it by `labels`.
@@ -166,7 +167,7 @@ class Task:
 
     objective: dict[str, dict[str, Any]]
     source: SourceSettings
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str | list[str]] = field(default_factory=dict)
     labels: list[str] | None = None
     label_kind: LabelKind = "one"
     tokenizer: dict[str, Any] | None = None
@@ -205,8 +206,7 @@ class Task:
         """Raise a ValueError where the settings contradict each other."""
         self.source.verify(f"{place}.source")
         self.augment.verify(f"{place}.augment")
-        if len(set(self.columns.values())) < len(self.columns):
-            raise ValueError(f"{place}.columns: two inputs cannot read the same column")
+        check_named(self.columns, f"{place}.columns")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
             got = ", ".join(self.labels) or "none"
             raise ValueError(f"{place}.labels: at least two names are needed and none twice, got {got}")

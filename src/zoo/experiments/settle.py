@@ -13,9 +13,10 @@ from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels
 from zoo.objectives.mixture import Mixture
-from zoo.registry import Choice
+from zoo.registry import Choice, first_few
 from zoo.training.settings import Training
 
+SHOWN = 20
 logger = logging.getLogger(__name__)
 
 
@@ -56,6 +57,7 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
         raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
+        logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
     for chosen in given.metrics:
         if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
             raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")

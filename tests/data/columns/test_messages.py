@@ -15,6 +15,15 @@ def test_two_turns_of_one_side_have_an_empty_one_between_them():
     assert row["messages"] == ["s", "", "u", "a"]
 
 
+def test_turns_may_be_written_as_sharegpt_does():
+    said = [("system", "s"), ("human", "u"), ("gpt", "a")]
+    row = {"messages": [{"from": speaker, "value": text} for speaker, text in said]}
+    settle_messages(row)
+    assert row["messages"] == ["s", "", "u", "a"]
+    with pytest.raises(ValueError, match="turn 1: unknown role 'bing'; allowed: system, user, assistant"):
+        settle_messages({"messages": [{"from": "bing", "value": "u"}]})
+
+
 @pytest.mark.parametrize("said", [[("user", "u")], [("user", "u"), ("user", "v")], [("system", "s"), ("user", "u")]])
 def test_a_conversation_in_which_the_assistant_says_nothing_is_refused(said: list[tuple[str, str]]):
     with pytest.raises(ValueError, match="messages: the assistant says nothing, so there is nothing to learn"):

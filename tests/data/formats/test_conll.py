@@ -33,6 +33,11 @@ def test_conll_u_is_read_by_the_names_of_its_columns(tmp_path: Path):
     assert found == [{"words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}]
 
 
+def test_spaces_around_a_field_are_no_part_of_a_tag(tmp_path: Path):
+    found = read(write(tmp_path, "a.conll", "\ufeffEU\tB-org \r\n rejects\t O\r\n"))
+    assert found == [{"words": ["EU", "rejects"], "tags": ["B-org", "O"]}]
+
+
 def test_a_hash_is_a_word_where_columns_are_apart_by_spaces(tmp_path: Path):
     assert read(write(tmp_path, "a.conll", "# O\n1 O\n")) == [{"words": ["#", "1"], "tags": ["O", "O"]}]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from test_rows import Given
 
-from zoo.data.columns.columns import Columns
+from zoo.data.columns.columns import Columns, check_named
 from zoo.data.sources.reader import SplitReader
 
 CONTEXT = "서울 is in Korea, and Korea is far."
@@ -137,6 +137,47 @@ def test_choices_with_labels_of_their_own_are_read_inside_of_maps():
         {"context": "Which is hot?", "choices": ["ice", "fire"], "label": 1},
         {"context": "Which is red?", "choices": ["sky", "sea", "rose"], "label": 2},
     ]
+
+
+SWAG = {"sent1": ["She ran.", "He sat."], "sent2": ["Then she", ""], "ending0": ["fell.", "a"], "ending1": ["b", "c"]}
+
+
+def test_several_columns_are_the_choices_or_the_lines_of_a_text():
+    wanted = {"context": ["sent1", "sent2"], "choices": ["ending0", "ending1"], "label": "gold"}
+    given = {**SWAG, "gold": [1, 0]}
+    assert list(
+        SplitReader(Given(train=given, validation=given), Columns(INPUTS, wanted), 0.3, None).read("train")
+    ) == [
+        {"context": "She ran.\nThen she", "choices": ["fell.", "b"], "label": 1},
+        {"context": "He sat.", "choices": ["a", "c"], "label": 0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"context": ["sent1", "sent3"]}, "train.tsv: unknown column 'sent3' .did you mean"),
+        ({"context": ["sent1", "gold"]}, "train.tsv: row 1: 'gold' must be a text, got 1"),
+    ],
+)
+def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | list[str]], said: str):
+    given = {**SWAG, "gold": [1, 0]}
+    with pytest.raises(ValueError, match=said):
+        list(SplitReader(Given(train=given, validation=given), Columns(INPUTS, columns), 0.3, None).read("train"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"label": ["a", "b"]}, r"task.columns.label: a list names two or more columns, of texts or of choices"),
+        ({"words": ["a", "b"]}, r"task.columns.words: a list names two or more columns"),
+        ({"text": ["a"]}, r"task.columns.text: a list names two or more columns, .* got \['a'\]"),
+        ({"text": ["a", "b"], "pair": "b"}, r"task.columns: two inputs cannot read the same column"),
+    ],
+)
+def test_an_input_that_reads_one_column_takes_no_list(columns: dict[str, str | list[str]], said: str):
+    with pytest.raises(ValueError, match=said):
+        check_named(columns, "task.columns")
 
 
 def test_choices_are_also_read_from_a_map_of_two_lists():

@@ -7,6 +7,7 @@ from zoo.registry import refuse_unknown
 
 ASSISTANT = "assistant"
 SPEAKERS = ("system", "user", ASSISTANT)
+SHAREGPT = {"human": "user", "gpt": ASSISTANT}  # who speaks in turns {from, value}
 Turn = TypeVar("Turn")
 
 
@@ -39,14 +40,22 @@ def read_turns(given: Any) -> list[str]:
         raise ValueError(f"'{MESSAGES}' must be a list of maps with 'role' and 'content', got {given!r:.80}")
     texts: list[str] = []
     for number, turn in enumerate(given, 1):
-        place, content = f"{MESSAGES}: turn {number}", turn.get("content")
-        refuse_unknown(str(turn.get("role")), SPEAKERS, "role", place)
+        place, (role, content) = f"{MESSAGES}: turn {number}", as_turn(turn)
+        refuse_unknown(role, SPEAKERS, "role", place)
         if not isinstance(content, str) or not content.strip():
             raise ValueError(f"{place}: 'content' must be a text that is not empty, got {content!r:.80}")
-        if (turn["role"] == ASSISTANT) != len(texts) % 2:
+        if (role == ASSISTANT) != len(texts) % 2:
             texts.append("")
         texts.append(content.strip())
     return texts
+
+
+def as_turn(turn: dict[str, Any]) -> tuple[str, Any]:
+    """Who speaks, and what: of `{role, content}`, or `{from, value}` as ShareGPT writes it."""
+    if "role" in turn or "from" not in turn:
+        return str(turn.get("role")), turn.get("content")
+    speaker = str(turn["from"])
+    return SHAREGPT.get(speaker, speaker), turn.get("value")
 
 
 def read_asked(given: Any) -> list[str]:

@@ -64,9 +64,10 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
             continue
         if tabs and line.startswith("#") and "\t" not in line:
             continue
-        fields = line.removesuffix("\n").split("\t") if tabs else line.split()
+        # a space behind a tag would make it another one
+        fields = [field.strip() for field in line.split("\t")] if tabs else line.split()
         wanted = wanted or len(fields)
-        if len(fields) != wanted or not fields[0].strip():
+        if len(fields) != wanted or not fields[0]:
             found = f"{len(fields)} columns, expected {wanted}" if len(fields) != wanted else "an empty word"
             why = "a sentence ends with a blank line, and 'header' names the columns"
             raise ValueError(f"{stretch.path}: line {number}: {found}; {why}")

@@ -35,19 +35,25 @@ def read_entries(path: Path, key: str) -> Iterator[Any]:
         elif stream.next_sign() != "[":
             raise ValueError(f"{path}: '{key}' must be a list, got {stream.value(key)!r:.80}")
         else:
-            stream.expect("[", "")
-            number = 0
-            while stream.next_sign() != "]":
-                yield stream.value(f"{key}[{number}]")
-                stream.end_of_entry("]")
-                number += 1
-            stream.expect("]", "")
+            yield from stream.entries(key)
         stream.end_of_entry("}")
     stream.expect("}", "")
-    if stream.next_sign():
-        raise stream.wrong("something stands behind the end of the object")
+    stream.expect_end("object")
     if key not in seen:
         raise ValueError(f"{path}: there is no list '{key}'; it has the keys: {', '.join(seen) or 'none'}")
+
+
+def read_array(path: Path) -> Iterator[Any]:
+    """Each entry of the array that the file is.
+
+    Raises:
+        ValueError: the file is no JSON, or no array; the message names the place.
+    """
+    stream = JsonStream(path)
+    if stream.next_sign() != "[":
+        raise stream.wrong("expected an array, '['")
+    yield from stream.entries("")
+    stream.expect_end("array")
 
 
 class JsonStream:
@@ -90,6 +96,21 @@ class JsonStream:
         if self.next_sign() != sign:
             raise self.wrong(otherwise)
         self.at += 1
+
+    def expect_end(self, what: str) -> None:
+        """Refuse whatever stands behind the end of what the file holds."""
+        if self.next_sign():
+            raise self.wrong(f"something stands behind the end of the {what}")
+
+    def entries(self, name: str) -> Iterator[Any]:
+        """The entries of the array that begins here."""
+        self.expect("[", "")
+        number = 0
+        while self.next_sign() != "]":
+            yield self.value(f"{name}[{number}]")
+            self.end_of_entry("]")
+            number += 1
+        self.expect("]", "")
 
     def end_of_entry(self, end: str) -> None:
         """Step over the comma between two entries, if this is not the last one."""

@@ -8,6 +8,9 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
 from zoo.strict_json import parse_json
 
+WHOLE = ("[", "{")  # how a file begins that is one value over many lines
+OTHER = "expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
+
 
 @formats.register("jsonl")
 class JsonLines(FileFormat):
@@ -30,5 +33,7 @@ class JsonLines(FileFormat):
             ValueError: a line is not JSON, not an object, repeats a key or holds NaN or an infinity.
         """
         for number, line in enumerate(read_lines(stretch), stretch.line):
+            if number == 1 and line.strip() in WHOLE or line.startswith("[{"):
+                raise ValueError(f"{stretch.path}: line {number}: {OTHER}")
             if not line.isspace():
                 yield parse_json(line, f"{stretch.path}: line {number}")

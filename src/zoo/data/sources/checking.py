@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from zoo.data.columns.answers import settle_answers
 from zoo.data.columns.choices import settle_choices
-from zoo.data.columns.columns import read_column, stored_column
+from zoo.data.columns.columns import Column, read_input, stored_columns
 from zoo.data.columns.lists import check_lists
 from zoo.data.columns.messages import settle_messages
 from zoo.data.columns.pictures import stored_bytes
@@ -40,7 +40,7 @@ def text_columns(names: Iterable[str]) -> list[str]:
 
 
 def checked_rows(
-    part: SourcePart, chosen: Mapping[str, str], hides: bool, unread: Collection[str] = ()
+    part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The rows of a part, their columns named by inputs.
 
@@ -53,12 +53,12 @@ def checked_rows(
         ValueError: a column is missing, or was missing before, or a text is not a text or a list of texts.
     """
     texts, kinds, unread = text_columns(chosen), dict[str, type](), frozenset(unread)
-    stored = {stored_column(column, part.columns) for column in chosen.values()}
+    stored = stored_columns(chosen.values(), part.columns)
     for number, given in enumerate(part.rows(stored), 1):
         try:
             if not unread.isdisjoint(given):
                 refuse_late(unread, given)
-            row = {name: read_column(given, column) for name, column in chosen.items()}
+            row = {name: read_input(given, name, column) for name, column in chosen.items()}
             settle_messages(row)
             settle_choices(row)
             for name in texts:

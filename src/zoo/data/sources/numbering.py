@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from zoo.data.columns.choices import settle_choices
-from zoo.data.columns.columns import read_column, stored_column
+from zoo.data.columns.columns import Column, read_input, stored_columns
 from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
@@ -38,7 +38,7 @@ def refuse_many(count: int, place: str) -> None:
 
 
 def labels_of(
-    part: SourcePart, columns: Mapping[str, str], entries: Callable[[Any], Sequence[Any]]
+    part: SourcePart, columns: Mapping[str, Column], entries: Callable[[Any], Sequence[Any]]
 ) -> list[tuple[object, int, int | None]]:
     """Each different label, or tag of words, of a part, and the row and the entry where it stands first.
 
@@ -47,10 +47,10 @@ def labels_of(
         entries: of a row's label.
     """
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
-    stored = {stored_column(column, part.columns) for column in columns.values()}
+    stored = stored_columns(columns.values(), part.columns)
     for number, given in enumerate(part.rows(stored), 1):
         try:
-            row = {name: read_column(given, column) for name, column in columns.items()}
+            row = {name: read_input(given, name, column) for name, column in columns.items()}
             settle_choices(row)
         except KeyError as missing:
             raise ValueError(f"{part.line(number)}: column {missing} is missing") from None

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from zoo.data.columns.columns import Columns
+from zoo.data.columns.columns import Column, Columns
 from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
@@ -66,7 +66,7 @@ class SplitReader:
         """The splits that a split of the source becomes."""
         return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
 
-    def choose(self, source: str, part: SourcePart) -> dict[str, str]:
+    def choose(self, source: str, part: SourcePart) -> dict[str, Column]:
         """Input -> column of a part.
 
         Raises:

@@ -81,7 +81,9 @@ class SplitRows:
 
     def pictures(self, part: SourcePart) -> Pictures:
         """The pictures of a part, by the number of their row."""
-        return part.pictures(self.reader.choose(self.source, part)[PICTURE])
+        column = self.reader.choose(self.source, part)[PICTURE]
+        assert isinstance(column, str), "several columns are texts"
+        return part.pictures(column)
 
     @property
     def border(self) -> float:

@@ -1,0 +1,30 @@
+"""One array of JSON objects: the whole file, over as many lines as it likes."""
+
+from collections.abc import Collection, Iterator
+from typing import ClassVar
+
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.json_array import read_array
+from zoo.data.formats.lines import LineRange
+
+
+@formats.register("json")
+class JsonArray(FileFormat):
+    """An array of JSON objects, read one by one."""
+
+    extensions: ClassVar[tuple[str, ...]] = ()  # .json holds one object a line
+
+    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        """Every object of the array.
+
+        Raises:
+            ValueError: the file is no JSON, no array, or an entry is no object.
+        """
+        for number, entry in enumerate(read_array(stretch.path)):
+            if not isinstance(entry, dict):
+                raise ValueError(f"{stretch.path}: [{number}]: expected a JSON object, got {entry!r:.80}")
+            yield entry
+
+    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        place = f"{stretch.path}: [{row - 1}]"
+        return place if entry is None else f"{place}, entry {entry}"

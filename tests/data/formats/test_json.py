@@ -1,0 +1,34 @@
+"""A file that is one JSON array: as it is read, and what is refused by its place."""
+
+from pathlib import Path
+
+import pytest
+from test_readers import read, refusal, write
+
+TWO = '[\n  {"prompt": "Add 1 and 2.", "text": "3"},\n  {"prompt": "Name a bird.",\n   "text": "owl"}\n]\n'
+
+
+def test_each_entry_of_the_array_is_a_row(tmp_path: Path):
+    found = read(write(tmp_path, "a.json", TWO), format="json")
+    assert found == [{"prompt": "Add 1 and 2.", "text": "3"}, {"prompt": "Name a bird.", "text": "owl"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"text": "a"}', "not JSON: expected an array, '[' (character 1)"),
+        ('[{"text": "a"}, 3]', "a.json: [1]: expected a JSON object, got 3"),
+        ('[{"text": "a"}, {"text": 3}]', "a.json: [1]: 'text' must be a text, got 3"),
+        ('[{"text": "a"}] []', "something stands behind the end of the array"),
+        ('[{"text": "a"}', "expected ',' or ']'"),
+        ("[]", "it has no rows"),
+    ],
+)
+def test_what_is_no_array_of_objects_is_refused_by_its_place(tmp_path: Path, text: str, said: str):
+    assert said in refusal(write(tmp_path, "a.json", text), format="json")
+
+
+@pytest.mark.parametrize("text", [TWO, '[{"text": "a"}]', '{\n "version": "1"}'])
+def test_a_file_that_is_one_value_is_told_its_format(tmp_path: Path, text: str):
+    said = "line 1: expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if"
+    assert said in refusal(write(tmp_path, "a.json", text))
