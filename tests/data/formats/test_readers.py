@@ -212,9 +212,9 @@ def test_what_is_written_behind_a_long_file_leaves_its_first_stretches(
 ) -> None:
     monkeypatch.setattr(known, "PART", 64)
     path = write(tmp_path, "a.txt", "a line of text\n" * 20)
-    before = [digest for _, digest in known_stretches(path, cut=True)]
+    before = [digest for _, digest, _ in known_stretches(path, cut=True)]
     path.write_text("a line of text\n" * 25)
-    after = [digest for _, digest in known_stretches(path, cut=True)]
+    after = [digest for _, digest, _ in known_stretches(path, cut=True)]
     assert after[: len(before) - 1] == before[:-1] and len(after) > len(before)
 
 
@@ -233,6 +233,14 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
     path.write_text("another text\n")
     with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
         list(rows)
+
+
+def test_a_file_that_changed_since_it_was_hashed_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "one\ntwo\n")
+    (stretch,) = known_stretches(path, cut=False)
+    path.write_text("another text\n")  # its rows would be kept under the hash of what stood there before
+    with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
+        list(FilePart(stretch, ReadOptions()).rows([]))
 
 
 def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,15 @@ class Stat(NamedTuple):
 
 
 class KnownRange(NamedTuple):
-    """Lines of a file, and the SHA-256 of their bytes as they are stored."""
+    """Lines of a file, and the SHA-256 of their bytes as they are stored.
+
+    Args:
+        stat: of the file before its bytes were hashed: whoever reads them later can see whether they are others by now.
+    """
 
     stretch: LineRange
     digest: str
+    stat: Stat
 
 
 def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
@@ -66,21 +71,21 @@ def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     stat = Stat.of(path)
 
     def make() -> list[list[Any]]:
-        return [[*stretch[1:], digest] for stretch, digest in hash_stretches(path, PART if cut else None)]
+        return [[*each.stretch[1:], each.digest] for each in hash_stretches(path, PART if cut else None)]
 
     if stat.is_young:
         found = make()
     else:
         found = remember(["stretches", str(path.absolute()), *stat, PART if cut else None], make)
-    return [KnownRange(LineRange(path, start, stop, line), digest) for start, stop, line, digest in found]
+    return [KnownRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
 
 
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
     """A file in stretches of whole lines of about `size` bytes, with their hashes; None: in one."""
-    found: list[KnownRange] = []
+    found, stat = list[KnownRange](), Stat.of(path)
     with path.open("rb") as stream:
         if size is None:
-            return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest())]
+            return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest(), stat)]
         start, line, left = 0, 1, True
         while left:
             digest, at, lines, ended = hashlib.sha256(), start, 0, True
@@ -91,6 +96,6 @@ def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
                 digest.update(piece)
                 at, lines = at + len(piece), lines + piece.count(b"\n")
             if at > start or not found:
-                found.append(KnownRange(LineRange(path, start, at, line), digest.hexdigest()))
+                found.append(KnownRange(LineRange(path, start, at, line), digest.hexdigest(), stat))
             start, line = at, line + lines
     return found

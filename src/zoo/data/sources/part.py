@@ -88,7 +88,7 @@ class FilePart(SourcePart):
         self.stretch, self.options = known.stretch, options
         self.path, self.of_bytes = known.stretch.path, known.digest
         self.folder = self.path.parent
-        self.stat = Stat.of(self.path)
+        self.stat = known.stat
 
     @property
     def stored_in(self) -> Path:
@@ -144,8 +144,9 @@ class ColumnFiles(SourcePart):
 
     def __init__(self, paths: Mapping[str, Path], options: ReadOptions, setting: str) -> None:
         self.paths, self.options, self.setting = paths, options, setting
-        self.known = {name: known_stretches(path, cut=False)[0].digest for name, path in paths.items()}
-        self.stats = {path: Stat.of(path) for path in paths.values()}
+        known = {name: known_stretches(path, cut=False)[0] for name, path in paths.items()}
+        self.known = {name: one.digest for name, one in known.items()}
+        self.stats = {one.stretch.path: one.stat for one in known.values()}
 
     @property
     def stored_in(self) -> Path:
