@@ -17,6 +17,7 @@ import argparse
 import io
 import json
 import lzma
+import multiprocessing
 import os
 import random
 import shutil
@@ -183,22 +184,41 @@ def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
     size = sum(path.stat().st_size for path in (folder / "corpus").iterdir()) / 1e6
     plain = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe leaves no row out
     task.write_text(json.dumps({**TASK, "source": plain}))
+    words = zoo("tokenize", task, "--data", folder, "--part")
+    watch([*words, "1/1"])  # trains the tokenizer, as the recipe has one, too
     settings = load_task(task)
     tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
     (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
     for workers in (1, 2):
-        shutil.rmtree(home() / "shards", ignore_errors=True)
+        shutil.rmtree(home() / "shards")
         began = time.perf_counter()
-        words = zoo("tokenize", task, "--data", folder, "--part")
         environment = {**os.environ, **ONE_THREAD}
         running = [subprocess.Popen([*words, f"{n}/{workers}"], env=environment) for n in range(1, workers + 1)]
         assert not any(process.wait() for process in running)
-        rows = open_examples(task, folder).rows_of_epoch()
+        filled = time.perf_counter() - began
+        rows = count_rows(open_examples(task, folder), workers)
         seconds = time.perf_counter() - began
-        print(f"zoo, {workers} processes: {size / seconds:.2f} MB/s into {rows:,} rows", flush=True)
+        said = f"{size / seconds:.2f} MB/s into {rows:,} rows; {filled:.2f} s until the store is filled"
+        print(f"zoo, {workers} processes: {said}, {seconds - filled:.2f} s to plan the rows", flush=True)
     peer = [sys.executable, str(Path(__file__).with_name("grouping.py")), str(folder), str(LENGTH)]
     seconds, _, _ = watch(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
     print(f"transformers' recipe, 2 processes: {size / seconds:.2f} MB/s")
+
+
+def count_rows(examples: Examples, workers: int) -> int:
+    """The rows of an epoch, whose windows several processes plan."""
+    context = multiprocessing.get_context("fork")
+    counts = context.Array("q", workers)
+
+    def count(number: int) -> None:
+        counts[number] = sum(len(examples.rows(0, window)) for window in range(number, examples.windows, workers))
+
+    running = [context.Process(target=count, args=(number,)) for number in range(workers)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+    return sum(counts)
 
 
 def measure_start(folder: Path, data: Path, megabytes: int) -> None:

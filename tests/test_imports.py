@@ -44,7 +44,7 @@ ONLY: dict[str, set[str]] = {
 IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
 # public names, folders of variants, and what `late.load` names
 LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/late.py"}
-LATE = {"cli", "data"}  # who may call it: commands, and the sources that need datasets
+LATE = {"cli", "data", "experiments"}  # who may call it: commands, sources that need datasets, filling without torch
 
 
 def modules() -> dict[str, Path]:
@@ -161,28 +161,24 @@ def test_predicting_loads_no_metric():
     assert not [module for module in loaded if layer_of(module) == "metrics"]
 
 
-@pytest.mark.parametrize("command", ["tokenize", "predict"])
-def test_a_command_waits_for_no_package_that_it_does_not_use(command: str):
-    graph = import_graph()
-    loaded = {
-        name.split(".")[0] for module in reachable(f"zoo.cli.commands.{command}", graph) for name in graph[module]
-    }
-    heavy = {"transformers", "accelerate", "sklearn", "scipy", "datasets", "pandas", "matplotlib"}
-    assert "torch" in loaded and not loaded & heavy
+HEAVY = {"transformers", "accelerate", "sklearn", "scipy", "datasets", "pandas", "matplotlib"}
 
 
-def test_processes_that_tokenise_load_no_torch():
+def packages(start: str) -> set[str]:
+    """The packages that importing a module loads."""
     graph = import_graph()
-    loaded = {name.split(".")[0] for module in reachable(WORKER, graph) for name in graph[module]}
-    assert "tokenizers" in loaded and not loaded & {
-        "torch",
-        "transformers",
-        "accelerate",
-        "sklearn",
-        "scipy",
-        "datasets",
-        "pandas",
-    }
+    return {name.split(".")[0] for module in reachable(start, graph) for name in graph[module]}
+
+
+def test_predicting_waits_for_no_package_that_it_does_not_use():
+    loaded = packages("zoo.cli.commands.predict")
+    assert "torch" in loaded and not loaded & HEAVY
+
+
+@pytest.mark.parametrize("start", [WORKER, "zoo.cli.commands.tokenize"])
+def test_processes_that_tokenise_load_no_torch(start: str):
+    loaded = packages(start)
+    assert "tokenizers" in loaded and not loaded & {*HEAVY, "torch"}
 
 
 BAD = [

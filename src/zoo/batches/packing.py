@@ -51,11 +51,11 @@ def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> lis
         return [(plan,) for plan in plans]
     capacities = mixture.capacities(shape.length)
     most = [shape.length, shape.source, *capacities.values()]
-    sizes = []
-    for plan in plans:
-        scored = mixture.scored(plan) if capacities else {}
-        sizes.append([plan.length, plan.source_length, *(scored[head] for head in capacities)])
-    table = np.array(sizes, dtype=np.int64).reshape(-1, len(most))
+    sizes = [[plan.length for plan in plans], [plan.source_length for plan in plans]]
+    if capacities:
+        scored = list(map(mixture.scored, plans))
+        sizes += [[each[head] for each in scored] for head in capacities]
+    table = np.array(sizes, dtype=np.int64).T
     return [tuple(plans[i] for i in row) for row in fill(table, most, counted=2)]
 
 
@@ -72,17 +72,20 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     for item in range(len(sizes) - 1, -1, -1):
         waiting[items_of[item]].append(item)
     left: Kinds = (OrderedKinds if are_ordered(kinds, counted) else Kinds)(kinds, most, counted)
+    counts = list(map(len, waiting))
     rows: list[list[int]] = []
     while waiting:
-        row = left.fill_row([len(items) for items in waiting])
+        row = left.fill_row(counts)
         assert row, "a planned example is larger than a row"
         # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
         taken = Counter(row)
-        for _ in range(min(len(waiting[kind]) // count for kind, count in taken.items())):
-            rows.append([waiting[kind].pop() for kind in row])
-        for kind in sorted((kind for kind in taken if not waiting[kind]), reverse=True):
+        alike = min(counts[kind] // count for kind, count in taken.items())
+        rows += [[waiting[kind].pop() for kind in row] for _ in range(alike)]
+        for kind, count in taken.items():
+            counts[kind] -= alike * count
+        for kind in sorted((kind for kind in taken if not counts[kind]), reverse=True):
             left.drop(kind)
-            del waiting[kind]
+            del waiting[kind], counts[kind]
     return rows
 
 

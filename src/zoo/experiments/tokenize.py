@@ -1,22 +1,29 @@
 """zoo tokenize: the token store of a task filled ahead of a run, by as many processes and machines as there are."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zoo import config
-from zoo.data.ids import PICTURE
+from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.known import remember
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.filling import Filling, FillRequest, plan
 from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.discover import outside_packages
 from zoo.examples.form import inputs
 from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
 from zoo.experiments.tasks import resolve_task
 from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
-from zoo.objectives.mixture import Mixture
+from zoo.late import load
+
+STORED = "zoo.objectives.mixture:stored_by"  # imports torch, which takes longer than all else that filling waits for
+DECIDING = ("objectives/*.py", "examples/*.py", "examples/forms/*.py")  # what is written there decides its answer
 
 
 def plan_filling(
@@ -33,9 +40,8 @@ def plan_filling(
         ValueError: the task is wrong, a file is missing, or the task has no tokenizer and none is given.
     """
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
-    mixture, rows = Mixture.parse(task.objective), load_rows(task, inputs(), data)
-    form = mixture.form_class(next(iter(rows.values())).inputs)
-    stored = form.keep(task.source.language)
+    rows = load_rows(task, inputs(), data)
+    stored = stored_fields(task, next(iter(rows.values())).inputs)
     if stored.names == (PICTURE,):
         tokenizer = None
     elif tokenizer is None:
@@ -43,6 +49,19 @@ def plan_filling(
     files = {} if tokenizer is None else {name: content.decode() for name, content in tokenizer.files().items()}
     request = FillRequest(task.plain(), list(inputs()), None if data is None else str(data), stored, files)
     return Filling(plan(rows, StoreRecipe(stored, tokenizer)), request)
+
+
+def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
+    """What the token store keeps for a task whose data has some columns; asked of its objectives once, then remembered.
+
+    Raises:
+        ValueError: the objectives are wrong, or a column is missing.
+    """
+    written = [path.read_text("utf-8") for pattern in DECIDING for path in sorted(config.PACKAGE.glob(pattern))]
+    code = hashlib.sha256(json.dumps([written, outside_packages()]).encode()).hexdigest()
+    asked = (task.objective, list(columns), task.source.language)
+    # as a text: the order of the objectives counts
+    return StoredFields.parse(remember(["stored", code, json.dumps(asked)], lambda: load(STORED)(*asked)))
 
 
 def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> Tokenizer:

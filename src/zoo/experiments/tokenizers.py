@@ -7,8 +7,10 @@ from zoo.data.store.trained import TrainingText, kept_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.late import load
 from zoo.registry import refuse_unknown
-from zoo.runs.saved import open_run
+
+OPEN = "zoo.runs.saved:open_run"  # imports torch, which a task that trains its own tokenizer need not wait for
 
 
 def check_tokenizer(task: Task) -> None:
@@ -21,7 +23,7 @@ def check_tokenizer(task: Task) -> None:
     if "from" in task.tokenizer:
         for key in task.tokenizer:
             refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
-        open_run(Path(str(task.tokenizer["from"])))
+        load(OPEN)(Path(str(task.tokenizer["from"])))
     else:
         TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
 
@@ -30,5 +32,5 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
     """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
     assert task.tokenizer is not None
     if "from" in task.tokenizer:
-        return Tokenizer.from_files(open_run(Path(str(task.tokenizer["from"]))).tokenizer)
+        return Tokenizer.from_files(load(OPEN)(Path(str(task.tokenizer["from"]))).tokenizer)
     return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from zoo.data.ids import Roles
+from zoo.data.ids import Roles, StoredFields
 from zoo.data.task import Task, read_objectives
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, ModelTraits, forms, inputs
@@ -194,3 +194,12 @@ class Mixture:
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By objective, how many places are scored; needs no forward pass."""
         return {name: m.count(targets[name]) for name, m in self.members.items()}
+
+
+def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: str | None) -> StoredFields:
+    """What the store keeps of data with some columns for a task's objectives, as `Form.keep`.
+
+    Raises:
+        ValueError: the objectives are wrong, a column is missing, or no form reads sentences of a language.
+    """
+    return Mixture.parse(objective).form_class(columns).keep(language)

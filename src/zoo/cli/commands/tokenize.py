@@ -14,9 +14,9 @@ from zoo.data.store.filling import Filling, Share
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.request import by_section
 from zoo.experiments.tokenize import plan_filling
-from zoo.hub.checkpoint import resolve
-from zoo.inference.loaded import NO_TOKENIZER
+from zoo.late import load
 
+RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."
 TOKENIZER = "Whose tokenizer: a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME; else the task's own."
 PART = "The I-th of N parts of the work, for N machines or processes; else all of it, on all cores."
@@ -53,9 +53,9 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
     """
     if checkpoint is None:
         return None
-    saved = resolve(checkpoint)
+    saved = load(RESOLVE)(checkpoint)
     if BACKEND_FILE not in saved.tokenizer:
-        raise ValueError(NO_TOKENIZER)
+        raise ValueError(load(NO_TOKENIZER))
     return Tokenizer.from_files(saved.tokenizer, str(saved.folder))
 
 

@@ -19,11 +19,8 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 def plan_request(asked: FillRequest) -> list[PlannedShard]:
     """The shards that are asked for, each once, in the order of the data."""
     task, data = read_task(asked.task, "task"), None if asked.data is None else Path(asked.data)
-    names, predicted, sentences, language, lists, words, numbers, answers = asked.stored
-    fields = (tuple(names), tuple(predicted), sentences, language, tuple(lists), tuple(words), tuple(numbers))
-    stored = StoredFields(*fields, answers=tuple((column, text) for column, text in answers))
     files = {name: content.encode() for name, content in asked.tokenizer.items()}
-    recipe = StoreRecipe(stored, Tokenizer.from_files(files) if files else None)
+    recipe = StoreRecipe(StoredFields.parse(asked.stored), Tokenizer.from_files(files) if files else None)
     planned = plan(load_rows(task, asked.inputs, data), recipe)
     return list({shard.folder: shard for _, shard in planned}.values())
 

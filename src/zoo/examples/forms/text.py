@@ -31,24 +31,23 @@ class Text(Form):
         return CLASSIFIED_TEXT if self.stream.causal else ENCODED_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        span = lengths.span("text", document)
-        label = lengths.label(document)
-        room = limits.longest if self.continues else limits.longest - overhead(self.template)
+        span, label, continues = lengths.span("text", document), lengths.label(document), self.continues
+        around = 0 if continues else overhead(self.template)
+        room = limits.longest - around
         if self.whole:
             kept = min(span.length, room)
             piece = Piece("text", span.start, span.start + kept)
-            length = kept + overhead(self.template)
+            length = kept + around
             return [ExamplePlan(document, 0, length, pieces=(piece,), label=label, truncated=span.length - kept)]
-        total = span.length + self.continues  # what is predicted from left to right ends with `</s>`
+        total = span.length + continues  # what is predicted from left to right ends with `</s>`
         if total <= room:
             borders = [(0, total)]
         else:  # a last piece of `</s>` alone would teach an empty text that the data never held
-            borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), shortest=1 + self.continues)
+            borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), shortest=1 + continues)
         plans = []
         for number, (start, stop) in enumerate(borders):
             piece = Piece("text", span.start + start, min(span.start + stop, span.stop))
-            length = stop - start + (0 if self.continues else overhead(self.template))
-            plans.append(ExamplePlan(document, number, length, pieces=(piece,), label=label, final=stop == total))
+            plans.append(ExamplePlan(document, number, stop - start + around, 0, (piece,), label, stop == total))
         return plans
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:

@@ -1,0 +1,58 @@
+"""What a task's token store keeps, known without the objectives' modules."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.data.ids import StoredFields
+from zoo.data.task import read_task
+from zoo.experiments import tokenize
+from zoo.experiments.tokenize import stored_fields
+from zoo.objectives.mixture import Mixture
+
+TASKS: list[tuple[Any, list[str], str | None]] = [
+    ("causal_lm", ["text"], None),
+    ("causal_lm", ["prompt", "text"], None),
+    ({"masked_lm": {}, "next_sentence": {}}, ["text"], "de"),
+    ("span", ["question", "context", "answers"], None),
+    ("tagging", ["words", "tags"], None),
+]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The places that were imported late."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    places, load = list[str](), tokenize.load
+    monkeypatch.setattr(tokenize, "load", lambda place: places.append(place) or load(place))
+    return places
+
+
+def stored(objective: Any, columns: list[str], language: str | None = None) -> StoredFields:
+    source = {"files": {"train": "a.txt"}, "language": language}
+    return stored_fields(read_task({"objective": objective, "source": source, "length": 8}, "task"), columns)
+
+
+@pytest.mark.parametrize(("objective", "columns", "language"), TASKS)
+def test_objectives_are_asked_once_what_is_kept(
+    objective: Any, columns: list[str], language: str | None, asked: list[str]
+) -> None:
+    expected = Mixture.parse(objective).form_class(columns).keep(language)
+    assert stored(objective, columns, language) == stored(objective, columns, language) == expected
+    assert asked == [tokenize.STORED]
+
+
+def test_objectives_are_asked_again_by_other_code(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    stored("causal_lm", ["text"])
+    monkeypatch.setattr(tokenize, "outside_packages", lambda: {"others": "2.0"})
+    stored("causal_lm", ["text"])
+    monkeypatch.setattr(tokenize, "DECIDING", ("objectives/*.py",))
+    stored("causal_lm", ["text"])
+    assert len(asked) == 3
+
+
+def test_a_mistake_is_named_each_time(asked: list[str]) -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'answers' is missing"):
+            stored("span", ["question", "context"])
