@@ -6,6 +6,8 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$python && break; done)
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+# Python compiles a module when it is first imported: of torch and transformers most never are
+INSTALL := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 START := $(shell date +%s)
 # one more than the two cores of CI: some tests wait for processes and for time to pass
 WORKERS ?= 3
@@ -57,7 +59,7 @@ long: $(READY)
 	$(BIN)/python -m pytest -m long
 
 mutants: $(READY)
-	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[mutants]'
+	$(INSTALL) --editable '.[mutants]'
 	$(BIN)/python benchmarks/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(ROOMS)
 
 bits: $(READY)
@@ -85,8 +87,8 @@ $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name yours: make PYTHON=/path/to/python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what constraints.txt pins into $(VENV): one to five minutes"
-	$(BIN)/python -m pip install -qq --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[test,plots]'
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) --editable '.[test,plots]'
 	@touch $@
 
 clean:
