@@ -1,5 +1,6 @@
 """What a task's token store keeps, known without the objectives' modules."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from zoo.data.ids import StoredFields
 from zoo.data.task import read_task
+from zoo.examples.form import forms
 from zoo.experiments import tokenize
 from zoo.experiments.tokenize import stored_fields
 from zoo.objectives.mixture import Mixture
+from zoo.objectives.objective import objectives
 
 TASKS: list[tuple[Any, list[str], str | None]] = [
     ("causal_lm", ["text"], None),
@@ -50,6 +53,16 @@ def test_objectives_are_asked_again_by_other_code(asked: list[str], monkeypatch:
     monkeypatch.setattr(tokenize, "DECIDING", ("objectives/*.py",))
     stored("causal_lm", ["text"])
     assert len(asked) == 3
+
+
+def test_the_files_that_decide_are_those_of_every_objective_and_form() -> None:
+    kinds = [objectives[name] for name in objectives.names()] + [forms[name] for name in forms.names()]
+    written = {Path(inspect.getfile(base)) for kind in (StoredFields, *kinds) for base in kind.__mro__ if is_ours(base)}
+    assert written <= set(tokenize.deciding())
+
+
+def is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("zoo.") and not kind.__module__.startswith("zoo.registry")
 
 
 def test_a_mistake_is_named_each_time(asked: list[str]) -> None:

@@ -23,7 +23,7 @@ from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.late import load
 
 STORED = "zoo.objectives.mixture:stored_by"  # imports torch, which takes longer than all else that filling waits for
-DECIDING = ("objectives/*.py", "examples/*.py", "examples/forms/*.py")  # what is written there decides its answer
+DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # what is written there decides its answer
 
 
 def plan_filling(
@@ -57,11 +57,16 @@ def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
     Raises:
         ValueError: the objectives are wrong, or a column is missing.
     """
-    written = [path.read_text("utf-8") for pattern in DECIDING for path in sorted(config.PACKAGE.glob(pattern))]
+    written = [path.read_text("utf-8") for path in deciding()]
     code = hashlib.sha256(json.dumps([written, outside_packages()]).encode()).hexdigest()
     asked = (task.objective, list(columns), task.source.language)
     # as a text: the order of the objectives counts
     return StoredFields.parse(remember(["stored", code, json.dumps(asked)], lambda: load(STORED)(*asked)))
+
+
+def deciding() -> list[Path]:
+    """The files of zoo that decide what is stored."""
+    return [path for pattern in DECIDING for path in sorted(config.PACKAGE.glob(pattern))]
 
 
 def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> Tokenizer:
