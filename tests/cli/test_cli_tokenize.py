@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from commands import Said
 
-from zoo.cli.commands import tokenize
+from zoo.data import processes
 from zoo.data.home import home
 from zoo.data.store.filling import Filling
 
@@ -62,7 +62,7 @@ def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
 
 def test_without_a_part_each_core_has_one(zoo: Zoo, several: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[int] = []
-    monkeypatch.setattr(tokenize.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: 8)
     monkeypatch.setattr(Filling, "fill_together", lambda self, count: asked.append(count))
     assert zoo("tokenize", several / "many.yaml", "task.length=16", "--data", several).status == 0
     assert asked == [3]

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from zoo.survey.rows import NumberTally
+from zoo.data import processes
+from zoo.data.sources.repeats import RowPlace, code_of
+from zoo.survey import near, survey, worker
+from zoo.survey.rows import NumberTally, SourceSurvey
 from zoo.survey.survey import NO_TOKENIZER, Surveyed
 
 TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
@@ -167,3 +170,67 @@ def test_a_task_without_a_tokenizer_says_what_is_missing(task: dict[str, Any], t
     del task["tokenizer"]
     found = look(task, tmp_path)
     assert found["remarks"] == [NO_TOKENIZER] and "tokens" not in found["splits"]["train"]
+
+
+def several_parts(task: dict[str, Any], folder: Path, last: str = "") -> dict[str, Any]:
+    """A task of four files with labels, texts that repeat others across files, and almost equal ones."""
+    words = [f"word{number}" for number in range(40)]
+    for part in range(4):
+        texts = [" ".join([*words[: 30 + row % 7], f"{part * row % 5}"]) for row in range(40)]
+        rows = [json.dumps({"text": text, "label": "abc"[(part + row) % 3]}) for row, text in enumerate(texts)]
+        (folder / f"part-{part}.jsonl").write_text("\n".join(rows) + "\n" + (last if part == 3 else ""))
+    source = {"files": {"train": str(folder / "part-*.jsonl")}, "filter": {"longest": 220}}
+    return task | {"objective": "classification", "source": source, "length": 64}
+
+
+def by_processes(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (survey, worker):
+        monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: count)
+
+
+def test_several_processes_find_what_one_finds(
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = several_parts(task, tmp_path)
+    one = look(tree, tmp_path)
+    by_processes(3, monkeypatch)
+    left: list[int] = []
+    monkeypatch.setattr(SourceSurvey, "read", lambda self, numbers: left.extend(numbers))
+    assert look(tree, tmp_path) == one and not left
+    assert one["left_out"] and one["near"]["across_splits"] and one["repeated"]["train"]
+
+
+def test_what_a_process_cannot_read_is_named(
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_processes(2, monkeypatch)
+    with pytest.raises(ValueError, match=r"part-3.jsonl: line 41: not JSON"):
+        look(several_parts(task, tmp_path, last="broken\n"), tmp_path)
+
+
+def test_numbers_that_were_counted_apart_have_one_mean_and_one_variance() -> None:
+    numbers = [3.0, -1.5, 1e6, 7.25, 2.0]
+    whole, parts = NumberTally(), [NumberTally(), NumberTally(), NumberTally()]
+    for place, number in enumerate(numbers):
+        whole.add(number)
+        parts[place % 2].add(number)
+    for part in parts[1:]:
+        parts[0].join(part)
+    assert (parts[0].mean, parts[0].variance) == pytest.approx((whole.mean, whole.variance))
+    assert (parts[0].count, parts[0].least, parts[0].most) == (5, -1.5, 1e6)
+
+
+def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "ROWS", 10)
+    whole, one, other = near.NearRepeats(), near.NearRepeats(), near.NearRepeats()
+    for row in range(60):
+        text = f"a text of some words {row % 50}"
+        for seen in (whole, (one, other)[row % 2]):
+            seen.add(text, code_of(text), RowPlace(0, row % 2, row))
+    found = near.NearRepeats()
+    found.join([json.loads(json.dumps(each.plain())) for each in (other, one)])
+    assert (found.share, found.seen) == (whole.share, 60) and 0 < len(found.kept) <= 10
+    assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {
+        code: place.row % 50 for code, (place, _) in whole.kept.items()
+    }

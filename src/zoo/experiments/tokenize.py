@@ -46,9 +46,15 @@ def plan_filling(
         tokenizer = None
     elif tokenizer is None:
         tokenizer = own_tokenizer(task, rows, retrain)
-    files = {} if tokenizer is None else {name: content.decode() for name, content in tokenizer.files().items()}
-    request = FillRequest(task.plain(), list(inputs()), None if data is None else str(data), stored, files)
-    return Filling(plan(rows, StoreRecipe(stored, tokenizer)), request)
+    return filling_of(task, rows, data, StoreRecipe(stored, tokenizer))
+
+
+def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, recipe: StoreRecipe) -> Filling:
+    """What the token store needs for the splits of a task."""
+    files = {} if recipe.tokenizer is None else recipe.tokenizer.files()
+    texts = {name: content.decode() for name, content in files.items()}
+    request = FillRequest(task.plain(), list(inputs()), None if data is None else str(data), recipe.stored, texts)
+    return Filling(plan(rows, recipe), request)
 
 
 def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:

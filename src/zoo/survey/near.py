@@ -3,12 +3,13 @@
 Source: Broder 1997, "On the resemblance and containment of documents"; MinHash and its index are datasketch's.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from zoo.data.sources.repeats import RowPlace
+from zoo.data.tokenizers.word_cache import MULTIPLIER, hash_words
 
 try:
     from datasketch import MinHash, MinHashLSH
@@ -51,9 +52,32 @@ class NearRepeats:
         found = self.blank.copy()
         found.update_batch(shingles(words))
         self.kept[code] = (place, found)
+        self.keep_few()
+
+    def keep_few(self) -> None:
+        """Halve the sample until it is as small as it must be."""
         while len(self.kept) > ROWS:
             self.share /= 2
             self.kept = {code: one for code, one in self.kept.items() if at(code) < self.share}
+
+    def plain(self) -> dict[str, Any]:
+        """All of it in plain values, which `join` takes."""
+        kept = [[code.hex(), place, known.hashvalues.tolist()] for code, (place, known) in self.kept.items()]
+        return {"share": self.share, "seen": self.seen, "kept": kept}
+
+    def join(self, others: Sequence[Mapping[str, Any]]) -> None:
+        """Take what others have seen of the same source: the sample is that of one who has seen all of it."""
+        self.seen += sum(other["seen"] for other in others)
+        self.share = min([self.share, *(other["share"] for other in others)])
+        every = [(bytes.fromhex(code), RowPlace(*place), values) for o in others for code, place, values in o["kept"]]
+        every += [(code, place, known.hashvalues) for code, (place, known) in self.kept.items()]
+        self.kept = {}
+        for code, place, values in sorted(every, key=lambda one: one[1][1:]):
+            if at(code) < self.share and code not in self.kept:
+                known = self.blank.copy()
+                known.hashvalues = np.array(values, known.hashvalues.dtype)
+                self.kept[code] = (place, known)
+        self.keep_few()
 
     def find(self) -> dict[str, Any] | None:
         """How many rows of the sample have an almost equal one before them; None without datasketch."""
@@ -63,8 +87,9 @@ class NearRepeats:
         rows = across = 0
         shown: list[tuple[RowPlace, RowPlace, float]] = []
         for code, (place, signature) in self.kept.items():
-            likely = ((other, signature.jaccard(self.kept[other][1])) for other in index.query(signature))
-            alike = [(self.kept[other][0], value) for other, value in likely if value >= ALIKE]
+            likely = (self.kept[other] for other in index.query(signature))
+            measured = ((other, signature.jaccard(known)) for other, known in likely)
+            alike = sorted((other, value) for other, value in measured if value >= ALIKE)  # a query has no order
             index.insert(code, signature)
             rows += bool(alike)
             across += any(other.split != place.split for other, _ in alike)
@@ -82,11 +107,15 @@ def shingles(words: list[str]) -> list[int]:
     """The hash of each run of some words; of some characters in a text that does not part its words."""
     words = words[:WORDS]
     text = " ".join(words)
-    if len(text) > LETTERS * len(words) or len(words) < SHINGLE:
-        size = 2 * SHINGLE
-        text = text[: 5 * WORDS]
-        return [crc32(text[i : i + size].encode()) for i in range(max(1, len(text) - size + 1))]
-    laid = text.encode()
-    ends = [*np.flatnonzero(np.frombuffer(laid, np.uint8) == SPACE).tolist(), len(laid)]
-    starts = [0, *(end + 1 for end in ends)]
-    return [crc32(laid[start:end]) for start, end in zip(starts, ends[SHINGLE - 1 :], strict=False)]
+    by_characters = len(text) > LETTERS * len(words) or len(words) < SHINGLE
+    points = np.frombuffer(text[: 5 * WORDS if by_characters else None].encode("utf-32-le"), np.uint32)
+    if by_characters:
+        begins = np.arange(max(1, len(points) - 2 * SHINGLE + 1))
+        ends = np.minimum(begins + 2 * SHINGLE, len(points))
+    else:
+        spaces = np.flatnonzero(points == SPACE)
+        begins, ends = np.append(0, spaces + 1), np.append(spaces, len(points))[SHINGLE - 1 :]
+    # of a polynomial the first character decides no high bit
+    mixed = hash_words(points, begins[: len(ends)], ends) * np.uint64(MULTIPLIER)
+    found: list[int] = (mixed >> np.uint64(32)).tolist()
+    return found

@@ -2,17 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from zoo.data.ids import LABEL, TAGS
-from zoo.data.sources.checking import content, text_columns
+from zoo.data.sources.checking import Sided, content, text_columns
 from zoo.data.sources.duplicates import listed
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.survey.near import NearRepeats
@@ -38,6 +37,15 @@ class NumberTally:
             self.mean += distance / self.count
             self.squares += distance * (number - self.mean)
             self.least, self.most = min(self.least, number), max(self.most, number)
+
+    def join(self, other: "NumberTally") -> None:
+        """Count those that another one has counted."""
+        if other.count:
+            # Chan, Golub & LeVeque 1979: two means and sums of squares become one without a second look at the numbers
+            distance, count = other.mean - self.mean, self.count + other.count
+            self.squares += other.squares + distance**2 * self.count * other.count / count
+            self.mean += distance * other.count / count
+            self.count, self.least, self.most = count, min(self.least, other.least), max(self.most, other.most)
 
     @property
     def variance(self) -> float:
@@ -69,9 +77,25 @@ class RowTally:
             return text
         values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
         for value in (str(value) for value in values if value is not None):
-            if value in self.labels or len(self.labels) < MOST_LABELS:
-                self.labels[value] += 1
+            self.count_label(value, 1)
         return text
+
+    def count_label(self, value: str, count: int) -> None:
+        """Count a label that was given so often."""
+        if value in self.labels or len(self.labels) < MOST_LABELS:
+            self.labels[value] += count
+
+    def plain(self) -> dict[str, Any]:
+        """All of it in plain values, which `join` takes."""
+        return {**vars(self), "labels": dict(self.labels), "numbers": asdict(self.numbers)}
+
+    def join(self, plain: Mapping[str, Any]) -> None:
+        """Count what another one has counted, in plain values."""
+        for name in ("rows", "empty", "characters", "bytes"):
+            setattr(self, name, getattr(self, name) + plain[name])
+        for value, count in plain["labels"].items():
+            self.count_label(value, count)
+        self.numbers.join(NumberTally(**plain["numbers"]))
 
 
 class SourceSurvey:
@@ -87,36 +111,59 @@ class SourceSurvey:
         self.tallies = {name: RowTally() for name in rows}
         self.repeats, self.near = Repeats(folder), NearRepeats()
         self.left_out = 0
-        self.parts: list[SourcePart] = []
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
-        for reader, source in dict.fromkeys((one.reader, one.source) for one in one_by_one):
-            self.read(reader, source)
+        sources = dict.fromkeys((one.reader, one.source) for one in one_by_one)
+        self.parts = [(reader, source, part) for reader, source in sources for part in reader.parts(source)]
 
-    def read(self, reader: SplitReader, source: str) -> None:
-        """All rows of a split of a source, each to the split that it falls in."""
-        for number, part in enumerate(reader.parts(source), len(self.parts)):
-            self.parts.append(part)
+    @property
+    def size(self) -> int:
+        """Bytes of all parts as they are stored."""
+        return sum(part.size for _, _, part in self.parts)
+
+    def read(self, numbers: Iterable[int]) -> None:
+        """Look at the rows of some parts by their numbers, which grow."""
+        for number in numbers:
+            reader, source, part = self.parts[number]
             for sided in reader.rows(source, part, reader.border_of(source)):
-                if sided.side == LEFT_OUT:
-                    self.left_out += 1
-                    continue
-                text = self.tallies[sided.side].add(sided.row)
-                place = RowPlace(self.names.index(sided.side), number, sided.number)
-                if text.strip():
-                    code = code_of(text)
-                    self.repeats.add_code(code, place)
-                    self.near.add(text, code, place)
-                elif not text_columns(sided.row):
-                    self.repeats.add(content(sided.row, part, sided.number), place)
+                self.add(sided, number, part)
+
+    def add(self, sided: Sided, number: int, part: SourcePart) -> None:
+        """Look at one row of a part, in the split that it falls in."""
+        if sided.side == LEFT_OUT:
+            self.left_out += 1
+            return
+        text = self.tallies[sided.side].add(sided.row)
+        place = RowPlace(self.names.index(sided.side), number, sided.number)
+        if text.strip():
+            code = code_of(text)
+            self.repeats.add_code(code, place)
+            self.near.add(text, code, place)
+        elif not text_columns(sided.row):
+            self.repeats.add(content(sided.row, part, sided.number), place)
+
+    def plain(self) -> dict[str, Any]:
+        """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
+        self.repeats.flush()
+        tallies = {name: tally.plain() for name, tally in self.tallies.items()}
+        return {"tallies": tallies, "left_out": self.left_out, "near": self.near.plain()}
+
+    def join(self, others: Mapping[Path, Mapping[str, Any]]) -> None:
+        """Take what others have seen of other parts, by the folder in which their hashes lie."""
+        for folder, other in others.items():
+            self.left_out += other["left_out"]
+            for name, tally in self.tallies.items():
+                tally.join(other["tallies"][name])
+            self.repeats.take(folder)
+        self.near.join([other["near"] for other in others.values()])
 
     def where(self, place: RowPlace) -> str:
         """A row for a person to find."""
-        return f"{self.names[place.split]}: {self.parts[place.part].where(place.row)}"
+        return f"{self.names[place.split]}: {self.parts[place.part][-1].where(place.row)}"
 
 
 def counted(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:
     """How often each label is given, the most frequent first; those that a row names by number have their name."""
     numbered = {str(number): name for number, name in enumerate(names)}
     is_named = any(value in names for value in tally.labels)
-    given = tally.labels.most_common()
+    given = sorted(tally.labels.items(), key=lambda one: (-one[1], one[0]))
     return {value if is_named else numbered.get(value, value): count for value, count in given}

@@ -10,20 +10,22 @@ from typing import Any
 from zoo import config
 from zoo.data.home import home
 from zoo.data.ids import PICTURE
+from zoo.data.processes import LARGE, processes_for
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.store import SHARDS, Progress, open_cache
+from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_cache
 from zoo.data.task import Task
 from zoo.examples.form import inputs
 from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
 from zoo.experiments.tasks import resolve_task
-from zoo.experiments.tokenize import own_tokenizer
+from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, counted
 from zoo.survey.sizes import form_for_some_model, try_sizes
 from zoo.survey.tokens import TokenTally
+from zoo.survey.worker import survey_rows
 
 NO_TOKENIZER = "the task names no tokenizer, so nothing is said of tokens: --set task.tokenizer.name=NAME"
 
@@ -34,11 +36,13 @@ class Surveyed:
 
     Args:
         rows: its splits.
+        data: the only folder that relative files are looked for in; None: as for any command.
     """
 
     task: Task
     mixture: Mixture
     rows: Mapping[str, SplitRows]
+    data: Path | None
 
     @classmethod
     def find(cls, name: str, sets: Sequence[Pair], data: Path | None) -> "Surveyed":
@@ -48,7 +52,7 @@ class Surveyed:
             ValueError: the task is wrong, or a file is missing.
         """
         task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
-        return cls(task, Mixture.of(task), load_rows(task, inputs(), data))
+        return cls(task, Mixture.of(task), load_rows(task, inputs(), data), data)
 
     @property
     def first(self) -> str:
@@ -62,7 +66,7 @@ class Surveyed:
             ValueError: the source cannot be read.
         """
         with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
-            source = SourceSurvey(self.rows, Path(folder))
+            source = survey_rows(self.task, self.rows, inputs(), self.data, Path(folder))
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
@@ -75,7 +79,11 @@ class Surveyed:
             return found | {"remarks": [*found["remarks"], NO_TOKENIZER]}
         tokenizer = own_tokenizer(self.task, self.rows, retrain=False)
         tokenizer.add_sentinels(self.mixture.sentinels)
-        opened = open_cache(self.rows, form.keep(self.task.source.language), tokenizer, progress)
+        recipe = StoreRecipe(form.keep(self.task.source.language), tokenizer)
+        filling = filling_of(self.task, self.rows, self.data, recipe)
+        if sum(shard.part.size for shard in filling.lacking) >= LARGE:
+            filling.fill_together(processes_for(filling.missing))
+        opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
         fields = tuple(name for name in form.stored.names if name != PICTURE)
         tallies = {
             name: TokenTally(split, fields, tokenizer, together=not form.source) for name, split in opened.items()

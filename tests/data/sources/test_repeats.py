@@ -2,12 +2,12 @@
 
 from collections import Counter
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 from zoo.data.sources import repeats
 from zoo.data.sources.repeats import Repeats, RowPlace, code_of
+from zoo.data.tokenizers.word_cache import MULTIPLIER
 from zoo.survey import near
 from zoo.survey.near import NearRepeats, shingles
 
@@ -74,15 +74,25 @@ def test_the_sample_is_bounded_and_does_not_depend_on_the_order(monkeypatch: pyt
     assert kept[0] == kept[1] and 0 < len(kept[0]) <= 10
 
 
+def hash_of(run: str) -> int:
+    """The high half of a polynomial of a run's characters, multiplied once more."""
+    power = sum((ord(c) + 1) * MULTIPLIER**place for place, c in enumerate(run))
+    return power * MULTIPLIER % 2**64 >> 32
+
+
 def test_a_text_that_does_not_part_its_words_is_compared_by_characters() -> None:
-    assert shingles(["今天天气很好我们去公园吧他说走吧"])[0] == crc32("今天天气很好我们去公".encode())
+    assert shingles(["今天天气很好我们去公园吧他说走吧"])[0] == hash_of("今天天气很好我们去公")
+
+
+def test_runs_that_differ_in_their_first_character_alone_have_other_hashes() -> None:
+    assert len({hash_of(f"{letter}one two three four five") for letter in WORDS[0]}) == len(set(WORDS[0]))
 
 
 @pytest.mark.parametrize("words", [["a"], ["é", "bb"] * 4, ["국어", "x\x1cy", "🙂"] * 900], ids=len)
 def test_each_run_of_words_has_its_hash(words: list[str]) -> None:
     kept = words[: near.WORDS]
     runs = [" ".join(kept[i : i + 5]) for i in range(max(1, len(kept) - 4))]
-    assert shingles(words) == [crc32(run.encode()) for run in runs]
+    assert shingles(words) == [hash_of(run) for run in runs]
 
 
 def test_without_datasketch_nothing_is_said_of_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """zoo tokenize."""
 
-import os
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ from zoo.cli.progress import bars
 from zoo.cli.visible import say
 from zoo.config import parse_set
 from zoo.data.home import home
+from zoo.data.processes import processes_for
 from zoo.data.store.filling import Filling, Share
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.request import by_section
@@ -20,7 +20,6 @@ RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_T
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."
 TOKENIZER = "Whose tokenizer: a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME; else the task's own."
 PART = "The I-th of N parts of the work, for N machines or processes; else all of it, on all cores."
-MOST = 16  # processes of one machine
 
 
 def tokenize(
@@ -37,7 +36,7 @@ def tokenize(
     pairs = [parse_set(text) for text in [*sets, *changes]]
     read = by_section(pairs)["task"]
     filling = plan_filling(task, read, data, load_tokenizer(tokenizer), retrain)
-    workers = min(os.cpu_count() or 1, MOST, filling.missing) if share is None else 1
+    workers = processes_for(filling.missing) if share is None else 1
     if workers > 1:
         filling.fill_together(workers)
     with bars() as drawn:

@@ -72,6 +72,14 @@ class Repeats:
             with name_file(path), path.open("ab") as file:
                 file.write(entries[bucket == number].tobytes())
 
+    def take(self, folder: Path) -> None:
+        """Take the rows that were written into another folder, and remove them there."""
+        for path in Repeats(folder).files():
+            for entries in in_pieces(path):
+                with name_file(self.folder / path.name), (self.folder / path.name).open("ab") as file:
+                    file.write(entries.tobytes())
+            path.unlink()
+
     def find(self, splits: int) -> Repetition:
         """What the rows have in common."""
         self.flush()
@@ -118,13 +126,13 @@ class Repeats:
         for path in self.files():
             entries, rows = zip(*(fewer(piece) for piece in in_pieces(path)), strict=True)
             joined, counts = np.concatenate(entries), np.concatenate(rows)
-            order = np.lexsort((joined["split"], joined["hash"]))
+            order = in_order(joined)
             yield joined[order], counts[order]
 
 
 def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Of those that have their hash and split in common, the first, which stands for all but one, and the last."""
-    entries = entries[np.lexsort((entries["split"], entries["hash"]))]
+    entries = entries[in_order(entries)]
     alike = (entries["hash"][1:] == entries["hash"][:-1]) & (entries["split"][1:] == entries["split"][:-1])
     first = np.flatnonzero(np.append(True, ~alike))
     count = np.diff(np.append(first, len(entries)))
@@ -133,6 +141,12 @@ def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64
     rows[first] = np.maximum(count - 1, 1)
     kept = np.flatnonzero(rows)
     return entries[kept], rows[kept]
+
+
+def in_order(entries: NDArray[np.void]) -> NDArray[np.int64]:
+    """How entries are sorted: by hash, then split, then where they stand, whoever has added them when."""
+    found: NDArray[np.int64] = np.lexsort((entries["row"], entries["part"], entries["split"], entries["hash"]))
+    return found
 
 
 def in_pieces(path: Path) -> Iterator[NDArray[np.void]]:

@@ -1,21 +1,14 @@
 """A token store filled ahead of a run: all of it, or a share, by one process or by several of this machine."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from zoo.data.home import name_file
+from zoo.data.processes import run_together
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
 
 WORKER = "zoo.data.store.worker"  # a module that imports no torch: a process of a third of the memory
-THREADS = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,12 @@ class Filling:
     @property
     def missing(self) -> int:
         """How many are not there."""
-        return sum(shard.open() is None for _, shard in self.distinct)
+        return len(self.lacking)
+
+    @property
+    def lacking(self) -> list[PlannedShard]:
+        """Those that are not there."""
+        return [shard for _, shard in self.distinct if shard.open() is None]
 
     def fill(self, share: Share, progress: Progress) -> None:
         """Make those of a share that are missing.
@@ -89,20 +87,7 @@ class Filling:
 
         What fails in one of them is left out: it fails again, with its message, where this process fills the rest.
         """
-        quiet = subprocess.DEVNULL
-        with tempfile.TemporaryDirectory(prefix="zoo-tokenize-") as folder:
-            asked = Path(folder) / "request.json"
-            with name_file(asked):
-                asked.write_text(json.dumps(asdict(self.request)), "utf-8")
-            commands = [[sys.executable, "-m", WORKER, str(asked), str(n), str(count)] for n in range(count)]
-            environment = {**os.environ, **THREADS}
-            running = [subprocess.Popen(each, env=environment, stdout=quiet, stderr=quiet) for each in commands]
-            try:
-                for process in running:
-                    process.wait()
-            finally:
-                for process in running:
-                    process.terminate()
+        run_together(WORKER, asdict(self.request), count)
 
     def count(self) -> dict[str, int]:
         """How many documents each split has, as far as its shards are there."""

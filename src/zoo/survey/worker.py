@@ -1,0 +1,84 @@
+"""A process that looks at some parts of a task's source: `python -m zoo.survey.worker REQUEST NUMBER COUNT`.
+
+It finds the parts again from the request, and imports only what reading them needs.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.data.home import name_file
+from zoo.data.processes import LARGE, processes_for, run_together
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
+from zoo.data.task import Task, read_task
+from zoo.survey.rows import SourceSurvey
+
+WORKER = "zoo.survey.worker"
+SEEN = "seen.json"
+
+
+@dataclass(frozen=True)
+class SurveyRequest:
+    """What a process must know to find a task's parts by itself, in plain values.
+
+    Args:
+        task: as `Task.plain` gives it.
+        inputs: the columns that forms and objectives may read.
+        data: the only folder that relative files are looked for in; None: as for any command.
+        folder: an empty one, for what each process has seen.
+    """
+
+    task: dict[str, Any]
+    inputs: Sequence[str]
+    data: str | None
+    folder: str
+
+
+def survey_rows(
+    task: Task, rows: Mapping[str, SplitRows], inputs: Sequence[str], data: Path | None, folder: Path
+) -> SourceSurvey:
+    """All rows of a task's source, looked at by several processes where there are many.
+
+    Args:
+        inputs, data: what `rows` was made with.
+        folder: an empty one.
+    """
+    (folder / "rows").mkdir()
+    source = SourceSurvey(rows, folder / "rows")
+    every = range(len(source.parts))
+    count = processes_for(len(every)) if source.size >= LARGE else 1
+    if count < 2:
+        source.read(every)
+        return source
+    request = SurveyRequest(task.plain(), inputs, None if data is None else str(data), str(folder))
+    run_together(WORKER, asdict(request), count)
+    places = {number: folder / str(number) for number in range(count)}
+    seen = {number: place for number, place in places.items() if (place / SEEN).exists()}
+    # of the others a part cannot be read, most likely: it is met again, with its message
+    source.read([number for number in every if number % count not in seen])
+    source.join({place: json.loads((place / SEEN).read_text("utf-8")) for place in seen.values()})
+    return source
+
+
+def main(request: str, number: str, count: str) -> None:
+    """Look at every COUNT-th part, from the NUMBER-th one on, and write what was seen."""
+    asked = SurveyRequest(**json.loads(Path(request).read_text("utf-8")))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    rows = load_rows(read_task(asked.task, "task"), asked.inputs, None if asked.data is None else Path(asked.data))
+    folder = Path(asked.folder) / number
+    folder.mkdir()
+    source = SourceSurvey(rows, folder)
+    source.read(range(int(number), len(source.parts), int(count)))
+    aside = folder / f"{SEEN}.partial"
+    with name_file(aside):
+        aside.write_text(json.dumps(source.plain()), "utf-8")
+        aside.rename(folder / SEEN)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
