@@ -4,12 +4,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
+from zoo.batches.order import Examples
+from zoo.batches.packing import RowShape
 from zoo.config import parse_set
+from zoo.data.ids import NO_ROLES, Lengths
+from zoo.examples.form import ModelTraits
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
-from zoo.experiments.session import validation
+from zoo.experiments.session import sampled, validation
+from zoo.objectives.mixture import Mixture
 
 
 @pytest.mark.parametrize(
@@ -28,3 +34,20 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
     given = resolve_pretraining(Request("bert-nano", task, Path("run"), [parse_set(f"task.metrics={metrics}")]))
     found = validation(given, {"validation": (Mock(), Mock())}, None, Mock(), Mock())
     assert found is not None and (found.metric, found.higher_is_better) == judge
+
+
+def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    mixture, lengths = Mixture.parse("causal_lm"), Lengths({"text": np.arange(0, 300, 10)})
+    form = mixture.form(["text"], ModelTraits(causal=True))
+    every = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))  # two examples a document
+    split = Mock(names=["a shard"])
+    chosen = every.sample(5)
+    with monkeypatch.context() as once:
+        times: list[int] = []
+        once.setattr(Examples, "sample", lambda self, most: times.append(most) or chosen)
+        found = [sampled(every, split, 5) for _ in range(2)]
+        assert times == [5]
+    plans = [list(each.plans(0, each.documents)) for each in (*found, chosen)]
+    assert plans[0] == plans[1] == plans[2] and len(plans[0]) == 5
+    assert sampled(every, split, 1000) is every and sampled(every, split, 7).count == 7

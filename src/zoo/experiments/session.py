@@ -142,6 +142,23 @@ def counted(what: str, examples: Examples, split: Split, count: Callable[[Exampl
     return found
 
 
+def sampled(examples: Examples, split: Split, most: int) -> Examples:
+    """So many examples of a split, or all of them; choosing plans every document, so the choice is remembered."""
+
+    def choose(every: Examples) -> list[tuple[int, int]] | None:
+        """The document and the number of each; None: all."""
+        chosen = every.sample(most)
+        return None if chosen is every else [(plan.document, plan.number) for plan in chosen.plans(0, chosen.documents)]
+
+    found = counted(f"sample of {most}", examples, split, choose)
+    if found is None:
+        return examples
+    only: dict[int, set[int]] = {}
+    for document, number in found:
+        only.setdefault(document, set()).add(number)
+    return replace(examples, only=only)
+
+
 def begin(
     request: Request,
     given: Experiment,
@@ -192,10 +209,10 @@ def validation(
     if "validation" not in data:
         return None
     (examples, split), most = data["validation"], given.training.evaluation_examples
-    chosen = examples if most is None else examples.sample(most)
+    chosen = examples if most is None else sampled(examples, split, most)
     if chosen is not examples and processes.is_main:
         said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
-        logger.info(said, chosen.count, examples.count)
+        logger.info(said, chosen.count, counted("examples", examples, split, lambda every: every.count))
     evaluation = Evaluation(
         chosen,
         split,

@@ -31,12 +31,19 @@ class TokenTally:
         parts = [fields] if together else [(field,) for field in fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
         self.counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-        for first, last in windows(split.lengths, fields):
+        for first, last in self.windows():
             for tally, part in zip(self.lengths.values(), parts, strict=True):
                 tally.add(totals(split.lengths, part, first, last))
             for field in fields:
                 for ids in pieces(split, field, first, last):
                     self.counts += np.bincount(ids, minlength=len(self.counts))
+
+    def windows(self) -> Iterator[tuple[int, int]]:
+        """All documents in groups; the memory of one is given back before the next one is read."""
+        for first, last in windows(self.split.lengths, self.fields):
+            yield first, last
+            for field in self.fields:
+                self.split.release(field, first, last)
 
     @property
     def tokens(self) -> int:
@@ -62,7 +69,7 @@ class TokenTally:
         unk = self.tokenizer.roles.unk
         unknown = np.arange(len(costs)) == unk if unk is not None else np.zeros(len(costs), dtype=bool)
         found: dict[str, list[tuple[float, int]]] = {}
-        for first, last in windows(self.split.lengths, self.fields):
+        for first, last in self.windows():
             size = totals(self.split.lengths, self.fields, first, last)
             counted = np.maximum(size, 1)
             mean = self.sums(costs, first, last) / counted

@@ -178,3 +178,23 @@ def test_the_sources_of_a_mixture_are_one_split_and_each_for_itself() -> None:
         == [1, 0, 0]
         == [split.rows[document]["label"] for document in range(3)]
     )
+
+
+def resident(name: str) -> int:
+    """Kilobytes of mapped files of this name that are in memory."""
+    lines, kilobytes, counts = Path("/proc/self/smaps").read_text().splitlines(), 0, False
+    for line in lines:
+        if "-" in line.split()[0]:
+            counts = line.endswith(name)
+        elif counts and line.startswith("Rss:"):
+            kilobytes += int(line.split()[1])
+    return kilobytes
+
+
+def test_memory_of_ids_that_were_read_is_given_back(home: Path) -> None:
+    split = opened(text=["ab" * 100_000])
+    name = str(folder(home) / split.source.split / "text.ids")
+    read = int(split.ids["text"].sum())
+    assert resident(name) > 100
+    split.release("text", 0, 1)
+    assert resident(name) == 0 and int(split.ids["text"].sum()) == read

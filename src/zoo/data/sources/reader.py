@@ -246,8 +246,8 @@ class SplitReader:
     def read(self, split: str) -> Iterator[dict[str, Any]]:
         """The rows of a split from their source, one after the other, with labels and tags as numbers."""
         source = self.source(split)
-        numbers, border = self.numbers(source), self.border_of(source)
+        numbers, border, labels = self.numbers(source), self.border_of(source), self.reader_of(source)
         for part in self.parts(source):
             for sided in self.rows(source, part, border):
                 if sided.side == split:
-                    yield number_labels(sided.row, numbers, self.reader_of(source))
+                    yield number_labels(sided.row, numbers, labels)

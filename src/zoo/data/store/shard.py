@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import mmap
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -98,6 +99,12 @@ class Shard:
             time = self.files[f"{side}/{name}"]["mtime_ns"]
             self.mappings[side, name] = (str(self.folder / side / name), kind["dtype"], kind["count"], time)
         return map_file(*self.mappings[side, name])
+
+
+def release(array: NDArray[Any]) -> None:
+    """Give back the memory of what was read of a mapped array; who reads it again finds it where it was."""
+    if isinstance(array.base, np.memmap):
+        array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # numpy has no other way to it
 
 
 @lru_cache(maxsize=OPEN)

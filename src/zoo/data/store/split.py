@@ -19,7 +19,7 @@ from zoo.data.sources.numbering import label_key, number_labels
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.joined import Values, join, join_offsets
-from zoo.data.store.shard import Shard
+from zoo.data.store.shard import Shard, release
 
 logger = logging.getLogger(__name__)
 CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold codes of the shard's own, and of which column
@@ -182,6 +182,11 @@ class Split:
     def read(self, piece: Piece) -> Ids:
         """The token ids of a piece, or a column's numbers; of a picture its number."""
         return np.asarray(self.ids[piece.field][piece.start : piece.stop]).astype(np.int64)
+
+    def release(self, field: str, first: int, last: int) -> None:
+        """Give back the memory of the ids that were read of some documents: a whole pass would keep all of them."""
+        for number in range(self.shard_of(first), self.shard_of(last - 1) + 1):
+            release(self.shards[number].array(self.source.split, f"{field}.ids"))
 
     def reader(self, image_size: int | None) -> Read:
         """What reads the pieces of examples: token ids, and pictures as bytes.
