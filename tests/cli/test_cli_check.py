@@ -109,3 +109,11 @@ def test_a_list_of_tasks_is_checked_task_by_task(zoo: Zoo, tmp_path: Path):
     (tmp_path / "broken.yaml").write_text("base: sst2\nmetrics: [bleu]\n")
     said = zoo("check", tmp_path / "list.yaml")
     assert said.status == 1 and "unknown metric of classification 'bleu'" in said.out
+
+
+def test_the_mistake_of_a_task_is_said_with_and_without_the_place_of_its_data(zoo: Zoo, tmp_path: Path):
+    mixed = "source: {mix: {a: {files: {train: a.txt}, weight: 0}}}"
+    (tmp_path / "my.yaml").write_text(f"objective: causal_lm\n{mixed}\nlength: 8\n")
+    for words in ((), ("--data", tmp_path)):
+        said = zoo("check", tmp_path / "my.yaml", *words)
+        assert said.status == 1 and "source.mix.a.weight: must be a number above 0, got 0" in said.out

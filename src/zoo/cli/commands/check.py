@@ -50,7 +50,7 @@ def check(
     found = None
     if report.kind == "task" and not report.faults:
         found = survey(report, str(path if is_name else place), by_section(pairs)["task"], data, is_name)
-    elif pairs or data is not None:
+    elif report.kind != "task" and (pairs or data is not None):  # of a task that has a mistake, that is said
         raise ValueError(f"{path}: --set and --data are for a task's data")
     if as_json:
         say_json({"path": str(path), **asdict(report), "whole": not report.faults, "data": found})
