@@ -116,3 +116,12 @@ def test_a_task_is_written_as_it_is_read(labels: Any):
 def test_a_file_says_what_a_label_is_by_labels_alone():
     with pytest.raises(ValueError, match="task: unknown key 'label_kind'"):
         read_task({"objective": "classification", "source": {}, "label_kind": "several"}, "task")
+
+
+@pytest.mark.parametrize("objective", ["tagging", "next_sentence"])
+def test_labels_are_smoothed_wherever_classes_are_scored(objective: str):
+    (one,) = Mixture.parse({objective: {"label_smoothing": 0.2}}).members.values()
+    logits, targets = LOGITS[:, :2], torch.tensor([1, -1, 0])
+    term = one.term(Scores.of(logits), targets)
+    expected = nn.CrossEntropyLoss(ignore_index=-1, label_smoothing=0.2)(logits, targets)
+    torch.testing.assert_close(term.sum / term.count, expected)

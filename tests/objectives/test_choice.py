@@ -1,6 +1,7 @@
 """The loss of choices: a softmax over the choices of each example, counted by examples, wherever they lie in a row."""
 
 import numpy as np
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -15,11 +16,14 @@ TARGETS = torch.tensor([FIRST, RIGHT, 0, FIRST + RIGHT, 0, -1, -1, -1, FIRST, RI
 GROUPS = [(slice(0, 3), 1), (slice(3, 5), 0), (slice(8, 10), 1)]
 
 
-def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices():
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices(smoothing: float):
     logits = torch.randn(10, 1, dtype=torch.float64, requires_grad=True)
-    term = RightChoice().term(Scores.of(logits), TARGETS)
-    wanted = sum(cross_entropy(logits[group, 0], torch.tensor(right)) for group, right in GROUPS)
+    term = RightChoice(label_smoothing=smoothing).term(Scores.of(logits), TARGETS)
+    pairs = [(logits[group, 0], torch.tensor(right)) for group, right in GROUPS]
+    wanted = sum(cross_entropy(*pair, label_smoothing=smoothing) for pair in pairs)
     torch.testing.assert_close(term.sum, wanted)
+    torch.testing.assert_close(term.likelihood, sum(map(lambda pair: cross_entropy(*pair), pairs)))
     assert int(term.count) == 3
     (gradient,), (expected,) = torch.autograd.grad(term.sum, logits), torch.autograd.grad(wanted, logits)
     torch.testing.assert_close(gradient, expected)

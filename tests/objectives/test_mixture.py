@@ -40,7 +40,10 @@ def test_heads_come_in_the_order_of_the_map():
         ({"masked_lm": {"name": "causal_lm"}}, r"objective\.masked_lm: expected a map of options, got \{'name': "),
         ({"masked_lm": 3}, r"objective\.masked_lm: expected a map of options, got 3"),
         ({}, r"objective: expected the name of an objective or a map of names to options, got \{\}"),
-        ({"translation": {"label_smoothing": 1.0}}, r"translation: label_smoothing must be in \[0, 1\), got 1\.0"),
+        *(
+            ({name: {"label_smoothing": 1.0}}, rf"{name}: label_smoothing must be in \[0, 1\), got 1\.0")
+            for name in ("translation", "tagging", "choice", "next_sentence")
+        ),
         ({"causal_lm": {}, "translation": {}}, "causal_lm and translation train the same head 'language'; keep one"),
         (
             {"next_sentence": {}, "translation": {}},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from zoo.batches.collate import collate
 from zoo.batches.order import Examples, PackedRow
@@ -14,6 +15,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded, stream_of
 from zoo.inference.pipeline import Pipeline
 from zoo.models.create import create_model
+from zoo.models.heads.scores import Scores
 from zoo.models.kinds.part import PartInput
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
@@ -91,3 +93,14 @@ def test_one_text_alone_is_refused(loaded: Loaded):
 def test_an_encoder_is_told_why_not():
     obstacle = Mixture.parse("similarity").obstacle(stream_of(create_model("bert-nano")))
     assert "similarity cannot train this model: an encoder sees both texts" in obstacle
+
+
+def test_a_class_may_count_more_as_in_classification():
+    mixture = Mixture.of(read_task({**TASK, "objective": {"similarity": {"class_weights": {"maybe": 4.0}}}}, "task"))
+    (objective,) = mixture.members.values()
+    states, weight = torch.randn(6, 5, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
+    targets = torch.tensor([2, 0, 1])
+    term = objective.term(Scores(states, weight), targets)
+    weights = torch.tensor([1.0, 1.0, 4.0], dtype=torch.float64)
+    wanted = cross_entropy((states[::2] + states[1::2]) @ weight.T, targets, weights)
+    torch.testing.assert_close(term.sum / term.count, wanted)

@@ -13,7 +13,7 @@ from zoo.data.ids import CHOICES, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores
-from zoo.objectives.objective import Objective, Term, Weights, objectives
+from zoo.objectives.objective import Objective, Term, Weights, check_smoothing, objectives
 
 RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
 
@@ -24,6 +24,9 @@ class RightChoice(Objective):
 
     All choices of an example lie in one row. Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et
     al. 2019, arXiv:1810.04805, section 4.4.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the choices of an example.
     """
 
     head: ClassVar[str] = "choice"
@@ -31,6 +34,10 @@ class RightChoice(Objective):
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     counted: ClassVar[tuple[str, ...]] = ("accuracy",)
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
+        super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("choice", label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2
@@ -50,18 +57,21 @@ class RightChoice(Objective):
         logits = scores.logits()[..., 0]
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
         with torch.autocast(exact.device.type, enabled=False):
-            total, right = choice_loss(exact, targets)
+            total, right, likelihood = choice_loss(exact, targets, self.label_smoothing)
         count = self.count(targets)
-        return Term(total, count, self.weight, total, measured={"accuracy": (right, count)})
+        return Term(total, count, self.weight, likelihood, measured={"accuracy": (right, count)})
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
         return ((targets >= 0) & (targets & FIRST > 0)).sum()
 
 
 def choice_loss(
-    logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"]
-) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """sum over examples of logsumexp_k s_k - s_right, and how often the right choice has the highest score."""
+    logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"], label_smoothing: float
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""], Float[Tensor, ""]]:
+    """sum over examples of logsumexp_k s_k - s_right, and how often the right choice has the highest score.
+
+    Smoothed, the share e of s_right is the mean of all choices' scores. The third is the sum that is not smoothed.
+    """
     known = targets >= 0
     begins, is_right = (targets & FIRST > 0) & known, (targets & RIGHT > 0) & known
     example = begins.cumsum(0) * known
@@ -71,6 +81,12 @@ def choice_loss(
     its = F.pad(example, (0, most - 1)).unfold(0, most, 1) == example[:, None]
     # where no example begins all are taken: a sum over none has no gradient
     shown = shown.masked_fill(~its & begins[:, None], -torch.inf)
-    losses = torch.where(begins, shown.logsumexp(1), 0).sum() - torch.where(is_right, logits, 0).sum()
+    chosen = torch.where(is_right, logits, 0).sum()
+    losses = torch.where(begins, shown.logsumexp(1), 0).sum() - chosen
+    smoothed = losses
+    if label_smoothing:
+        its = its & begins[:, None]
+        mean = torch.where(its, shown, 0).sum(1) / its.sum(1).clamp_min(1)
+        smoothed = losses + label_smoothing * (chosen - mean.sum())
     answers = F.pad(is_right.int(), (0, most - 1)).unfold(0, most, 1).argmax(1)
-    return losses, ((shown.argmax(1) == answers) & begins).sum()
+    return smoothed, ((shown.argmax(1) == answers) & begins).sum(), losses.detach()

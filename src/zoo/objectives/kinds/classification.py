@@ -49,9 +49,9 @@ def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | No
     """
     for name, weight in (weights or {}).items():
         if not 0 < weight < math.inf:
-            raise ValueError(f"objective classification: class_weights.{name} must be above 0, got {weight}")
+            raise ValueError(f"objective: class_weights.{name} must be above 0, got {weight}")
     if ANSWERS[kind] is OneClass:
         return OneClass(names, weights)
     if weights:
-        raise ValueError(f"objective classification: class_weights are of one class a row; task.labels says {kind}")
+        raise ValueError(f"objective: class_weights are of one class a row; task.labels says {kind}")
     return ANSWERS[kind](names)

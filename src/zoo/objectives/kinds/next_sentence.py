@@ -14,6 +14,7 @@ class NextSentence(DocumentLabel):
     arXiv:1909.11942, section 3.1.
 
     Args:
+        label_smoothing: the share of probability that is spread evenly over both answers.
         order: tell sentence order: in half of the pairs the two parts are exchanged, and none is drawn from elsewhere.
     """
 
@@ -23,6 +24,6 @@ class NextSentence(DocumentLabel):
     why: ClassVar[str] = "its answer is read from the first place, which in a decoder sees nothing of the pair"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
 
-    def __init__(self, *, weight: float = 1.0, order: bool = False) -> None:
-        super().__init__(weight=weight)
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, order: bool = False) -> None:
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
         self.form_options = {"order": order}

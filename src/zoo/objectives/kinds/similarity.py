@@ -1,6 +1,5 @@
 """Say what two texts have to do with each other, whichever comes first."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,16 +9,14 @@ from torch import Tensor
 from zoo.data.ids import Roles
 from zoo.examples.example import Example
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import ANSWERS
-from zoo.objectives.document_label import DocumentLabel
-from zoo.objectives.kinds.classification import METRICS
+from zoo.objectives.kinds.classification import Classification
 from zoo.objectives.objective import Term, Weights, objectives
 
 ORDERS = 2
 
 
 @objectives.register("similarity")
-class Similarity(DocumentLabel):
+class Similarity(Classification):
     """log p(class | text 1, text 2), of a decoder that reads both orders: their last states are added, then mapped.
 
     `labels` of the task says what a label is, as for classification.
@@ -27,19 +24,14 @@ class Similarity(DocumentLabel):
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the classes.
+        class_weights: by class, how much a pair of it counts; a class that is not named counts 1.
     """
 
     head: ClassVar[str] = "similarity"
     forms: ClassVar[tuple[str, ...]] = ("both_orders",)
-    whole: ClassVar[bool] = True
     causal: ClassVar[bool | None] = True
     why: ClassVar[str] = "an encoder sees both texts from each place, so their order needs no second reading"
-    metrics: ClassVar[tuple[str, ...]] = METRICS
     places_each: ClassVar[int] = ORDERS
-
-    def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
-        self.answer = ANSWERS[kind](names)
-        return True
 
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         example.places[self.head] = example.summaries

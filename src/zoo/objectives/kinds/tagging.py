@@ -6,7 +6,7 @@ import numpy as np
 
 from zoo.data.ids import TAGS, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective, objectives
+from zoo.objectives.objective import Objective, check_smoothing, objectives
 
 
 @objectives.register("tagging")
@@ -14,12 +14,19 @@ class Tagging(Objective):
     """sum_i log p(tag_i | x_1 … x_m) over the words i, each read at its first token; an unknown tag (-1) costs nothing.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the tags.
     """
 
     head: ClassVar[str] = "tagging"
     forms: ClassVar[tuple[str, ...]] = (TAGS,)
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
+        super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("tagging", label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) - 1
