@@ -28,6 +28,13 @@ def test_a_sample_fits_and_does_not_depend_on_the_order() -> None:
     assert one.seen == sum(map(len, TEXTS)) and one.characters == sum(map(len, one.texts))
 
 
+def test_short_texts_are_bounded_by_their_number_and_equal_ones_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "ROWS", 100)
+    found = sample_texts(split(text=[*TEXTS, *["same"] * 300, ""])).texts
+    assert 25 < len(set(found)) <= 100 and "" not in found and found.count("same") in (0, 300)
+    assert len(sample_texts(split(text=["a", "b"] * 300)).texts) == 600
+
+
 def test_more_rows_leave_what_was_chosen_of_the_others() -> None:
     most = sum(map(len, TEXTS)) // 3
     before, after = set(sample_texts(split(text=TEXTS[:300]), most).texts), sample_texts(split(text=TEXTS), most).texts

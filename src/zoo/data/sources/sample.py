@@ -9,6 +9,7 @@ from zoo.data.sources.checking import place_of, text_columns
 from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters
+ROWS = 1 << 21  # different ones of a sample: each takes some 400 bytes beside its characters
 LONG = 1 << 20  # characters; a longer text is sampled in pieces
 PIECES = 64  # that a sample has at least, where texts are long
 Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
@@ -30,7 +31,7 @@ class Sample:
 
 
 def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
-    """The texts of a split, or those whose hash is smallest: below the largest half, quarter … that fits.
+    """The texts of a split, or those whose hash is smallest: below the largest half, quarter … that fits into memory.
 
     Neither the order of the rows nor who reads them changes the choice, and more rows leave a part of the old choice.
 
@@ -38,18 +39,20 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
         most: characters.
     """
     kept: list[tuple[float, int, Pieces]] = []
+    known: dict[float, tuple[float, int, Pieces]] = {}  # equal rows are kept as one
     share, size, seen = 1.0, 0, 0
     for texts in pieces_of(rows, max(1, min(LONG, most // PIECES))):
         length = sum(len(text) for column in texts for text in column)
         seen += length
         at = place_of(f"sample {texts}")
-        if at >= share:
+        if at >= share or not length:
             continue
-        kept.append((at, length, texts))
+        kept.append(known.setdefault(at, (at, length, texts)))
         size += length
-        while size > most:
+        while size > most or len(known) > ROWS:
             share /= 2
             kept = [one for one in kept if one[0] < share]
+            known = {at: one for at, one in known.items() if at < share}
             size = sum(length for _, length, _ in kept)
     columns = zip(*(texts for _, _, texts in kept), strict=True)
     return Sample([text for column in columns for texts in column for text in texts], size, seen)
