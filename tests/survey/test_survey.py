@@ -10,7 +10,7 @@ import pytest
 from zoo.data import processes
 from zoo.data.sources.repeats import RowPlace, code_of
 from zoo.survey import near, survey, worker
-from zoo.survey.rows import NumberTally, SourceSurvey
+from zoo.survey.rows import NumberTally, RowTally, SourceSurvey
 from zoo.survey.survey import NO_TOKENIZER, Surveyed
 
 TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
@@ -209,16 +209,26 @@ def test_what_a_process_cannot_read_is_named(
         look(several_parts(task, tmp_path, last="broken\n"), tmp_path)
 
 
-def test_numbers_that_were_counted_apart_have_one_mean_and_one_variance() -> None:
-    numbers = [3.0, -1.5, 1e6, 7.25, 2.0]
+def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_last_bit() -> None:
+    numbers = [0.1 * n for n in range(50)] + [-1.5, 1e6, 1e-300, 1e300, 5e-324]
     whole, parts = NumberTally(), [NumberTally(), NumberTally(), NumberTally()]
     for place, number in enumerate(numbers):
         whole.add(number)
         parts[place % 2].add(number)
-    for part in parts[1:]:
-        parts[0].join(part)
-    assert (parts[0].mean, parts[0].variance) == pytest.approx((whole.mean, whole.variance))
-    assert (parts[0].count, parts[0].least, parts[0].most) == (5, -1.5, 1e6)
+    for part in json.loads(json.dumps([vars(each) for each in parts[1:]])):
+        parts[0].join(NumberTally(**part))
+    assert parts[0] == whole and whole.variance == math.inf
+    assert (whole.count, whole.mean, whole.least) == (55, pytest.approx(1e300 / 55), -1.5)
+
+
+def test_every_label_is_counted_whichever_process_met_it_first() -> None:
+    seen = [RowTally(), RowTally()]
+    for number in range(20_000):
+        seen[number % 2].add({"text": "a", "label": str(number * 3 // 4)})
+    whole = RowTally()
+    for each in seen:
+        whole.join(json.loads(json.dumps(each.plain())))
+    assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000
 
 
 def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

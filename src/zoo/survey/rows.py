@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zoo.data.columns.labels import DIFFERENT
 from zoo.data.ids import LABEL, TAGS
 from zoo.data.sources.checking import Sided, content, text_columns
 from zoo.data.sources.duplicates import listed
@@ -16,41 +17,49 @@ from zoo.data.sources.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.survey.near import NearRepeats
 
-MOST_LABELS = 10_000  # different values that are counted
+UNIT = 1 << 1074  # every number is a whole one of its parts
 
 
 @dataclass
 class NumberTally:
-    """What is known of the labels of a split that are numbers."""
+    """What is known of the labels of a split that are numbers; the sums are exact, so their order changes nothing.
+
+    Args:
+        total: the sum, in units of the smallest number above 0.
+        squares: the sum of squares, in the square of that unit.
+    """
 
     count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0  # the sum of squared distances from the mean
+    total: int = 0
+    squares: int = 0
     least: float = math.inf
     most: float = -math.inf
 
     def add(self, number: float) -> None:
         """Count one more; what is no number is a label that a test split keeps to itself."""
         if math.isfinite(number):
-            # Welford 1962: large numbers that differ little would cancel in a sum of squares
-            self.count, distance = self.count + 1, number - self.mean
-            self.mean += distance / self.count
-            self.squares += distance * (number - self.mean)
+            above, below = number.as_integer_ratio()
+            exact = above * (UNIT // below)
+            self.count, self.total, self.squares = self.count + 1, self.total + exact, self.squares + exact * exact
             self.least, self.most = min(self.least, number), max(self.most, number)
 
     def join(self, other: "NumberTally") -> None:
         """Count those that another one has counted."""
-        if other.count:
-            # Chan, Golub & LeVeque 1979: two means and sums of squares become one without a second look at the numbers
-            distance, count = other.mean - self.mean, self.count + other.count
-            self.squares += other.squares + distance**2 * self.count * other.count / count
-            self.mean += distance * other.count / count
-            self.count, self.least, self.most = count, min(self.least, other.least), max(self.most, other.most)
+        self.count, self.total = self.count + other.count, self.total + other.total
+        self.squares += other.squares
+        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+
+    @property
+    def mean(self) -> float:
+        return self.total / (self.count * UNIT)
 
     @property
     def variance(self) -> float:
         """The mean squared error of the mean."""
-        return self.squares / self.count
+        try:
+            return (self.squares * self.count - self.total**2) / (self.count * UNIT) ** 2
+        except OverflowError:
+            return math.inf
 
 
 @dataclass
@@ -82,7 +91,7 @@ class RowTally:
 
     def count_label(self, value: str, count: int) -> None:
         """Count a label that was given so often."""
-        if value in self.labels or len(self.labels) < MOST_LABELS:
+        if value in self.labels or len(self.labels) < DIFFERENT:
             self.labels[value] += count
 
     def plain(self) -> dict[str, Any]:

@@ -188,6 +188,11 @@ def test_the_log_says_how_many_rows_are_left_out(files: Path, caplog: pytest.Log
     assert f"{files / 'b.txt'}: source.filter leaves out 2 rows" in caplog.text
 
 
+def test_a_file_of_which_no_row_stays_is_not_called_empty(files: Path) -> None:
+    with pytest.raises(ValueError, match=r"a.txt and 1 more files: source.filter leaves out all of its rows"):
+        shards(files, shortest=1000)
+
+
 def test_lengths_add_up_over_the_texts_of_a_row() -> None:
     rule = RowFilter(shortest=4, longest=5)
     assert rule.takes({"source": "ab", "target": "cd"}) and not rule.takes({"source": "abc", "target": "def"})

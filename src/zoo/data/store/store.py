@@ -13,7 +13,7 @@ from zoo.data.home import home
 from zoo.data.ids import StoredFields
 from zoo.data.making import claim, make_folder, remove_all_leftovers
 from zoo.data.sources.checking import TRAIN
-from zoo.data.sources.filtering import LEFT_OUT
+from zoo.data.sources.filtering import EVERY_ROW, LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import rule
@@ -196,7 +196,9 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
         name = f"{split} {source}".strip()
         total, documents = (sum(shard.sides[split][what] for shard in found) for what in ("rows", "documents"))
         if total == 0:
-            raise ValueError(f"{rows.sources[source].place}: it has no rows")
+            filtered = split == TRAIN and rows.sources[source].reader.filtering.rule != EVERY_ROW
+            said = "source.filter leaves out all of its rows" if filtered else "it has no rows"
+            raise ValueError(f"{rows.sources[source].place}: {said}")
         if documents == 0:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
         one = rows.sources[source].reader

@@ -56,7 +56,8 @@ class TrainingText:
         """The tokenizer of a split's texts."""
         sample = sample_texts(rows, self.sample)
         if not any(text.strip() for text in sample.texts):
-            raise ValueError(f"{rows.place}: no text to train a tokenizer on: each of its rows is empty")
+            why = "each of its rows is empty, or left out by source.filter"
+            raise ValueError(f"{rows.place}: no text to train a tokenizer on: {why}")
         tokenizer = Tokenizer.train(self.choice, sample.texts)
         on = "the task's text"
         if sample.characters < sample.seen:
