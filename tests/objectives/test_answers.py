@@ -118,7 +118,10 @@ def test_a_file_says_what_a_label_is_by_labels_alone():
         read_task({"objective": "classification", "source": {}, "label_kind": "several"}, "task")
 
 
-@pytest.mark.parametrize("objective", ["tagging", "next_sentence"])
+SMOOTHED = ["tagging", "next_sentence", "causal_lm", "masked_lm", "prefix_lm", "span_corruption", "translation"]
+
+
+@pytest.mark.parametrize("objective", SMOOTHED)
 def test_labels_are_smoothed_wherever_classes_are_scored(objective: str):
     (one,) = Mixture.parse({objective: {"label_smoothing": 0.2}}).members.values()
     logits, targets = LOGITS[:, :2], torch.tensor([1, -1, 0])

@@ -42,7 +42,7 @@ def test_heads_come_in_the_order_of_the_map():
         ({}, r"objective: expected the name of an objective or a map of names to options, got \{\}"),
         *(
             ({name: {"label_smoothing": 1.0}}, rf"{name}: label_smoothing must be in \[0, 1\), got 1\.0")
-            for name in ("translation", "tagging", "choice", "next_sentence")
+            for name in ("translation", "tagging", "choice", "next_sentence", "causal_lm", "prefix_lm", "masked_lm")
         ),
         ({"causal_lm": {}, "translation": {}}, "causal_lm and translation train the same head 'language'; keep one"),
         (

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import objectives
+from zoo.objectives.objective import check_smoothing, objectives
 
 
 @objectives.register("causal_lm")
@@ -13,8 +13,15 @@ class CausalLM(NextToken):
     With a column `messages`, over the assistant's turns of a conversation.
 
     Source: Radford et al. 2018 (GPT), equation 1; with classification and a weight of 0.5 it is the L3 of equation 5.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
     prefers: ClassVar[tuple[str, ...]] = ("chat", "prompted", "text")
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
+        super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("causal_lm", label_smoothing)

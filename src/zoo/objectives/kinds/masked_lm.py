@@ -7,7 +7,7 @@ import numpy as np
 
 from zoo.data.ids import Ids, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective, objectives
+from zoo.objectives.objective import Objective, check_smoothing, objectives
 
 
 @objectives.register("masked_lm")
@@ -18,6 +18,7 @@ class MaskedLM(Objective):
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
 
     Args:
+        label_smoothing: the share of probability that is spread evenly over the vocabulary.
         share: how much of a document's text is chosen; at least one place.
         whole_word: choose all tokens of a word or none. Words are taken in random order as long as they fit in the
             number of places, so a document whose words are all longer than that number has none.
@@ -35,12 +36,14 @@ class MaskedLM(Objective):
         self,
         *,
         weight: float = 1.0,
+        label_smoothing: float = 0.0,
         share: float = 0.15,
         whole_word: bool = False,
         masked: float = 0.8,
         random: float = 0.1,
     ) -> None:
         super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("masked_lm", label_smoothing)
         if not 0 < share <= 1:
             raise ValueError(f"objective masked_lm: share must be above 0 and at most 1, got {share}")
         if min(masked, random) < 0 or masked + random > 1:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import objectives
+from zoo.objectives.objective import check_smoothing, objectives
 
 
 @objectives.register("prefix_lm")
@@ -11,9 +11,16 @@ class PrefixLM(NextToken):
     """sum_i log p(y_i | y_1 … y_{i-1}, x): x is the beginning of a text up to a drawn place, y the rest.
 
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.3.1; Liu et al. 2018, arXiv:1801.10198.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
     forms: ClassVar[tuple[str, ...]] = ("prefix",)
     why: ClassVar[str] = "the rest of a text is written from left to right"
     metrics: ClassVar[tuple[str, ...]] = ("perplexity",)
     assumed: ClassVar[bool] = False
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
+        super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("prefix_lm", label_smoothing)

@@ -4,7 +4,7 @@ import math
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import objectives
+from zoo.objectives.objective import check_smoothing, objectives
 
 
 @objectives.register("span_corruption")
@@ -14,6 +14,7 @@ class SpanCorruption(NextToken):
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4.
 
     Args:
+        label_smoothing: the share of probability that is spread evenly over the vocabulary.
         share: of a text's tokens that are missing.
         mean_span: tokens in a missing span, in the mean.
         sentinels: tokens `<extra_id_0>`, `<extra_id_1>` … of the tokenizer; an example has at most so many spans.
@@ -25,9 +26,16 @@ class SpanCorruption(NextToken):
     assumed: ClassVar[bool] = False
 
     def __init__(
-        self, *, weight: float = 1.0, share: float = 0.15, mean_span: float = 3.0, sentinels: int = 100
+        self,
+        *,
+        weight: float = 1.0,
+        label_smoothing: float = 0.0,
+        share: float = 0.15,
+        mean_span: float = 3.0,
+        sentinels: int = 100,
     ) -> None:
         super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("span_corruption", label_smoothing)
         if not 0 < share < 1:
             raise ValueError(f"objective span_corruption: share must lie between 0 and 1, got {share}")
         if not 1 <= mean_span < math.inf:
