@@ -68,6 +68,8 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
         return
     goes_on = command == "pretrain" and any(word.partition("=")[0] == FROM for word in arguments)
     words, sets = split_words(arguments, 1 if goes_on else CHANGING.get(command))
+    if goes_on and len(words) > 1:
+        raise ValueError(f"{words[1]}: with {FROM} there is no MODEL: give TASK and {FROM} CHECKPOINT")
     kinds = WORDS[command][1:] if goes_on else WORDS.get(command, ())
     for kind, word in zip(kinds, words, strict=False):
         if kind == "place":
