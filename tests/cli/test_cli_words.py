@@ -161,7 +161,7 @@ def test_pretraining_goes_on_from_a_checkpoint_with_its_tokenizer(
     [
         ("bert-nano -o RUN", "TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT"),
         ("pydocs-ml --from HERE -o RUN", "unknown task 'pydocs-ml' .did you mean 'pydocs-mlm'"),
-        ("bert-nano pydocs-mlm --from=HERE -o RUN", "pydocs-mlm: with --from there is no MODEL: give TASK and --from CHECK"),
+        ("bert-nano pydocs-mlm --from=HERE -o RUN", "pydocs-mlm: with --from there is no MODEL: give TASK"),
         ("bert-nano pydocs-mlm --from HERE -o RUN", "with --from there is no MODEL"),
         ("pydocs-mlm --from HERE -o RUN trainin.steps=3", "unknown key 'trainin' .did you mean 'training"),
     ],
