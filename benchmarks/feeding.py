@@ -72,8 +72,8 @@ def main() -> None:
         model = on_meta(load_settings(name, []))
         examples = examples_of(model, *ROWS[name], options.data)
         rows, tokens = measure(examples, options.seconds, options.workers)
-        length = examples.shape.length
-        cost = flops_per_token(model, length, examples.mixture.capacities(length)) * length
+        length, source = examples.shape.length, examples.shape.source
+        cost = flops_per_token(model, length, examples.mixture.capacities(length)) * (length + source)
         wanted = options.peak / cost
         workers = f"{options.workers} processes build" if options.workers else "a thread builds"
         print(

@@ -20,6 +20,15 @@ def test_arithmetic_is_six_times_the_matrices_plus_attention(length: int):
     assert flops_per_token(model, length) == 6 * (matrices + attention)
 
 
+def test_tokens_of_the_source_count_as_those_of_the_target():
+    """As in `tokens_per_second`, with which the share of a device is computed."""
+    model, length = on_meta(load_settings("transformer-nano")), 16
+    d_model, d_ff, layers, vocab_size = 32, 48, 2, 300
+    encoder = layers * (4 * d_model**2 + 2 * d_model * d_ff + 2 * length * d_model)
+    decoder = layers * (8 * d_model**2 + 2 * d_model * d_ff + 4 * length * d_model) + vocab_size * d_model
+    assert flops_per_token(model, length) == 6 * (encoder + decoder) / 2
+
+
 def test_a_head_that_scores_few_places_costs_less():
     model = on_meta(load_settings("bert-nano"))
     assert flops_per_token(model, 64, {"masked_lm": 8}) < flops_per_token(model, 64)

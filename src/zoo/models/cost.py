@@ -68,14 +68,14 @@ def parameters_beside(model: Model) -> int:
 
 
 def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str, int] | None = None) -> float:
-    """Floating-point operations of one training step (forward and backward) for each token of the stream.
+    """Floating-point operations of one training step (forward and backward) for each token, sources included.
 
     Counted by torch on one document that fills a row, in every matrix product. With an encoder beside the decoder the
-    source is as long, and a token of each counts as one; a picture alone counts as one token, too.
+    source is as long; a picture counts as one token.
 
     Args:
         model: on the meta device.
-        length: tokens in the document; None: the model's `max_length`.
+        length: tokens in the document, and in its source; None: the model's `max_length`.
         scored: by head, how many places of the row it scores; heads that are left out score every place.
     """
     length = length or model.stream.max_length
@@ -87,7 +87,8 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         list(model(tokens, source, places=places).heads)  # logits are computed when they are asked for
-    return counter.get_total_flops() * (1 + BACKWARD) / length
+    read = length + (0 if source is None else length if source.dim() == 2 else len(source))
+    return counter.get_total_flops() * (1 + BACKWARD) / read
 
 
 def memory(model: Model) -> dict[str, int]:
