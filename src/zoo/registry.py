@@ -92,6 +92,10 @@ class Slot(Generic[T]):
         refuse_unknown(name, self.variants, self.name, place)
         return self.variants[name]
 
+    def name_of(self, built: object) -> str:
+        """The name under which what was built is registered."""
+        return next(name for name, variant in self.variants.items() if variant is type(built))
+
     def options(self, name: str) -> dict[str, inspect.Parameter]:
         """The options of a variant, by name, in the order of its signature."""
         variant: Any = self[name]  # mypy takes no type[T] for something that can be hashed

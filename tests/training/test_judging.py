@@ -37,13 +37,6 @@ def test_more_can_be_better(tmp_path: Path):
     assert state.best is not None and state.best["step"] == 2
 
 
-def test_a_best_value_of_another_metric_is_none(tmp_path: Path):
-    train_tiny(tmp_path, settings(steps=1, evaluate_every=1), watch=judged(-9.0))
-    another = Watch(Validation(lambda *_: {"other": 7.0}, "other"))
-    _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), resume=True, watch=another)
-    assert state.best == {"step": 2, "metric": "other", "value": 7.0}
-
-
 def test_training_stops_early_when_nothing_gets_better(tmp_path: Path):
     training = settings(steps=9, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))

@@ -30,7 +30,7 @@ class Metric(ABC):
     @property
     def name(self) -> str:
         """The registered name."""
-        return next(name for name in metrics.names() if metrics[name] is type(self))
+        return metrics.name_of(self)
 
     def obstacle(self, labels: Sequence[str]) -> str | None:
         """Why it cannot measure answers that are named so; None where it can."""

@@ -11,7 +11,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import Answer, OneClass
-from zoo.objectives.objective import Objective, Term, Weights, check_smoothing
+from zoo.objectives.objective import Objective, Term, Weights
 
 
 class DocumentLabel(Objective, ABC):
@@ -24,10 +24,6 @@ class DocumentLabel(Objective, ABC):
     """
 
     answer: Answer = OneClass()
-
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing(type(self).head, label_smoothing)
 
     @property
     def offered(self) -> tuple[str, ...]:

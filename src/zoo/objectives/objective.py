@@ -54,6 +54,10 @@ class Objective(ABC):
         beside: the objectives that are trained with it, and what they begin with where the task does not say it.
         draws: whether it gives each place of an example a number that decides what the model draws there.
 
+    Args:
+        weight: of its loss in the total.
+        label_smoothing: the share of probability that is spread evenly over what its head chooses from.
+
     Attributes:
         form_options: options of its form, such as how much of a text it leaves out.
         sentinels: how many tokens for missing spans a tokenizer needs.
@@ -74,15 +78,17 @@ class Objective(ABC):
     assumed: ClassVar[bool] = True
     beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     draws: ClassVar[bool] = False
-    label_smoothing: float = 0.0
     form_options: Mapping[str, Any] = {}
     sentinels: int = 0
     reads_weights: tuple[str, ...] = ()
 
-    def __init__(self, *, weight: float = 1.0) -> None:
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
         if not 0 <= weight < float("inf"):
             raise ValueError(f"objective: weight must be a finite number of at least 0, got {weight}")
-        self.weight = weight
+        if not 0 <= label_smoothing < 1:
+            name = objectives.name_of(self)
+            raise ValueError(f"objective {name}: label_smoothing must be in [0, 1), got {label_smoothing}")
+        self.weight, self.label_smoothing = weight, label_smoothing
 
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
         """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
@@ -134,17 +140,6 @@ class Objective(ABC):
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
         """How many places are scored; needs no forward pass, so that losses can be weighed before it."""
         return (targets >= 0).sum()
-
-
-def check_smoothing(objective: str, share: float) -> float:
-    """The share of probability that labels are smoothed by.
-
-    Raises:
-        ValueError: it is no share.
-    """
-    if not 0 <= share < 1:
-        raise ValueError(f"objective {objective}: label_smoothing must be in [0, 1), got {share}")
-    return share
 
 
 objectives: Slot[Objective] = Slot("objective")

@@ -81,8 +81,8 @@ class Surveyed:
         tokenizer.add_sentinels(self.mixture.sentinels)
         recipe = StoreRecipe(form.keep(self.task.source.language), tokenizer)
         filling = filling_of(self.task, self.rows, self.data, recipe)
-        if sum(shard.part.size for shard in filling.lacking) >= LARGE:
-            filling.fill_together(processes_for(filling.missing))
+        if sum(shard.part.size for shard in filling.missing) >= LARGE:
+            filling.fill_together(processes_for(len(filling.missing)))
         opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
         fields = tuple(name for name in form.stored.names if name != PICTURE)
         tallies = {

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from zoo.data.home import name_file
 from zoo.data.processes import LARGE, processes_for, run_together
-from zoo.data.sources.find import load_rows
+from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
-from zoo.data.task import Task, read_task
+from zoo.data.task import Task
 from zoo.survey.rows import SourceSurvey
 
 WORKER = "zoo.survey.worker"
@@ -23,19 +22,13 @@ SEEN = "seen.json"
 
 
 @dataclass(frozen=True)
-class SurveyRequest:
-    """What a process must know to find a task's parts by itself, in plain values.
+class SurveyRequest(RowsRequest):
+    """What a process must know to look at a task's parts by itself.
 
     Args:
-        task: as `Task.plain` gives it.
-        inputs: the columns that forms and objectives may read.
-        data: the only folder that relative files are looked for in; None: as for any command.
         folder: an empty one, for what each process has seen.
     """
 
-    task: dict[str, Any]
-    inputs: Sequence[str]
-    data: str | None
     folder: str
 
 
@@ -67,12 +60,11 @@ def survey_rows(
 
 def main(request: str, number: str, count: str) -> None:
     """Look at every COUNT-th part, from the NUMBER-th one on, and write what was seen."""
-    asked = SurveyRequest(**json.loads(Path(request).read_text("utf-8")))
+    asked = SurveyRequest.read(request)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    rows = load_rows(read_task(asked.task, "task"), asked.inputs, None if asked.data is None else Path(asked.data))
     folder = Path(asked.folder) / number
     folder.mkdir()
-    source = SourceSurvey(rows, folder)
+    source = SourceSurvey(asked.rows(), folder)
     source.read(range(int(number), len(source.parts), int(count)))
     aside = folder / f"{SEEN}.partial"
     with name_file(aside):

@@ -78,9 +78,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         values = watch.validation.measure(model, between)
     value = values.get(watch.validation.metric, math.nan)  # absent where nothing of validation is scored
     sign = 1 if watch.validation.higher_is_better else -1
-    # an older zoo may have begun the run and judged it by another metric
-    best = state.best if state.best is None or state.best["metric"] == watch.validation.metric else None
-    better = math.isfinite(value) and (best is None or sign * value > sign * best["value"])
+    better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
     # the main process decides for all, and the others add zeros: values may differ between them in the last bit
     mine = [float(better), value] if learner.processes.is_main else [0.0, 0.0]
     (improved, decisive) = learner.processes.add_up(mine)

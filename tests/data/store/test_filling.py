@@ -29,6 +29,6 @@ def test_processes_make_the_shards_that_this_one_means(tmp_path: Path, monkeypat
     for name in ("part-0", "part-1", "other"):
         (tmp_path / f"{name}.txt").write_text(f"text 한국 {name}\nsecond\n")
     asked = filling(tmp_path)
-    assert asked.missing == 3
+    assert len(asked.missing) == 3
     asked.fill_together(1)
-    assert asked.missing == 0 and asked.count() == {"train": 4, "validation": 2}
+    assert not asked.missing and asked.count() == {"train": 4, "validation": 2}

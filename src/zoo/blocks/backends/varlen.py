@@ -66,8 +66,7 @@ class Varlen(FlashBackend):
         if max(d_key, d_value) > WIDEST:
             return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
         if position is not None and position.biases:
-            name = next(name for name in positions.names() if positions[name] is type(position))
-            return f"adds nothing to the scores, which position '{name}' does"
+            return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
         return super().obstacle(rule, d_key, d_value, position)
 
 

@@ -36,7 +36,7 @@ def tokenize(
     pairs = [parse_set(text) for text in [*sets, *changes]]
     read = by_section(pairs)["task"]
     filling = plan_filling(task, read, data, load_tokenizer(tokenizer), retrain)
-    workers = processes_for(filling.missing) if share is None else 1
+    workers = processes_for(len(filling.missing)) if share is None else 1
     if workers > 1:
         filling.fill_together(workers)
     with bars() as drawn:
@@ -61,6 +61,6 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
 def report(filling: Filling) -> None:
     """Say what the store has now."""
     counts = ", ".join(f"{split} {count:,}" for split, count in filling.count().items())
-    missing = filling.missing
+    missing = len(filling.missing)
     left = f", {missing} still missing" if missing else ""
     say(f"{home()}: {len(filling.distinct)} shards{left}; documents: {counts}")

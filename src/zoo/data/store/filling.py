@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from zoo.data.processes import run_together
+from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
 
@@ -32,20 +33,14 @@ class Share:
 
 
 @dataclass(frozen=True)
-class FillRequest:
-    """What a process must know to plan a task's shards by itself, in plain values.
+class FillRequest(RowsRequest):
+    """What a process must know to plan a task's shards by itself.
 
     Args:
-        task: as `Task.plain` gives it.
-        inputs: the columns that forms and objectives may read.
-        data: the only folder that relative files are looked for in; None: as for any command.
         stored: what the form of the examples keeps, as in `StoreRecipe`.
         tokenizer: the contents of the tokenizer's files, by name; none where no text is read.
     """
 
-    task: dict[str, Any]
-    inputs: Sequence[str]
-    data: str | None
     stored: Sequence[Any]
     tokenizer: dict[str, str]
 
@@ -63,12 +58,7 @@ class Filling:
         return list({shard.folder: (split, shard) for split, shard in reversed(self.shards)}.values())[::-1]
 
     @property
-    def missing(self) -> int:
-        """How many are not there."""
-        return len(self.lacking)
-
-    @property
-    def lacking(self) -> list[PlannedShard]:
+    def missing(self) -> list[PlannedShard]:
         """Those that are not there."""
         return [shard for _, shard in self.distinct if shard.open() is None]
 

@@ -3,31 +3,26 @@
 It plans the shards again from the request, so the two agree on their names, and imports only what tokenising needs.
 """
 
-import json
 import signal
 import sys
-from pathlib import Path
 
 from zoo.data.ids import StoredFields
-from zoo.data.sources.find import load_rows
 from zoo.data.store.filling import FillRequest, plan
 from zoo.data.store.store import PlannedShard, StoreRecipe, fill
-from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
 def plan_request(asked: FillRequest) -> list[PlannedShard]:
     """The shards that are asked for, each once, in the order of the data."""
-    task, data = read_task(asked.task, "task"), None if asked.data is None else Path(asked.data)
     files = {name: content.encode() for name, content in asked.tokenizer.items()}
     recipe = StoreRecipe(StoredFields.parse(asked.stored), Tokenizer.from_files(files) if files else None)
-    planned = plan(load_rows(task, asked.inputs, data), recipe)
+    planned = plan(asked.rows(), recipe)
     return list({shard.folder: shard for _, shard in planned}.values())
 
 
 def main(request: str, number: str, count: str) -> None:
     """Make the missing shards, from another one on than the other processes."""
-    asked = FillRequest(**json.loads(Path(request).read_text("utf-8")))
+    asked = FillRequest.read(request)
     # ends as an error would, so that nothing half made is left
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     shards = plan_request(asked)

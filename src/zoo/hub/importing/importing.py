@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from zoo.data.ids import MESSAGES
 from zoo.data.task import read_task
@@ -13,7 +13,7 @@ from zoo.hub.exporting.config_files import IMPOSSIBLE
 from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json
 from zoo.hub.importing import weights
-from zoo.hub.importing.config import ConfigReader, build_settings, read_family, read_flat, read_labels
+from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
@@ -78,6 +78,38 @@ class ImportReport:
         return [f"{self.run}: {self.class_name} ({self.target}), {self.parameters:,} parameters", *self.remarks()]
 
 
+class Recognised(NamedTuple):
+    """What a folder holds.
+
+    Args:
+        target: as the first of its classes writes it.
+        stored: its tensors under zoo's names. strange: the names of those that zoo has none for.
+        labels: of the class; none where it has no labels.
+        settings: of the model.
+    """
+
+    target: Target
+    stored: weights.Stored
+    strange: list[str]
+    labels: LabelNames
+    settings: ModelSettings
+
+
+def recognise(foreign: CheckpointFolder, config: ConfigReader) -> Recognised:
+    """Which model a folder holds; only the headers of its tensors are read.
+
+    Raises:
+        ValueError: none that zoo can express.
+    """
+    place = str(foreign.folder)
+    target, settings = read_family(foreign, config)
+    stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
+    target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
+    labels = read_labels(config, target.classes[0])
+    settings = settings or settle(config, target, stored, labels.count, place)
+    return Recognised(target, stored, strange, labels, settings)
+
+
 def import_folder(source: Path, folder: Path) -> ImportReport:
     """Write a Hugging Face folder as a new run, which stands before its first step.
 
@@ -92,11 +124,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     check_folder(folder, resume=False)
     foreign, place = CheckpointFolder(source), str(source)
     config = ConfigReader(foreign)
-    target, settings = read_family(foreign, config)
-    stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
-    target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
-    chosen, labels = target.classes[0], read_labels(config, target.classes[0])
-    settings = settings or settle(config, target, stored, labels.count, place)
+    target, stored, strange, labels, settings = recognise(foreign, config)
+    chosen = target.classes[0]
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
     check_vocabulary(tokenizer, settings.vocab_size, place)
     generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, settings.vocab_size)

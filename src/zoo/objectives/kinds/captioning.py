@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.models.heads.scores import Scores
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import Term, Weights, check_smoothing, objectives
+from zoo.objectives.objective import Term, Weights, objectives
 
 READ = "decoder.cross"  # the attention weights that say what a word read of the picture
 
@@ -32,8 +32,7 @@ class Captioning(NextToken):
     )  # fmt: skip
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("captioning", label_smoothing)
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
         if not 0 <= coverage < math.inf:
             raise ValueError(f"objective captioning: coverage must be a finite number of at least 0, got {coverage}")
         self.coverage, self.reads_weights = coverage, (READ,) if coverage else ()

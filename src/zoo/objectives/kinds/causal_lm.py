@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import check_smoothing, objectives
+from zoo.objectives.objective import objectives
 
 
 @objectives.register("causal_lm")
@@ -21,7 +21,3 @@ class CausalLM(NextToken):
     why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
     prefers: ClassVar[tuple[str, ...]] = ("chat", "prompted", "text")
     metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")
-
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("causal_lm", label_smoothing)

@@ -13,7 +13,7 @@ from zoo.data.ids import CHOICES, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores
-from zoo.objectives.objective import Objective, Term, Weights, check_smoothing, objectives
+from zoo.objectives.objective import Objective, Term, Weights, objectives
 
 RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
 
@@ -34,10 +34,6 @@ class RightChoice(Objective):
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     counted: ClassVar[tuple[str, ...]] = ("accuracy",)
-
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("choice", label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2

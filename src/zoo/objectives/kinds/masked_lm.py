@@ -7,7 +7,7 @@ import numpy as np
 
 from zoo.data.ids import Ids, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective, check_smoothing, objectives
+from zoo.objectives.objective import Objective, objectives
 
 
 @objectives.register("masked_lm")
@@ -42,8 +42,7 @@ class MaskedLM(Objective):
         masked: float = 0.8,
         random: float = 0.1,
     ) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("masked_lm", label_smoothing)
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
         if not 0 < share <= 1:
             raise ValueError(f"objective masked_lm: share must be above 0 and at most 1, got {share}")
         if min(masked, random) < 0 or masked + random > 1:

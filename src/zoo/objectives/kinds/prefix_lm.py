@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import check_smoothing, objectives
+from zoo.objectives.objective import objectives
 
 
 @objectives.register("prefix_lm")
@@ -20,7 +20,3 @@ class PrefixLM(NextToken):
     why: ClassVar[str] = "the rest of a text is written from left to right"
     metrics: ClassVar[tuple[str, ...]] = ("perplexity",)
     assumed: ClassVar[bool] = False
-
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("prefix_lm", label_smoothing)

@@ -4,7 +4,7 @@ import math
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import check_smoothing, objectives
+from zoo.objectives.objective import objectives
 
 
 @objectives.register("span_corruption")
@@ -34,8 +34,7 @@ class SpanCorruption(NextToken):
         mean_span: float = 3.0,
         sentinels: int = 100,
     ) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("span_corruption", label_smoothing)
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
         if not 0 < share < 1:
             raise ValueError(f"objective span_corruption: share must lie between 0 and 1, got {share}")
         if not 1 <= mean_span < math.inf:

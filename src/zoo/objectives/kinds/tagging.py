@@ -6,7 +6,7 @@ import numpy as np
 
 from zoo.data.ids import TAGS, Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.objectives.objective import Objective, check_smoothing, objectives
+from zoo.objectives.objective import Objective, objectives
 
 
 @objectives.register("tagging")
@@ -23,10 +23,6 @@ class Tagging(Objective):
     forms: ClassVar[tuple[str, ...]] = (TAGS,)
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
-
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("tagging", label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) - 1

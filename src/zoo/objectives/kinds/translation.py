@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
-from zoo.objectives.objective import check_smoothing, objectives
+from zoo.objectives.objective import objectives
 
 
 @objectives.register("translation")
@@ -21,5 +21,4 @@ class Translation(NextToken):
     metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "sequence_accuracy", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("translation", label_smoothing)
+        super().__init__(weight=weight, label_smoothing=label_smoothing)

@@ -1,0 +1,36 @@
+"""What another process must be told to find a task's rows."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
+from zoo.data.task import read_task
+
+
+@dataclass(frozen=True)
+class RowsRequest:
+    """What a process must know to find a task's rows by itself, in plain values.
+
+    Args:
+        task: as `Task.plain` gives it.
+        inputs: the columns that forms and objectives may read.
+        data: the only folder that relative files are looked for in; None: as for any command.
+    """
+
+    task: dict[str, Any]
+    inputs: Sequence[str]
+    data: str | None
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """The request that a file holds as JSON."""
+        return cls(**json.loads(Path(path).read_text("utf-8")))
+
+    def rows(self) -> Mapping[str, SplitRows]:
+        """The rows of the task's splits."""
+        data = None if self.data is None else Path(self.data)
+        return load_rows(read_task(self.task, "task"), self.inputs, data)
