@@ -1,4 +1,4 @@
-"""Every backend is the formula: outputs and gradients of `flex` and `varlen` against `eager`, on a CPU."""
+"""Every backend is the formula: outputs and gradients of the others against `eager`, on a CPU."""
 
 import warnings
 from typing import Any
@@ -11,8 +11,9 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import varlen
+from zoo.blocks.backends import blocked, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
+from zoo.blocks.backends.blocked import Blocked, Seen
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.sdpa import Sdpa
@@ -92,7 +93,62 @@ def test_varlen_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, 
     check_the_same(build(12, 4, n_kv_heads, **options), Varlen(), view, randn(2, 5, 12))
 
 
-@pytest.mark.parametrize("backend", [Flex(), Varlen()], ids=["flex", "varlen"])
+@pytest.fixture(params=[(128, 2**21, 256), (2, 2**21, 256), (2, 16, 0)], ids=["one block", "blocks", "small blocks"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many queries and weights a block has, and up to how many keys its weights are remembered."""
+    for name, value in zip(("QUERIES", "WEIGHTS", "REMEMBERED"), request.param, strict=True):
+        monkeypatch.setattr(blocked, name, value)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("n_kv_heads", [None, 2])
+@pytest.mark.parametrize("options", FITTING, ids=str)
+@pytest.mark.usefixtures("blocks")
+def test_blocked_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, causal: bool):
+    rotary = position_of("rotary", causal) if options.get("d_key", 3) % 2 == 0 else None
+    view = view_of(DOCUMENTS, DOCUMENTS, causal, rotary)
+    check_the_same(build(12, 4, n_kv_heads, **options), Blocked(), view, randn(2, 5, 12))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.9])
+def test_blocked_drops_the_weights_that_eager_drops(share: float):
+    attention, view = build(12, 4, dropout=share).train(), view_of(DOCUMENTS, DOCUMENTS, causal=True)
+    found = []
+    for backend in (Blocked(), Eager()):
+        torch.manual_seed(3)
+        found.append(learn(attention, backend, view.afresh(), randn(2, 5, 12)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_what_blocked_drops_in_the_backward_pass_is_what_it_dropped():
+    """The output is linear in the values: its change along a direction is exactly the gradient's."""
+    torch.manual_seed(4)
+    queries, keys, values, direction = randn(4, 2, 4, 6, 8)
+    rule = build(32, 4, dropout=0.5).train().rule(training=True)
+
+    def said(read: Tensor) -> Tensor:
+        torch.manual_seed(5)
+        return Blocked().attend(queries, keys, read, View.of(Documents.of(None, randn(2, 6)), causal=True), rule)
+
+    read = values.requires_grad_()
+    (gradient,) = torch.autograd.grad(said(read).sum(), read)
+    torch.testing.assert_close((gradient * direction).sum(), (said(values + direction) - said(values)).sum(), **EXACT)
+
+
+@pytest.mark.parametrize(("causal", "window", "computed"), [(False, None, 64), (True, None, 40), (True, 3, 28)])
+def test_blocked_computes_no_keys_that_a_block_of_queries_cannot_see(
+    causal: bool, window: int | None, computed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(blocked, "QUERIES", 2)
+    view = View.of(Documents.of(None, randn(1, 8)), causal=causal)
+    blocks = Seen.of(view, window, randn(1, 4, 8, 3)).blocks
+    places = torch.arange(8)
+    assert sum(len(places[block.queries]) * len(places[block.keys]) for block in blocks) == computed
+
+
+@pytest.mark.parametrize("backend", [Blocked(), Flex(), Varlen()], ids=["blocked", "flex", "varlen"])
 @pytest.mark.parametrize("sources", [SOURCES, torch.zeros_like(SOURCES)], ids=["sources", "none"])
 def test_a_document_reads_its_source_wherever_it_stands(sources: Tensor, backend: Backend):
     attention = filled(FullAttention(12, 4, 7, d_value=5))
@@ -144,7 +200,7 @@ def test_varlen_looks_for_no_documents_where_rows_are_whole(length: int, monkeyp
     check_the_same(build(12, 4), Varlen(), View.of(Documents.of(None, x), causal=True), x)
 
 
-@pytest.mark.parametrize("backend", [Flex(), Varlen()], ids=["flex", "varlen"])
+@pytest.mark.parametrize("backend", [Blocked(), Flex(), Varlen()], ids=["blocked", "flex", "varlen"])
 def test_rows_that_hold_nothing_say_0_and_change_nothing(backend: Backend):
     found = learn(build(12, 4, bias=False), backend, view_of(EMPTY, EMPTY, causal=True), randn(2, 6, 12))
     assert not any(tensor.any() for tensor in found)
@@ -176,20 +232,22 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("options", "flex", "varlen"),
+    ("options", "blocked", "flex", "varlen"),
     [
-        ({}, None, None),
-        ({"window": 2, "d_key": 4, "d_value": 20, "qk_norm": True}, None, None),
-        ({"score": "additive"}, "inner products", "inner products"),
-        ({"dropout": 0.25}, "drops no attention weights, and attention.dropout is 0.25", None),
-        ({"sinks": 2}, None, "knows no sinks"),
-        ({"d_value": 264}, None, "takes heads up to 256 wide, and d_key is 3, d_value 264"),
+        ({}, None, None, None),
+        ({"window": 2, "d_key": 4, "d_value": 20, "qk_norm": True}, None, None, None),
+        ({"score": "additive"}, "inner products", "inner products", "inner products"),
+        ({"dropout": 0.25}, None, "drops no attention weights, and attention.dropout is 0.25", None),
+        ({"sinks": 2}, "knows no sinks", None, "knows no sinks"),
+        ({"d_value": 264}, None, None, "takes heads up to 256 wide, and d_key is 3, d_value 264"),
     ],
     ids=str,
 )
-def test_a_backend_says_what_its_kernels_do_not_know(options: dict[str, Any], flex: str | None, varlen: str | None):
+def test_a_backend_says_what_its_kernels_do_not_know(
+    options: dict[str, Any], blocked: str | None, flex: str | None, varlen: str | None
+):
     attention = build(12, 4, **options)
-    for backend, words in ((Eager(), None), (Flex(), flex), (Varlen(), varlen)):
+    for backend, words in ((Eager(), None), (Blocked(), blocked), (Flex(), flex), (Varlen(), varlen)):
         said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value, None)
         assert said is words is None or (words is not None and words in str(said))
 

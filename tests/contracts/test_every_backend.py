@@ -1,4 +1,4 @@
-"""What every backend of attention keeps in whole models: `flex` and `varlen` on a CPU, and all of them on a GPU."""
+"""What every backend of attention keeps in whole models: those of one kind of device on a CPU, a GPU's on a GPU."""
 
 import warnings
 from collections.abc import Iterator
@@ -28,13 +28,16 @@ from zoo.models.attention_backend import attentions, layers_of, obstacle_of
 from zoo.models.model import Model
 
 REAL = DOCUMENTS > 0
-OF_GPUS = [name for name in backends.names() if backends[name].device is not None]
+OF_DEVICES = [name for name in backends.names() if backends[name].device is not None]
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     *((slot, choice) for slot, choice in NAMES if slot in ("position", "attention")),
     ("attention", {"name": "grouped", **NEEDED, "window": 3}),
     ("attention", {"name": "grouped", **NEEDED, "sinks": 3}),
 ]
 REFUSED = {  # by backend and choice, what it says
+    ("blocked", "alibi"): "adds nothing to the scores, which position 'alibi' does",
+    ("blocked", "relative"): "adds nothing to the scores, which position 'relative' does",
+    ("blocked", "grouped, n_kv_heads 2, sinks 3"): "knows no sinks",
     ("varlen", "alibi"): "adds nothing to the scores, which position 'alibi' does",
     ("varlen", "relative"): "adds nothing to the scores, which position 'relative' does",
     ("varlen", "grouped, n_kv_heads 2, sinks 3"): "knows no sinks",
@@ -47,11 +50,12 @@ ABLE = [
 ]
 EACH = pytest.mark.parametrize(
     ("backend", "slot", "choice"),
-    [case for case in ABLE if case[0] in OF_GPUS],
+    [case for case in ABLE if case[0] in OF_DEVICES],
     ids=lambda value: label(value) or str(value),
 )
 DTYPES = [torch.float32, torch.bfloat16]
-ALL = [(name, dtype, *case) for name, *case in ABLE for dtype in DTYPES[int(backends[name].narrow) :]]
+RUNNING = [case for case in ABLE if backends[case[0]].device in (None, "cuda")]
+ALL = [(name, dtype, *case) for name, *case in RUNNING for dtype in DTYPES[int(backends[name].narrow) :]]
 NO_GPU = pytest.mark.skip(reason="no CUDA GPU: its kernels cannot run")
 ON_GPU = pytest.mark.parametrize(
     ("backend", "dtype", "slot", "choice"),
@@ -156,7 +160,7 @@ def test_rows_of_a_packer_reach_varlen_as_they_lie_and_leak_nothing(on_cpu: None
         assert not torch.equal(old[documents == 2], new[documents == 2])
 
 
-@pytest.mark.parametrize("backend", OF_GPUS)
+@pytest.mark.parametrize("backend", OF_DEVICES)
 def test_a_model_learns_what_eager_learns_and_generates_with_sdpa(backend: str, on_cpu: None):
     choice = {"name": "grouped", **NEEDED, "window": 3}
     model = attending(backend, "attention", choice, torch.float64)

@@ -8,6 +8,7 @@ import torch
 
 from resolved import resolve_training
 from zoo.blocks.backends.backend import backends
+from zoo.blocks.backends.blocked import Blocked
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
@@ -22,12 +23,12 @@ from zoo.training.settings import Training
 GPU = Hardware("cuda", (8, 0), torch.bfloat16)
 OLD_GPU = Hardware("cuda", (7, 5), torch.float16)
 WIDE_GPU = Hardware("cuda", (9, 0), None)
-CPU = Hardware("cpu", (0, 0), torch.bfloat16)
+CPU, WIDE_CPU = Hardware("cpu", (0, 0), torch.bfloat16), Hardware("cpu", (0, 0), None)
 KEY = "training.attention_backend"
 
 
-def settings(backend: str) -> Training:
-    return resolve_training([{"attention_backend": backend}])
+def settings(backend: str, precision: str = "auto") -> Training:
+    return resolve_training([{"attention_backend": backend, "precision": precision}])
 
 
 def model(name: str = "bert-nano", **options: Any) -> Model:
@@ -50,11 +51,17 @@ def test_auto_is_varlen_on_a_gpu_for_every_family(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, "t5-small", "cnn-attention"])
-def test_auto_is_sdpa_on_a_cpu_and_in_float32_for_every_family(name: str):
+def test_auto_is_sdpa_in_float32_for_every_family(name: str):
     found = on_meta(load_settings(name, []))
-    assert said(found, CPU) == "sdpa (auto; varlen runs on cuda only, and this is cpu)"
+    assert said(found, WIDE_CPU) == "sdpa (auto; varlen runs on cuda only, and this is cpu)"
     why = "varlen computes in bfloat16 or float16, and this run in float32 (training.precision)"
     assert said(found, WIDE_GPU) == f"sdpa (auto; {why})"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_auto_is_blocked_on_a_cpu_in_bfloat16_for_every_family(name: str):
+    found = on_meta(load_settings(name, []))
+    assert said(found, CPU) == "blocked (auto; varlen runs on cuda only, and this is cpu)"
 
 
 def test_a_recurrent_decoder_has_no_attention_to_choose_for():
@@ -142,6 +149,8 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
         ("varlen", {"name": "gpt2-nano", "attention.sinks": 1}, GPU, "varlen knows no sinks; use auto, sdpa or eager"),
         ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
         ("eager", {"name": "rnn-attention-nano"}, GPU, "no attention over whole rows; leave the setting out"),
+        ("blocked", {}, GPU, "blocked runs on cpu only, and this is cuda"),
+        ("blocked", {}, WIDE_CPU, "blocked computes in bfloat16 or float16, and this run in float32"),
         ("varlen", {}, WIDE_GPU, "varlen computes in bfloat16 or float16, and this run in float32"),
         ("varlen", {}, OLD_GPU, "varlen needs a GPU of compute capability 8.0 or newer, and this is 7.5"),
     ],
@@ -162,7 +171,7 @@ def test_sdpa_may_be_named_for_a_model_without_attention_over_whole_rows():
 @pytest.mark.parametrize("backend", backends.names())
 @pytest.mark.parametrize("name", ["bert-nano", "gpt2-nano", "transformer-nano", "cnn-attention-nano"])
 def test_the_usual_models_train_with_every_backend(name: str, backend: str):
-    said(model(name), GPU, backend)
+    said(model(name), CPU if backends[backend].device == "cpu" else GPU, backend)
 
 
 def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.MonkeyPatch):
@@ -173,13 +182,15 @@ def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.
         ("varlen", "cuda", Varlen),
         ("auto", "cuda", Varlen),
         ("eager", "cpu", Eager),
-        ("auto", "cpu", Sdpa),
+        ("auto", "cpu", Blocked),
+        ("sdpa", "cpu", Sdpa),
     ):
-        use_backends(found, settings(backend), torch.device(device))
+        use_backends(found, settings(backend, "bfloat16"), torch.device(device))
         assert {type(attention.backend) for attention in attentions(found)} == {kind}
 
 
 def test_an_unknown_backend_is_refused_by_name():
-    words = rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); allowed: eager, flex, sdpa, varlen, auto"
+    allowed = "allowed: blocked, eager, flex, sdpa, varlen, auto"
+    words = rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); {allowed}"
     with pytest.raises(ValueError, match=words):
         settings("flexx")
