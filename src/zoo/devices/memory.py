@@ -14,7 +14,8 @@ LARGE = 1 << 30
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
-WITH_IT = {M_TRIM_THRESHOLD: LARGE, M_TOP_PAD: 64 << 20}
+NEVER = -1  # a step of BERT frees more than a gigabyte, which would be given back
+WITH_IT = {M_TRIM_THRESHOLD: NEVER, M_TOP_PAD: 64 << 20}
 
 
 def keep_large_blocks() -> bool:
