@@ -13,7 +13,7 @@ from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
 from zoo.blocks.backends import blocked, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
-from zoo.blocks.backends.blocked import Blocked, Seen
+from zoo.blocks.backends.blocked import Blocked, Tiling
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.sdpa import Sdpa
@@ -143,9 +143,9 @@ def test_blocked_computes_no_keys_that_a_block_of_queries_cannot_see(
 ):
     monkeypatch.setattr(blocked, "QUERIES", 2)
     view = View.of(Documents.of(None, randn(1, 8)), causal=causal)
-    blocks = Seen.of(view, window, randn(1, 4, 8, 3)).blocks
+    tiles = Tiling.of(view, window, randn(1, 4, 8, 3)).tiles
     places = torch.arange(8)
-    assert sum(len(places[block.queries]) * len(places[block.keys]) for block in blocks) == computed
+    assert sum(len(places[tile.queries]) * len(places[tile.keys]) for tile in tiles) == computed
 
 
 @pytest.mark.parametrize("backend", [Blocked(), Flex(), Varlen()], ids=["blocked", "flex", "varlen"])

@@ -37,11 +37,11 @@ class Blocked(Backend):
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1:
             keys, values = (x.repeat_interleave(shared, dim=1) for x in (keys, values))
-        seen = Seen.of(view, rule.window, queries)
+        tiling = Tiling.of(view, rule.window, queries)
         assert rule.score.scale is not None
         with torch.autocast("cpu", enabled=False):
             given = (x.contiguous() for x in (queries * rule.score.scale, keys, values))
-            heads: Tensor = BlockedAttention.apply(*given, seen, rule.dropout, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+            heads: Tensor = BlockedAttention.apply(*given, tiling, rule.dropout, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
         return heads
 
     def prepare(self, view: View, rule: Rule) -> None:
@@ -57,7 +57,7 @@ class Blocked(Backend):
         return None
 
 
-class Block(NamedTuple):
+class Tile(NamedTuple):
     """Queries that are computed together, and the keys that they may see."""
 
     rows: slice
@@ -65,21 +65,21 @@ class Block(NamedTuple):
     keys: slice
 
 
-class Seen(NamedTuple):
-    """Who sees whom.
+class Tiling(NamedTuple):
+    """What is computed together, and who sees whom.
 
     Args:
-        blocks: together all queries of all rows.
+        tiles: together all queries of all rows.
         added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
         seeing: 0 where a query sees no key at all, else 1; None: everywhere.
     """
 
-    blocks: list[Block]
+    tiles: list[Tile]
     added: Float[Tensor, "rows 1 queries keys"] | None
     seeing: Float[Tensor, "rows 1 queries 1"] | None
 
     @staticmethod
-    def of(view: View, window: int | None, queries: Queries) -> "Seen":
+    def of(view: View, window: int | None, queries: Queries) -> "Tiling":
         """Of one layer."""
         visibility, dtype = view.visibility, queries.dtype
         rows, heads, length, _ = queries.shape
@@ -96,20 +96,20 @@ class Seen(NamedTuple):
             pieces.append((slice(start, stop), slice(first, last)))
         step = max(1, WEIGHTS // max(1, heads * some * n_keys))
         together = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-        blocks = [Block(few, asking, answering) for few in together for asking, answering in pieces]
+        tiles = [Tile(few, asking, answering) for few in together for asking, answering in pieces]
         # sums and products take a tenth of the time of filling by booleans
         added = view.once(("added", window, dtype), lambda: added_by(view.opened(window), dtype))
         seeing = view.once(("seeing", window, dtype), lambda: seeing_of(visibility.blind(window), dtype))
-        return Seen(blocks, added, seeing)
+        return Tiling(tiles, added, seeing)
 
     @property
     def several(self) -> bool:
-        """Whether a key may be seen by queries of several blocks."""
-        return len({block.queries.start for block in self.blocks}) > 1
+        """Whether a key may be seen by queries of several tiles."""
+        return len({tile.queries.start for tile in self.tiles}) > 1
 
-    def weigh(self, queries: Queries, keys: Keys, block: Block) -> Weights:
-        """The weights of a block: 0 where nothing may be seen, but by a query that sees nothing."""
-        rows, asking, answering = block
+    def weigh(self, queries: Queries, keys: Keys, tile: Tile) -> Weights:
+        """The weights of a tile: 0 where nothing may be seen, but by a query that sees nothing."""
+        rows, asking, answering = tile
         scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
         if self.added is not None:
             scores += (self.added[rows] if len(self.added) > 1 else self.added)[:, :, asking, answering]
@@ -135,35 +135,35 @@ class BlockedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, queries: Queries, keys: Keys, values: Values, seen: Seen, dropout: float, recorded: bool
+        ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, dropout: float, recorded: bool
     ) -> Heads:
         said = heads_like(queries, values.shape[-1])
         dropped, kept, remembered = dropped_steps(dropout), [], keys.shape[2] <= REMEMBERED
-        for block in seen.blocks:
-            rows, asking, answering = block
-            weights = seen.weigh(queries, keys, block)
+        for tile in tiling.tiles:
+            rows, asking, answering = tile
+            weights = tiling.weigh(queries, keys, tile)
             left = [draw_kept(weights, dropped).to(weights.dtype)] if dropped else []
             said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
             kept += [*([weights] if remembered else []), *left] if recorded else []
         ctx.save_for_backward(queries, keys, values, *kept)
-        ctx.seen, ctx.dropped, ctx.remembered = seen, dropped, remembered
-        return scale_(said, seen.seeing, dropped)
+        ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
+        return scale_(said, tiling.seeing, dropped)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, values, *kept = ctx.saved_tensors
         dropped, waiting = ctx.dropped, iter(kept)
-        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), ctx.seen.seeing, dropped)
+        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), ctx.tiling.seeing, dropped)
         of_queries = heads_like(queries, queries.shape[-1])
         of_keys, of_values = heads_like(keys, keys.shape[-1]), heads_like(values, values.shape[-1])
         write: Callable[[Tensor, Tensor], Tensor] = Tensor.copy_
-        if ctx.seen.several:  # blocks of queries add up, which bfloat16 would round too often
+        if ctx.tiling.several:  # tiles add up, which bfloat16 would round too often
             of_keys, of_values = (x.new_zeros(x.shape, dtype=at_least_float32(x)) for x in (of_keys, of_values))
             write = Tensor.add_
-        for block in ctx.seen.blocks:
-            rows, asking, answering = block
-            weights = next(waiting) if ctx.remembered else ctx.seen.weigh(queries, keys, block)
+        for tile in ctx.tiling.tiles:
+            rows, asking, answering = tile
+            weights = next(waiting) if ctx.remembered else ctx.tiling.weigh(queries, keys, tile)
             of_weights = gradient[rows, :, asking] @ values[rows, :, answering].transpose(-1, -2)
             if dropped:
                 left = next(waiting)
