@@ -1,5 +1,6 @@
 """Every kind of bad input: one message that helps, exit status 2, and nothing written."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,18 @@ def test_finetuning_keeps_the_architecture(
 def test_finetuning_keeps_the_tokenizer(zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]):
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
     assert_refused(zoo(*words, "--set", "task.tokenizer.vocab_size=99"), "finetune keeps the checkpoint's tokenizer")
+
+
+def test_a_question_without_an_answer_is_named_with_its_place(zoo: Zoo, tmp_path: Path, run_of: Callable[[str], Path]):
+    asked = [{"id": name, "question": "who", "answers": [{"text": "cat", "answer_start": 4}]} for name in "abcd"]
+    asked[2] = {"id": "c", "question": "who", "answers": [], "is_impossible": True}
+    squad = {"data": [{"paragraphs": [{"context": "the cat runs", "qas": asked}]}]}
+    (tmp_path / "asked.json").write_text(json.dumps(squad))
+    source = "source: {files: {train: asked.json, validation: asked.json}, format: squad}"
+    (tmp_path / "span.yaml").write_text(f"objective: span\n{source}\nlength: 24\n")
+    words = ("finetune", run_of("mlm"), tmp_path / "span.yaml", "-o", tmp_path / "run", "--data", tmp_path)
+    place = "asked.json: data[0].paragraphs[0].qas[2] (id c)"
+    assert_refused(zoo(*words), f"{place}: the question has no answer (1 of 4 have none); if questions may have none")
 
 
 def test_fine_tuning_a_folder_without_a_tokenizer_says_what_is_missing(zoo: Zoo, data: Path, tmp_path: Path):

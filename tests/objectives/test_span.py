@@ -44,8 +44,12 @@ def test_places_beside_documents_cost_nothing_and_get_no_gradient():
 
 def test_questions_without_an_answer_are_refused_unless_there_may_be_none():
     lengths = Lengths({"answers": np.array([0, 2, 2, 6])})
-    said = AnswerSpan().obstacle_in(lengths)
-    assert said is not None and said.startswith("1 of 3 questions have no answer; if none is to be found, say ")
+    obstacle = AnswerSpan().obstacle_in(lengths)
+    assert obstacle is not None and obstacle.document == 1
+    assert obstacle.reason == (
+        "the question has no answer (1 of 3 have none); if questions may have none, say "
+        "objective: {span: {no_answer: true}}"
+    )
     assert AnswerSpan(no_answer=True).obstacle_in(lengths) is None
 
 

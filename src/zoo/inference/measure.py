@@ -155,7 +155,7 @@ def read_examples(
     for name, split in splits.items():
         for member in mixture.members.values():
             if obstacle := member.obstacle_in(split.lengths):
-                raise ValueError(f"{name}: {obstacle}")
+                raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
     found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}

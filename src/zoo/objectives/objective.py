@@ -35,6 +35,13 @@ class Term(NamedTuple):
     measured: Measured = {}
 
 
+class Obstacle(NamedTuple):
+    """Why an objective cannot be trained, or judged, on a split of the data, and the first document that shows it."""
+
+    reason: str
+    document: int
+
+
 class Objective(ABC):
     """What a head is asked to predict, and what its mistakes cost.
 
@@ -94,7 +101,7 @@ class Objective(ABC):
         """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
         return False
 
-    def obstacle_in(self, lengths: Lengths) -> str | None:
+    def obstacle_in(self, lengths: Lengths) -> Obstacle | None:
         """Why it cannot be trained, or judged, on a split of the data; None where it can."""
         return None
 

@@ -106,14 +106,14 @@ def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("labels", "train", "words"),
     [
-        ("number", "a\t1\nb\tmany\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'many'"),
-        ("number", "a\t1\nb\tnan\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'nan'"),
-        ("number", "a\t1\nb\tinf\n", r"train\.tsv.* 2: the label must be a finite number .*, got 'inf'"),
-        ("number", "a\t\nb\t1\n", r"train\.tsv.* 1: the label must be a finite number .*, got ''"),
+        ("number", "a\t1\nb\tmany\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'many'"),
+        ("number", "a\t1\nb\tnan\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'nan'"),
+        ("number", "a\t1\nb\tinf\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'inf'"),
+        ("number", "a\t\nb\t1\n", r"train\.tsv: line 2: the label must be a finite number .*, got ''"),
         (
             {"several": ["one", "two"]},
             "a\tone\nb\tone,tow\n",
-            r"train\.tsv.* 2: unknown label 'tow' \(did you",
+            r"train\.tsv: line 3: unknown label 'tow' \(did you",
         ),
         ("several", "a\tone\nb\t\n", "the labels name 1 classes; at least two are needed"),
     ],

@@ -195,7 +195,9 @@ def test_a_broken_json_line_is_named(tmp_path: Path, line: str, message: str) ->
 
 def test_kinds_that_change_within_a_column_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": ["b"]}\n')
-    assert "line 2: 'text': values of different kinds in a column" in refusal(path)
+    assert "line 2: 'text' must be a text, as in the rows before, got ['b']" in refusal(path)
+    path = write(tmp_path, "b.jsonl", '{"text": ["a"]}\n{"text": "b"}\n')
+    assert "line 2: 'text' must be a list of texts, as in the rows before, got 'b'" in refusal(path)
 
 
 def test_stretches_of_lines_make_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,12 @@ def test_words_without_a_tag_each_are_refused(columns: dict[str, Any], said: str
         read(names=["N", "V"], **columns)
 
 
+def test_tags_that_are_no_list_are_refused_where_their_names_are_looked_for():
+    said = "train.tsv: row 1: 'tags' must be a list of texts or whole numbers, got 'N V'"
+    with pytest.raises(ValueError, match=said):
+        assert reader(Given(train={"words": [["a", "b"]], "tags": ["N V"]})).labels
+
+
 def test_an_unknown_tag_is_refused_with_its_place_and_the_nearest_one():
     train, validation = ({"words": [["a", "b"]], "tags": [["B-loc", tag]]} for tag in ("O", "B-lok"))
     with pytest.raises(ValueError, match="validation.tsv: row 1, entry 2: unknown label 'B-lok'.*did you mean 'B-loc'"):

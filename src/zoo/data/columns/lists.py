@@ -48,7 +48,12 @@ def check_tags(words: Sequence[str], tags: Any, hides: bool) -> None:
         return
     if absent(tags):
         raise ValueError("the words have no tags")
-    if not is_list(tags, str, int):
-        raise ValueError(f"'{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")
+    refuse_no_tags(tags)
     if len(tags) != len(words):
         raise ValueError(f"{len(words)} words, but {len(tags)} tags; every word needs one")
+
+
+def refuse_no_tags(tags: Any) -> None:
+    """Raise a ValueError where the tags of a row are no list of tags."""
+    if not is_list(tags, str, int):
+        raise ValueError(f"'{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")

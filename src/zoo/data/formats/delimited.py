@@ -1,7 +1,8 @@
 """Tables whose fields are apart by commas or tabs, with quotes or without."""
 
 import csv
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
@@ -28,10 +29,8 @@ class Delimited(FileFormat):
         Raises:
             ValueError: a column is named twice, a row is too short or too long, or a quote is not closed.
         """
-        path, read = stretch.path, QUOTING[options.quoting or self.quoting]
-        rows = read(stretch, self.delimiter)
-        above = rows if stretch.start == 0 else read(LineRange(path), self.delimiter)
-        header = options.header or next(above, (1, []))[1]
+        path = stretch.path
+        header, rows = self.below_header(stretch, options)
         for name in header:
             if list(header).count(name) > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
@@ -42,6 +41,20 @@ class Delimited(FileFormat):
                     f"{path}: line {line}: {len(row)} columns, expected {wanted_row}; see 'header' and 'quoting'"
                 )
             yield dict(zip(header, row, strict=True))
+
+    def below_header(
+        self, stretch: LineRange, options: ReadOptions
+    ) -> tuple[Sequence[str], Iterator[tuple[int, list[str]]]]:
+        """The names of the columns; the line and the fields of each row."""
+        read = QUOTING[options.quoting or self.quoting]
+        rows = read(stretch, self.delimiter)
+        above = rows if stretch.start == 0 else read(LineRange(stretch.path), self.delimiter)
+        return options.header or next(above, (1, []))[1], rows
+
+    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        _, rows = self.below_header(stretch, options)
+        line, _ = next(itertools.islice(rows, row - 1, None))
+        return f"{stretch.path}: line {line}"
 
 
 @formats.register("csv")

@@ -64,7 +64,8 @@ def checked_rows(
             for name in texts:
                 check_text(row[name], name)
                 if kinds.setdefault(name, type(row[name])) is not type(row[name]):
-                    raise ValueError(f"'{name}': values of different kinds in a column")
+                    kind = "a list of texts" if kinds[name] is list else "a text"
+                    raise ValueError(f"'{name}' must be {kind}, as in the rows before, got {row[name]!r:.80}")
             check_lists(row, hides)
             settle_answers(row)
         except KeyError as missing:

@@ -5,7 +5,8 @@ from typing import Any
 
 from zoo.data.columns.choices import settle_choices
 from zoo.data.columns.columns import Column, read_input, stored_columns
-from zoo.data.columns.labels import DIFFERENT, LabelReader
+from zoo.data.columns.labels import DIFFERENT, LabelReader, absent
+from zoo.data.columns.lists import refuse_no_tags
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
 from zoo.data.sources.part import SourcePart
@@ -52,6 +53,8 @@ def labels_of(
         try:
             row = {name: read_input(given, name, column) for name, column in columns.items()}
             settle_choices(row)
+            if TAGS in row and not absent(row[TAGS]):
+                refuse_no_tags(row[TAGS])
         except KeyError as missing:
             raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
         except ValueError as problem:
@@ -62,8 +65,7 @@ def labels_of(
                 first.setdefault(label_key(each), (each, number, None))
             refuse_many(len(first), part.where(number))
             continue
-        for entry, tag in enumerate(value if isinstance(value, list) else [], 1):
-            if isinstance(tag, str | int):  # anything else is refused with its row
-                first.setdefault(label_key(tag), (tag, number, entry))
+        for entry, tag in enumerate([] if absent(value) else value, 1):  # a row that hides its tags is checked later
+            first.setdefault(label_key(tag), (tag, number, entry))
         refuse_many(len(first), part.where(number))
     return list(first.values())

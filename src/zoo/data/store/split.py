@@ -174,6 +174,10 @@ class Split:
         """By document, the number of its row in its part of the source."""
         return self.values("rows")
 
+    def line(self, document: int) -> str:
+        """Where the row of a document stands, for messages; reads its file, so only for a refusal."""
+        return self.held[self.shard_of(document)].part.line(int(self.kept[document]) + 1)
+
     @cached_property
     def rows(self) -> "KeptRows":
         """The rows that the documents were made from, one a document: references are read here."""

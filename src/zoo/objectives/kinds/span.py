@@ -11,11 +11,12 @@ from zoo.data.ids import ANSWERS, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.forms.span import Span
 from zoo.models.heads.scores import Scores
-from zoo.objectives.objective import Objective, Term, Weights, objectives
+from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
 from zoo.registry import refuse_below
 
 # what a target says of its place: whether the answer begins or ends there, a document begins, an answer may stand
 BEGINS, ENDS, FIRST, CONTEXT = 1, 2, 4, 8
+ALLOW = "objective: {span: {no_answer: true}}"
 
 
 @objectives.register("span")
@@ -43,15 +44,13 @@ class AnswerSpan(Objective):
         self.form_options: dict[str, Any] = {"stride": stride}
         self.no_answer = no_answer
 
-    def obstacle_in(self, lengths: Lengths) -> str | None:
+    def obstacle_in(self, lengths: Lengths) -> Obstacle | None:
         answered = np.diff(lengths.offsets[ANSWERS][:])
-        lacking = int((answered == 0).sum())
-        if self.no_answer or not lacking:
+        lacking = np.flatnonzero(answered == 0)
+        if self.no_answer or not len(lacking):
             return None
-        return (
-            f"{lacking:,} of {len(answered):,} questions have no answer; if none is to be found, say "
-            "objective: {span: {no_answer: true}}"
-        )
+        how_many = f"the question has no answer ({len(lacking):,} of {len(answered):,} have none)"
+        return Obstacle(f"{how_many}; if questions may have none, say {ALLOW}", int(lacking[0]))
 
     def scored(self, plan: ExamplePlan) -> int:
         return plan.length

@@ -1,0 +1,30 @@
+"""Rows of tables are named by the lines of their files."""
+
+from pathlib import Path
+
+import pytest
+from test_readers import refusal, write
+
+from zoo.data.formats.format import ReadOptions
+from zoo.data.sources.known import known_stretches
+from zoo.data.sources.part import FilePart
+
+
+def test_a_text_where_a_list_is_wanted_is_named_with_its_line(tmp_path: Path) -> None:
+    said = "line 2: 'words' must be a list of texts, got 'the cat'"
+    assert said in refusal(write(tmp_path, "a.csv", "words\nthe cat\n"))
+    assert said in refusal(write(tmp_path, "a.tsv", "words\nthe cat\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "header"),
+    [
+        ("a.csv", 'words\n"of two\nlines"\nplain\n', None),
+        ("a.tsv", "words\nfirst\n\nplain\n", None),  # blank lines are no rows
+        ("b.tsv", "\nfirst\n\nplain\n", ("words",)),
+    ],
+)
+def test_a_row_of_a_table_is_named_by_its_line(tmp_path: Path, name: str, text: str, header: tuple[str] | None) -> None:
+    path = write(tmp_path, name, text)
+    part = FilePart(known_stretches(path, cut=False)[0], ReadOptions(header=header))
+    assert part.line(2) == f"{path}: line 4"
