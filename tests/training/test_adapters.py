@@ -86,6 +86,7 @@ def test_heads_are_trained_as_they_are():
         ({"rank": 0}, "training.lora: rank must be at least 1, got 0"),
         ({"dropout": 1.0}, "training.lora.dropout: must be at least 0 and below 1, got 1.0"),
         ({"alpha": 0.0}, "training.lora.alpha: must be a finite number above 0, got 0.0"),
+        ({"targets": []}, "training.lora.targets: name at least one linear map, such as query"),
     ],
 )
 def test_options_that_cannot_be_are_refused(lora: dict[str, Any], words: str):

@@ -3,13 +3,14 @@
 import pytest
 
 from zoo.models.create import create_model
-from zoo.training.freezing import freeze
+from zoo.training.adapters import LowRank, is_of_adapter
+from zoo.training.freezing import choose_trained
 
 
 def frozen(name: str, *chosen: str) -> set[str]:
     """The names of the frozen parameters of a model."""
     model = create_model(name)
-    freeze(model, chosen)
+    choose_trained(model, chosen)
     return {name for name, p in model.named_parameters() if not p.requires_grad}
 
 
@@ -58,3 +59,14 @@ def test_a_star_stands_for_anything():
 def test_what_matches_nothing_or_leaves_nothing_is_refused(chosen: list[str], words: str):
     with pytest.raises(ValueError, match=f"training.freeze: .*{words}"):
         frozen("bert-nano", *chosen)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"), [(["encoder"], {"heads", "pooler"}), (["heads", "encoder"], {"pooler"}), (["*"], set())]
+)
+def test_adapters_of_a_frozen_part_are_trained(chosen: list[str], left: set[str]):
+    model = create_model("bert-nano")
+    choose_trained(model, chosen, LowRank())
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert {name.split(".")[0] for name in trained if not is_of_adapter(name)} == left
+    assert sum(map(is_of_adapter, trained)) == 8  # two of queries and of values, in two layers

@@ -33,10 +33,9 @@ from zoo.registry import plain
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
-from zoo.training.adapters import adapt
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
-from zoo.training.freezing import freeze
+from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
@@ -86,9 +85,8 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     with join(experiment.training, request.folder, lambda device: attention_of(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
-        # they refuse what this model does not have
-        freeze(on_meta(experiment.model), experiment.training.freeze)
-        adapt(on_meta(experiment.model), experiment.training.lora, experiment.training.seed)
+        # it refuses what this model does not have
+        choose_trained(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")

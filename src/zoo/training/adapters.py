@@ -43,6 +43,8 @@ class LowRank:
             raise ValueError(f"{KEY}.dropout: must be at least 0 and below 1, got {self.dropout}")
         if not 0 < self.alpha < math.inf:
             raise ValueError(f"{KEY}.alpha: must be a finite number above 0, got {self.alpha}")
+        if not self.targets:
+            raise ValueError(f"{KEY}.targets: name at least one linear map, such as query")
 
     @property
     def scale(self) -> float:

@@ -6,25 +6,31 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from zoo.registry import nearest
+from zoo.training.adapters import LowRank, adapt
 from zoo.training.depth import embeddings, parts
 
 KEY = "training.freeze"
 EMBEDDINGS = "embeddings"
 
 
-def freeze(model: nn.Module, chosen: Sequence[str]) -> None:
+def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None = None, seed: int = 0) -> None:
     """Leave parameters out of training: they get no gradient, no state in the optimizer and no decay.
+
+    Adapters are trained wherever they are: what is frozen are the weights of the checkpoint, as in peft.
 
     Args:
         chosen: each `embeddings`, `encoder:6` (its first 6 layers), or the name of a module or a parameter, in which
             `*` stands for anything.
+        lora: the adapters that are added; None: none.
+        seed: which decides how they begin.
 
     Raises:
-        ValueError: one of them matches nothing, or all that is trained would be frozen.
+        ValueError: one of them matches nothing, a target of `lora` is no map of the model, or nothing is left to train.
     """
     for item in chosen:
         for parameter in chosen_by(item, model):
             parameter.requires_grad_(False)
+    adapt(model, lora, seed)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(f"{KEY}: {', '.join(chosen)} are all parameters of this model; leave some to train")
 

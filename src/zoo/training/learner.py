@@ -13,13 +13,13 @@ from zoo.devices.precision import forward_dtype, mixed
 from zoo.models.kinds.part import Part
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
-from zoo.training.adapters import CONFIG, FILE, adapt, is_of_adapter, load_adapters, merged, peft_name
+from zoo.training.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.shards import local, spread_like, whole
 from zoo.training.devices.strategy import gathered, spread, uncompiled
-from zoo.training.freezing import freeze
+from zoo.training.freezing import choose_trained
 from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
@@ -41,10 +41,9 @@ class Learner:
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
-        adapt(model, settings.lora, settings.seed)
+        choose_trained(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
-        freeze(model, settings.freeze)
         self.wrapped = spread(model.train(), settings, processes.accelerator)
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         share_rates(self.optimizer, model, settings.layer_decay)
