@@ -124,6 +124,15 @@ def test_finetuning_keeps_the_architecture(
     assert_refused(zoo(*words), "finetune keeps the checkpoint's architecture; it may change dropout, max_length")
 
 
+def test_going_on_from_a_checkpoint_keeps_its_architecture_and_says_who_does(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]
+):
+    words = ("pretrain", data / "mlm.yaml", "--from", run_of("mlm"), "-o", tmp_path / "run", "--data", data)
+    said = zoo(*words, "d_model=64")
+    assert_refused(said, "--set d_model: pretrain --from keeps the checkpoint's architecture; it may change dropout")
+    assert "finetune" not in said.err
+
+
 def test_finetuning_keeps_the_tokenizer(zoo: Zoo, data: Path, tmp_path: Path, run_of: Callable[[str], Path]):
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
     assert_refused(zoo(*words, "--set", "task.tokenizer.vocab_size=99"), "finetune keeps the checkpoint's tokenizer")

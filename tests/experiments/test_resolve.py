@@ -129,7 +129,7 @@ def test_finetuning_refuses_another_architecture(path: tuple[str, ...]):
     with pytest.raises(
         ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, max_length"
     ):
-        refuse_architecture(path)
+        refuse_architecture(path, "finetune")
 
 
 def test_an_unknown_metric_does_not_hide_a_model_of_the_wrong_kind():

@@ -25,6 +25,7 @@ class Request:
         sets: the changes of this call.
         resume: continue the run that is in the folder.
         data: folder of the task's files.
+        command: what was called, as messages name it, if it goes on from a checkpoint.
     """
 
     start: str
@@ -34,6 +35,7 @@ class Request:
     resume: bool = False
     data: Path | None = None
     repeated: Sequence[Pair] = ()
+    command: str = "finetune"
 
     def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
         """This request on top of the changes that started the run."""

@@ -77,7 +77,7 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
         ValueError: as above, or another architecture or tokenizer is asked for.
     """
     for path, _ in (*request.repeated, *request.sets):
-        refuse_architecture(path)
+        refuse_architecture(path, request.command)
     place = str(saved.folder / "config.yaml")
     found = resolve([Layer(place, saved.config)], request, [])
     before, after = places_of(parse_settings(saved.config, place=place)), places_of(found.model)
@@ -94,16 +94,16 @@ def places_of(settings: ModelSettings) -> dict[str, int]:
     return {name: part.max_length for name, part in parts.items() if part is not None}
 
 
-def refuse_architecture(path: tuple[str, ...]) -> None:
+def refuse_architecture(path: tuple[str, ...], command: str) -> None:
     """Refuse a `--set` that would make another model, or another tokenizer, of the checkpoint."""
     written = ".".join(path)
     if path[:2] == ("task", "tokenizer") and path[2:] != (ADD,):
         only = "tokenizer.add alone gives it words"
-        raise ValueError(f"--set {written}: finetune keeps the checkpoint's tokenizer; {only}")
+        raise ValueError(f"--set {written}: {command} keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
     own = own or path[1:3] == ("position", "scaling")
     if not own and path != ("embeddings", "frozen"):
-        raise ValueError(f"--set {written}: finetune keeps the checkpoint's architecture; {MAY_SET}")
+        raise ValueError(f"--set {written}: {command} keeps the checkpoint's architecture; {MAY_SET}")
 
 
 def sections_of(layers: Iterable[Layer], key: str) -> list[Layer]:

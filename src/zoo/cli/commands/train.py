@@ -47,12 +47,12 @@ def pretrain(
 ) -> None:
     """Train a model from scratch on a task, or a checkpoint further."""
     if checkpoint is not None:
-        finetune(checkpoint, model, output, words, sets, resume, data)
+        go_on(ask(checkpoint, model, output, [*sets, *words], resume, data, "pretrain --from"))
         return
     if not words:
         raise typer.BadParameter("TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT")
     task, *changes = words
-    request = ask(model, task, output, [*sets, *changes], resume, data)
+    request = ask(model, task, output, [*sets, *changes], resume, data, "pretrain")
     watch(lambda watcher: run_pretrain(request, watcher), request.folder)
 
 
@@ -66,14 +66,18 @@ def finetune(
     data: Data = None,
 ) -> None:
     """Train a checkpoint further, on another task."""
-    request = ask(checkpoint, task, output, [*sets, *changes], resume, data)
+    go_on(ask(checkpoint, task, output, [*sets, *changes], resume, data, "finetune"))
+
+
+def go_on(request: Request) -> None:
+    """Train a checkpoint further, on one task or on each of several."""
     chosen = next((value for path, value in request.sets if path == ("task", "tasks")), None)
-    tasks = listed_tasks(task, chosen)
-    saved = resolve(checkpoint)
+    tasks = listed_tasks(request.task, chosen)
+    saved = resolve(request.start)
     if tasks is None:
         watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
     else:
-        walk(saved, over_tasks(request, tasks), task)
+        walk(saved, over_tasks(request, tasks), request.task)
 
 
 def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
@@ -117,13 +121,15 @@ def percent(score: float | None) -> str:
     return "-" if score is None else f"{score:.1f}"
 
 
-def ask(start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None) -> Request:
+def ask(
+    start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None, command: str
+) -> Request:
     """What the words of a training command ask for.
 
     Raises:
         ValueError: a change is not of the form KEY=VALUE.
     """
-    return Request(start, task, output, [parse_set(text) for text in changes], resume, data)
+    return Request(start, task, output, [parse_set(text) for text in changes], resume, data, command=command)
 
 
 def watch(work: Callable[[Watcher], State], output: Path) -> None:
