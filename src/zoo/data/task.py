@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from zoo import config
 from zoo.data.builtin.builtin import builtins
-from zoo.data.columns.columns import check_named
+from zoo.data.columns.columns import check_named, name_classes
 from zoo.data.columns.pictures import Augment
 from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.filtering import EVERY_ROW, RowFilter
@@ -206,7 +206,7 @@ class Task:
         """Raise a ValueError where the settings contradict each other."""
         self.source.verify(f"{place}.source")
         self.augment.verify(f"{place}.augment")
-        check_named(self.columns, f"{place}.columns")
+        check_named(self.columns, f"{place}.columns", self.label_kind == "several")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
             got = ", ".join(self.labels) or "none"
             raise ValueError(f"{place}.labels: at least two names are needed and none twice, got {got}")
@@ -256,6 +256,8 @@ def read_task(tree: Mapping[str, Any], place: str) -> Task:
     for key in tree:
         refuse_unknown(str(key), [f.name for f in fields(Task) if f.name not in DERIVED], "key", place)
     tree |= read_labels(tree.get("labels"), f"{place}.labels")
+    if tree["label_kind"] == "several" and isinstance(tree.get("columns"), Mapping):
+        tree["labels"] = name_classes(tree["labels"], tree["columns"], f"{place}.labels")
     if isinstance(tree.get("tokenizer"), str):
         tree["tokenizer"] = {"name": tree["tokenizer"]}
     task = config.build(Task, tree, place)

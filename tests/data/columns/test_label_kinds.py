@@ -65,6 +65,56 @@ def test_the_same_file_has_other_shards_where_its_labels_are_of_another_kind(
     assert [type(labels_of(train)[0]) for train in kinds] == [int, tuple, float]
 
 
+TOXIC = {"text": "text", "label": ["toxic", "threat", "insult"]}
+
+
+def by_column(folder: Path, train: str, test: str, labels: Any = "several", columns: Any = TOXIC) -> dict[str, Split]:
+    """The splits of tables with a column for each class."""
+    source = {"files": {"train": "train.csv", "test": "test.csv"}}
+    for name, rows in (("train", train), ("test", test)):
+        (folder / f"{name}.csv").write_text(rows)
+    given = {"objective": "classification", "source": source, "labels": labels, "columns": columns}
+    rows = load_rows(read_task(given, "task"), inputs(), folder, ["train", "test"])
+    return open_cache(rows, forms["text"].stored, Tokenizer.train(tokenizers.parse("characters"), ["one two"]))
+
+
+CLASSES = "id,text,toxic,threat,insult\n"
+JIGSAW = CLASSES + "".join(f"{n},text {n},{n % 2},0,{int(n % 4 > 1)}\n" for n in range(40))
+
+
+def test_each_class_may_have_a_column_of_zeros_and_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    splits = by_column(tmp_path, JIGSAW, CLASSES + "1,x,0,1,0\n2,y,-1,-1,-1\n3,z,0,0,0\n")
+    assert splits["train"].labels == ("toxic", "threat", "insult")  # in the order of the columns
+    assert set(labels_of(splits["train"])) == {(), (0,), (2,), (0, 2)}
+    assert labels_of(splits["test"]) == [(1,), (-1,), ()]  # a test split keeps some to itself
+    assert "no row has the label threat, so it cannot be learned" in caplog.text
+    again = by_column(tmp_path, JIGSAW, "id,text\n1,x\n", {"several": ["insult", "threat", "toxic"]})
+    assert set(labels_of(again["train"])) == {(), (2,), (0,), (0, 2)} and labels_of(again["test"]) == [(-1,)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns", "row", "words"),
+    [
+        ("several", TOXIC, "9,x,1,yes,0", r"train\.csv: line 42: 'threat' must be 1 or 0, for .*, got 'yes'"),
+        ("several", TOXIC, "9,x,1,-1,0", r"train\.csv: line 42: 'threat' must be 1 or 0, for .*, got '-1'"),
+        ("several", TOXIC, "9,x,-1,-1,-1", r"train\.csv: line 42: the label must be a list of names.*, got None"),
+        ({"several": ["a", "b"]}, TOXIC, "", "names a, b, but the columns of the classes are toxic, threat, insult"),
+        (None, TOXIC, "", r"columns.label: a list names two or more columns, .* with labels: several, of classes"),
+        ("several", {**TOXIC, "label": ["toxic"]}, "", r"columns.label: a list names two or more columns"),
+        ("several", {**TOXIC, "label": ["toxic", "treat"]}, "", r"unknown column 'treat' .did you mean 'threat'"),
+    ],
+)
+def test_columns_of_classes_that_cannot_be_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: Any, columns: Any, row: str, words: str
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match=words):
+        by_column(tmp_path, f"{JIGSAW}{row}\n", JIGSAW, labels, columns)
+
+
 def test_numbers_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 4}\n" for i in range(40)), HEADER + "x\t-1\ny\t\n")

@@ -175,7 +175,7 @@ def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"label": ["a", "b"]}, r"task.columns.label: a list names two or more columns, of texts or of choices"),
+        ({"label": ["a", "b"]}, r"task.columns.label: a list names two or more columns, of texts, of choices"),
         ({"words": ["a", "b"]}, r"task.columns.words: a list names two or more columns"),
         ({"text": ["a"]}, r"task.columns.text: a list names two or more columns, .* got \['a'\]"),
         ({"text": ["a", "b"], "pair": "b"}, r"task.columns: two inputs cannot read the same column"),

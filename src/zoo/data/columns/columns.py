@@ -4,10 +4,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoo.data.ids import CHOICES, MESSAGES, NOT_TEXT, PICTURE, WORDS
+from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, WORDS
 from zoo.registry import refuse_unknown
 
-Column = str | list[str]  # of the data; several become one list of choices, or one text of as many lines
+# of the data; several become one list of choices, one text of as many lines, or the names of those that hold a 1
+Column = str | list[str]
+SET, NOT_SET, HIDDEN = ("1", "1.0", "True", "true"), ("0", "0.0", "False", "false"), ("-1", "-1.0", "", "None")
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Columns:
         inputs: the names that an input may have. Columns come in their order, which decides the hash that holds rows
             out and the order in which a tokenizer sees the texts.
         wanted: input -> column of the data, or `column.entry` of a column of maps; empty: every column that is named
-            like an input. A list of columns becomes the choices, or the lines of one text.
+            like an input. A list of columns becomes the choices, the lines of one text, or the classes of a row: those
+            whose column holds a 1.
         optional: inputs that the data may lack.
     """
 
@@ -67,14 +70,35 @@ def stored_columns(columns: Iterable[Column], present: Collection[str]) -> set[s
     return {stored_column(name, present) for column in columns for name in names_of(column)}
 
 
-def check_named(columns: Mapping[str, Column], place: str) -> None:
-    """Raise a ValueError where two inputs read one column, or an input reads several that can read only one."""
+def check_named(columns: Mapping[str, Column], place: str, several: bool = False) -> None:
+    """Raise a ValueError where two inputs read one column, or an input reads several that can read only one.
+
+    Args:
+        several: whether a row may have several classes, each in a column of its own.
+    """
     for name, column in columns.items():
-        if not isinstance(column, str) and (name in (*NOT_TEXT, WORDS, MESSAGES) or len(column) < 2):
-            raise ValueError(f"{place}.{name}: a list names two or more columns, of texts or of choices; got {column}")
+        single = name in (*NOT_TEXT, WORDS, MESSAGES) and not (several and name == LABEL)
+        if not isinstance(column, str) and (single or len(column) < 2):
+            what = "two or more columns, of texts, of choices or, with labels: several, of classes"
+            raise ValueError(f"{place}.{name}: a list names {what}; got {column}")
     named = [name for column in columns.values() for name in names_of(column)]
     if len(set(named)) < len(named):
         raise ValueError(f"{place}: two inputs cannot read the same column")
+
+
+def name_classes(names: list[str] | None, columns: Mapping[str, Any], place: str) -> list[str] | None:
+    """The classes by name; where each has a column of its own, those columns, unless the task has them in its order.
+
+    Raises:
+        ValueError: the task names other classes.
+    """
+    column = columns.get(LABEL)
+    if not isinstance(column, list):
+        return names
+    found = [str(name) for name in column]
+    if names is not None and sorted(names) != sorted(found):
+        raise ValueError(f"{place}: names {', '.join(names)}, but the columns of the classes are {', '.join(found)}")
+    return names or found
 
 
 def names_of(column: Column) -> list[str]:
@@ -86,17 +110,34 @@ def read_input(row: Mapping[str, Any], name: str, column: Column) -> Any:
 
     Raises:
         KeyError: as `read_column`.
-        ValueError: one of several columns that are joined holds no text.
+        ValueError: one of several columns that are joined holds no text, or one of a class neither 0 nor 1.
     """
     if isinstance(column, str):
         return read_column(row, column)
     values = [read_column(row, each) for each in column]
     if name == CHOICES:
         return values
+    if name == LABEL:
+        return classes_set(column, values)
     for each, value in zip(column, values, strict=True):
         if not isinstance(value, str):
             raise ValueError(f"'{each}' must be a text, got {value!r:.200}")
     return "\n".join(value for value in values if value.strip())
+
+
+def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None:
+    """The classes whose columns hold a 1; None where a row says of none of them whether it has it.
+
+    Raises:
+        ValueError: a column holds neither 0 nor 1.
+    """
+    written = [str(value) for value in values]
+    if all(value in HIDDEN for value in written):
+        return None
+    for name, value, text in zip(names, values, written, strict=True):
+        if text not in (*SET, *NOT_SET):
+            raise ValueError(f"'{name}' must be 1 or 0, for a class that the row has or not, got {value!r:.80}")
+    return [name for name, text in zip(names, written, strict=True) if text in SET]
 
 
 def read_column(row: Mapping[str, Any], column: str) -> Any:
