@@ -1,8 +1,10 @@
-"""Spans of a text on the terminal: each with its tag behind it, and nothing of the text obeyed."""
+"""Spans of a text on the terminal: each with its tag behind it, and nothing of the text obeyed; several classes."""
 
 import pytest
 
+from zoo.cli.commands.predict import say_answer
 from zoo.cli.visible import say_spans
+from zoo.inference.predictors.predictor import Prediction
 
 
 def test_each_span_has_its_tag_behind_it(capsys: pytest.CaptureFixture[str]):
@@ -10,3 +12,18 @@ def test_each_span_has_its_tag_behind_it(capsys: pytest.CaptureFixture[str]):
     assert text[9:16] == "[Korea]"
     say_spans(text, [{"tag": "city", "start": 0, "end": 2}, {"tag": "land", "start": 9, "end": 16}])
     assert capsys.readouterr().out == "서울[city] is in [Korea][land]\\x1b[2J.\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "said"), [(["toxic", "threat"], "toxic, threat"), (["toxic"], "toxic"), ([], "(none of the classes)")]
+)
+def test_several_classes_are_one_line_above_their_scores(
+    capsys: pytest.CaptureFixture[str], output: list[str], said: str
+):
+    say_answer(Prediction("a text", output, {"threat": 0.25, "toxic": 0.75}))
+    assert capsys.readouterr().out == f"{said}\n  threat 0.250  toxic 0.750\n"
+
+
+def test_a_text_without_spans_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
+    say_answer(Prediction("a text", [], []))
+    assert capsys.readouterr().out == "a text\n"

@@ -20,7 +20,7 @@ from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
 INPUTS = "A text, or the file of a picture; none: the lines of standard input."
-NO_ANSWER = "(no answer)"
+NO_ANSWER, NO_CLASS = "(no answer)", "(none of the classes)"
 PAIR = "The second text; once for each TEXT."
 
 
@@ -82,6 +82,8 @@ def read_line(line: bytes, number: int) -> str:
 
 def line_of(output: object) -> str:
     """An answer in one line; of a number, which --json gives whole, four digits."""
+    if isinstance(output, list):
+        return ", ".join(map(str, output)) or NO_CLASS
     return NO_ANSWER if output is None else f"{output:.4g}" if isinstance(output, float) else str(output)
 
 
@@ -91,7 +93,8 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
         say("")  # the answers stay in step with the lines
         complain(f"error: line {answer.line}: {answer.error}")
         return answer
-    if isinstance(answer.output, list):  # the spans of the text, whose scores --json gives
+    # the spans of the text, whose scores --json gives; classes have a score each, by name
+    if isinstance(answer.output, list) and not isinstance(answer.scores, dict):
         say_spans(answer.input, answer.output)
         return answer
     if isinstance(answer.output, dict):  # a part of the second text
