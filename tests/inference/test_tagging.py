@@ -8,12 +8,14 @@ import pytest
 import torch
 from looking import loaded
 from seqeval.metrics import f1_score
+from seqeval.metrics.sequence_labeling import get_entities
 
 from zoo.batches.collate import MicroBatch, documents_in
 from zoo.inference.gathered import Passed, as_given, tags
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.tagging import join_spans, makes_spans
 from zoo.metrics.metric import compute
+from zoo.metrics.tagging import as_borders
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Term
 
@@ -29,6 +31,16 @@ def test_words_of_one_kind_side_by_side_are_a_span_and_b_begins_another():
     words = [word(tag, 2 * at, 2 * at + 1) for at, tag in enumerate(tagged)]
     found = [(span["tag"], span["start"], span["end"]) for span in join_spans(words, "")]
     assert found == [("a", 0, 3), ("a", 4, 7), ("a", 10, 11), ("b", 12, 13)]
+
+
+@pytest.mark.parametrize("letters", ["BI", "BIES", "BILU"])
+def test_spans_are_those_that_f1_counts_whatever_the_order_of_tags(letters: str):
+    names = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "ab")]
+    assert makes_spans(names)
+    tagged = list(np.random.default_rng(0).choice(names, 500))
+    words = [word(tag, 2 * at, 2 * at + 1) for at, tag in enumerate(tagged)]
+    found = [(span["tag"], span["start"] // 2, span["end"] // 2) for span in join_spans(words, "")]
+    assert found == get_entities(as_borders([tagged])[0]) and any(last > first for _, first, last in found)
 
 
 def test_the_score_of_a_span_is_the_mean_over_its_words():

@@ -16,12 +16,18 @@ from zoo.inference.predictors.predictor import Prediction, Predictor, Questions,
 from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
-INSIDE = ("B-", "I-")  # how tags begin that make spans of several words
+GOES_ON = (
+    "I-",
+    "E-",
+    "L-",
+)  # how tags begin of words that may go on with a span: inside of it, or its last (BIOES, BILOU)
+ENDS = ("E-", "L-", "S-", "U-")  # of words that end one: its last, or its only one
+OF_SPANS = ("B-", *GOES_ON, *ENDS)
 
 
 @predictors.register("tagging")
 class WordTags(Predictor):
-    """Tags the words of a text, each read at its first token; where tags are O, B-… and I-…, it gives their spans.
+    """Tags the words of a text, each read at its first token; of tags such as O, B-… and I-… (BIOES, BILOU) the spans.
 
     The output is a list of {tag, text, start, end}, the characters from start to end; scores are their probabilities,
     of a span the mean over its words. With WordPiece that keeps Hangul's syllables whole, it is what transformers'
@@ -63,7 +69,7 @@ class WordTags(Predictor):
 
 def makes_spans(names: Sequence[str]) -> bool:
     """Whether tags tell where spans of several words begin."""
-    return all(name == OUTSIDE or name.startswith(INSIDE) for name in names)
+    return all(name == OUTSIDE or name.startswith(OF_SPANS) for name in names)
 
 
 def tag_words(
@@ -94,12 +100,15 @@ def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArra
 
 
 def join_spans(words: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Words side by side that are of one kind, as spans; B- begins another one."""
+    """Words side by side that are of one kind, as spans; B- begins another one, and so does the word behind a last one.
+
+    Source: Nakayama 2018, github chakki-works/seqeval, `get_entities`.
+    """
     spans: list[list[dict[str, Any]]] = []
     before = OUTSIDE
     for word in words:
         tag = word["tag"]
-        if tag != OUTSIDE and not tag.startswith("B-") and before[2:] == tag[2:]:
+        if tag.startswith(GOES_ON) and before[2:] == tag[2:] and not before.startswith(ENDS):
             spans[-1].append(word)
         elif tag != OUTSIDE:
             spans.append([word])
