@@ -94,6 +94,15 @@ def test_its_loss_is_that_of_transformers_class():
     assert int(term.count) == int(ReplacedToken().count(TARGETS)) == 7 and term.weight == 50.0
 
 
+def test_smoothed_labels_are_spread_over_both_answers():
+    found = ReplacedToken(label_smoothing=0.2).term(Scores.of(LOGITS[..., None]), TARGETS)
+    known = TARGETS >= 0
+    wanted = torch.where(TARGETS == 1, 0.9, 0.1).double()[known]
+    torch.testing.assert_close(found.sum, F.binary_cross_entropy_with_logits(LOGITS[known], wanted, reduction="sum"))
+    with pytest.raises(ValueError, match=r"objective replaced_token: label_smoothing must be in \[0, 1\), got 1.0"):
+        ReplacedToken(label_smoothing=1.0)
+
+
 def test_what_it_measures_is_what_scikit_learn_measures():
     term = ReplacedToken().term(Scores.of(LOGITS[..., None]), TARGETS)
     known = TARGETS >= 0

@@ -12,7 +12,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.answers import SeveralClasses
-from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
+from zoo.objectives.objective import Measured, Objective, Term, Weights, check_smoothing, objectives
 
 DETECTION = SeveralClasses()  # one class that is there or not: binary cross entropy
 
@@ -25,6 +25,9 @@ class ReplacedToken(Objective):
     place of each. A draw that is the text's own token is an original. Special tokens are scored, padding is not.
 
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2; the weight: appendix A.
+
+    Args:
+        label_smoothing: the share of probability that is spread evenly over both answers.
     """
 
     head: ClassVar[str] = "replaced_token"
@@ -36,8 +39,9 @@ class ReplacedToken(Objective):
     beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {"masked_lm": {"masked": 1.0, "random": 0.0}}
     draws: ClassVar[bool] = True
 
-    def __init__(self, *, weight: float = 50.0) -> None:
+    def __init__(self, *, weight: float = 50.0, label_smoothing: float = 0.0) -> None:
         super().__init__(weight=weight)
+        self.label_smoothing = check_smoothing("replaced_token", label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return plan.length
@@ -56,7 +60,7 @@ class ReplacedToken(Objective):
         return torch.where(targets >= 0, (read != targets).long(), -1)
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
-        found = DETECTION.cost(scores, targets[..., None], label_smoothing=0.0)
+        found = DETECTION.cost(scores, targets[..., None], self.label_smoothing)
         guesses = found.guesses.squeeze(-1)
         return Term(found.sum, found.count, self.weight, guesses=guesses, measured=detected(guesses, targets))
 
