@@ -12,7 +12,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.answers import SeveralClasses
-from zoo.objectives.objective import Measured, Objective, Term, Weights, check_smoothing, objectives
+from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
 
 DETECTION = SeveralClasses()  # one class that is there or not: binary cross entropy
 
@@ -40,8 +40,7 @@ class ReplacedToken(Objective):
     draws: ClassVar[bool] = True
 
     def __init__(self, *, weight: float = 50.0, label_smoothing: float = 0.0) -> None:
-        super().__init__(weight=weight)
-        self.label_smoothing = check_smoothing("replaced_token", label_smoothing)
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
 
     def scored(self, plan: ExamplePlan) -> int:
         return plan.length
