@@ -140,6 +140,19 @@ def test_mimetic_heads_of_one_group_share_the_first_ones_map():
     assert torch.equal(keys, queries[[0, 2]])
 
 
+def test_mimetic_vectors_keep_their_size_on_the_way_to_a_narrower_generator():
+    small = [{"name": "replaced_token", "generator_width": 0.5}, "masked_lm"]
+    options = {"vocab_size": 500, "d_model": 128, "heads": small}
+    built, plain = (create_model("bert-nano", **options, initialize=name) for name in ("mimetic", "normal"))
+    assert built.generator is not None and plain.generator is not None
+    table = built.generator.embeddings
+    assert table.project.weight.shape == (64, 128)
+    vectors = table.norm(table.tokens.weight).detach()
+    assert vectors.std() == pytest.approx(1, rel=0.01)
+    assert table.project(vectors).std().item() == pytest.approx(1, rel=0.05)
+    assert plain.generator.embeddings.project(vectors).std().item() < 0.3  # 0.02 sqrt(128)
+
+
 def test_mimetic_leaves_attention_to_a_memory_as_it_was_drawn():
     plain, mimetic = (
         create_model("transformer-nano", vocab_size=500, initialize=name) for name in ("normal", "mimetic")

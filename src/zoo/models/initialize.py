@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from zoo.blocks.attention import Attention
 from zoo.blocks.position import Learned, sinusoids
 from zoo.blocks.residual import IntoScores, IntoStream
+from zoo.models.embeddings import Embeddings
 from zoo.registry import Slot
 
 
@@ -52,6 +53,10 @@ class Initializer(ABC):
         """The maps to queries and keys (heads · d_key, d_model) of an attention to its own input, given the drawn."""
         return query, key
 
+    def projection(self, drawn: Tensor) -> Tensor:
+        """The map (d_model, width) of token vectors to the stream, given what `matrix` drew for it."""
+        return drawn
+
 
 initializers: Slot[Initializer] = Slot("initialize")
 
@@ -90,8 +95,8 @@ class Mimetic(Normal):
     """Normal numbers, but attention begins as trained ones look: each place attends to what is like it, and near it.
 
     Keys begin as the queries, so that a score is |W x|^2 of what two places share, and learned positions begin as the
-    sinusoids of 2017, which are alike where they are near. Uniform attention, a bag of words, is the plateau that a
-    masked-word model has to leave first.
+    sinusoids of 2017, which are alike where they are near. Where a map brings token vectors to d_model, they keep their
+    size. Uniform attention, a bag of words, is the plateau that a masked-word model has to leave first.
 
     Source: Trockman & Kolter 2023, arXiv:2305.09828, section 3 (products of query and key maps near a multiple of the
     identity; sinusoidal positions); here by one drawn map for both.
@@ -117,6 +122,11 @@ class Mimetic(Normal):
         heads = query.view(-1, d_key, query.shape[1])
         shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
         return query, heads[::shared].flatten(0, 1)
+
+    def projection(self, drawn: Tensor) -> Tensor:
+        # vectors as large as they were: with 0.02, as the 2020 paper's code has it, the first layer's scores would be
+        # near 0 and its attention uniform
+        return drawn * (drawn.shape[1] ** -0.5 / drawn.std())
 
 
 @initializers.register("xavier")
@@ -175,7 +185,9 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
         elif isinstance(module, nn.RNNBase):
             initialize_recurrence(module, initializer, generator)
     for module in model.modules():  # again, since these change what has been drawn
-        if isinstance(module, Learned):
+        if isinstance(module, Embeddings) and module.project is not None:
+            module.project.weight.copy_(initializer.projection(module.project.weight))
+        elif isinstance(module, Learned):
             module.table.weight.copy_(initializer.places(module.table.weight))
         elif isinstance(module, Attention) and not module.crosses:
             query, key = module.query, module.key
