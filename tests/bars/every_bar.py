@@ -31,7 +31,8 @@ ALONE = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFL
 def attempt(bar: Bar) -> Learned | str:
     """What came of a bar, or why nothing did."""
     torch.set_num_threads(1)
-    if bar.device is not None and not torch.accelerator.is_available():
+    here = "cuda" if torch.accelerator.is_available() else "cpu"
+    if bar.device not in (None, here):
         return f"needs {bar.device}"
     try:
         return learn(bar)

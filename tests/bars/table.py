@@ -21,7 +21,7 @@ from zoo.blocks.rotary_scaling import scalings
 from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
 from zoo.data.tokenizers.recipes.recipe import tokenizers
-from zoo.examples.form import Form, forms
+from zoo.examples.form import forms
 from zoo.inference.loaded import stream_of
 from zoo.models.initialize import initializers
 from zoo.objectives.mixture import Mixture
@@ -75,16 +75,11 @@ class Bar:
             mixture = Mixture.parse(self.task.task["objective"])
             row = self.task.splits()["validation"][0]
             form = mixture.form([*row], stream_of(create_model(self.model)))
-            found |= {("head", head) for head in mixture.heads} | {("form", name_of(form))}
+            found |= {("head", head) for head in mixture.heads} | {("form", forms.name_of(form))}
         if self.slot == MODEL:
             parts = create_model(self.model).settings.parts
             found |= {(side, part.kind) for side, part in parts.items()}
         return found
-
-
-def name_of(form: Form) -> str:
-    """The name that a form is registered by."""
-    return next(name for name in forms.names() if type(form) is forms[name])
 
 
 @dataclass(frozen=True)
@@ -158,6 +153,7 @@ OTHER: dict[tuple[str, str], dict[str, Any]] = {  # by slot and name, what a var
         "sets": {"training.learning_rate": 1e-3},
         "why": "each step has the size of the rate",
     },
+    ("backend", "blocked"): {"sets": {"training.precision": "bfloat16"}},
     ("initialize", "normal"): {"options": {"std": 0.1}, "why": "0.02 is small for states of 32"},
     ("initialize", "t5"): {"model": "t5-nano", "steps": 500, "why": "made for scores that are not divided"},
     ("initialize", "mimetic"): {"options": {"std": 0.1}, "why": "0.02 is small for states of 32"},
