@@ -36,8 +36,8 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int[Tensor, "*any"]:
     """For each number of a tensor on a CPU, 1 if it is kept and 0 if it is dropped."""
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     least = dropped - STEPS // 2  # of what is kept
-    # a comparison and its booleans would take four times as long
-    return words.view(torch.int16)[: x.numel()].view(x.shape).clamp_(least - 1, least).sub_(least - 1)
+    # a comparison and its booleans would take four times as long; in place, what views words would not compile
+    return words.view(torch.int16)[: x.numel()].view(x.shape).clamp(least - 1, least).sub_(least - 1)
 
 
 class Dropout(nn.Module):
