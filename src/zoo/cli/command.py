@@ -19,6 +19,7 @@ from zoo.training.supervision.stopping import raise_if_stopped
 
 DEBUG = "--debug shows the traceback of an error."
 EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
+WITH_HANDLERS = ("datasets", "huggingface_hub")  # libraries that print what they log; the root would print it again
 
 
 def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
@@ -26,6 +27,8 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
     # what one process says, the others would only say again
     level = logging.WARNING if is_main_process() else logging.CRITICAL
     logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
+    for library in WITH_HANDLERS:
+        logging.getLogger(library).propagate = False
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
     with_status(parse, debug)(name, arguments, debug)

@@ -32,7 +32,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     write(folder / "dev-00001-of-00002.parquet", range(ROWS, ROWS + 2), 3)
 
     def load(name: str, configuration: str | None, revision: str | None) -> Any:
-        assert (name, configuration) == ("org/name", None)
+        assert (name, configuration) == ("hf://datasets/org/name", None)
         found.append(revision)
         return datasets.load_dataset_builder(str(folder), cache_dir=str(tmp_path / "library"))
 
@@ -106,16 +106,16 @@ def fill() -> int:
 def test_an_interrupted_filling_goes_on_behind_the_last_whole_part(
     asked: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, opened = datasets.IterableDataset.__iter__, list[int]()
+    real, opened = Hub.rows, list[int]()
 
-    def drop(self: datasets.IterableDataset) -> Iterator[Any]:
+    def drop(self: Hub, *words: Any) -> Iterator[Any]:
         opened.append(len(opened))
-        for number, row in enumerate(real(self)):
+        for number, row in enumerate(real(self, *words)):
             if len(opened) == 2 and number == 0:
                 raise OSError("Connection reset by peer")
             yield row
 
-    monkeypatch.setattr(datasets.IterableDataset, "__iter__", drop)
+    monkeypatch.setattr(Hub, "rows", drop)
     with pytest.raises(RuntimeError, match=r"part 2 of 2\): row 1: cannot be read: Connection reset by peer; what is"):
         fill()
     assert fill() == 9 and len(opened) == 4  # two parts were missing

@@ -20,6 +20,8 @@ from zoo.data.ids import PICTURE
 from zoo.data.sources.known import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
+from zoo.data.sources.row_groups import read_piece
+from zoo.data.sources.trouble import cause_of
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file that are in memory at once
@@ -95,10 +97,7 @@ class HubPart(SourcePart):
         """
         columns, number = tuple(name for name in self.columns if name in wanted), 0
         try:
-            stream = self.hub.stream(self.split, columns).shard(self.file.files, self.file.number)
-            if self.file.pieces > 1:
-                stream = stream.reshard().shard(self.file.pieces, self.file.piece)
-            for row in stream:
+            for row in self.hub.rows(self.split, columns, self.file):
                 number += 1
                 yield row
         except Exception as error:  # the network's errors have no common type
@@ -161,8 +160,8 @@ class Hub(Origin):
             ValueError: it cannot be reached, or there is none.
         """
         try:
-            return load_dataset_builder(
-                self.named.repository, self.named.configuration or None, revision=revision or None
+            return load_dataset_builder(  # without the prefix, a folder of this name would be read
+                f"hf://datasets/{self.named.repository}", self.named.configuration or None, revision=revision or None
             )
         except Exception as error:  # the network's errors have no common type
             raise self.refusal(error) from None
@@ -191,6 +190,14 @@ class Hub(Origin):
         stream = self.read(columns)[1][split]
         stream = stream if stream.features is None else stream.decode(False)
         return stream.select_columns(list(columns))
+
+    def rows(self, split: str, columns: tuple[str, ...], file: HubFile) -> Rows:
+        """The rows of a file of a split, or of some row groups of one."""
+        stream = self.stream(split, columns)
+        if file.pieces == 1:
+            return iter(stream.shard(file.files, file.number))
+        address = self.read(columns)[0].config.data_files[split][file.number]
+        return read_piece(address, file.piece, file.pieces, columns, stream.features)
 
     def find_files(self) -> dict[str, Any]:
         """By split, its columns and its files, large Parquet files in pieces."""
@@ -243,8 +250,3 @@ def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Ite
     name = "/".join(str(listed[number]).rpartition("@")[2].split("/")[1:])
     for piece in range(pieces):
         yield HubFile(number, files, piece, pieces, name, size // pieces)
-
-
-def cause_of(error: BaseException) -> str:
-    """The first line of what an error says, or its name."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
