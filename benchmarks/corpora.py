@@ -4,11 +4,13 @@ The corpus is made of the shared Wikipedia: articles cut at drawn places, with d
 files of JSON lines, some in one compressed file and some in one text of any length (`documents: file`).
 
     python benchmarks/corpora.py memory DATA --megabytes 4000
+    python benchmarks/corpora.py lines DATA --megabytes 1000
     python benchmarks/corpora.py speed DATA --megabytes 134
     python benchmarks/corpora.py start DATA --megabytes 450
     python benchmarks/corpora.py seek DATA --megabytes 450
 
-`memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside.
+`memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside;
+`lines` does so with lines of 3 to 12 words, each of which is a row.
 `speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers. `start` and `seek` are
 seconds of a clock, so nothing else may run.
 """
@@ -25,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,7 @@ TASK: dict[str, Any] = {
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 SHARES = {"a.jsonl": 0.14, "b.jsonl": 0.14, "c.jsonl": 0.14, "d.jsonl": 0.14, "e.jsonl": 0.14}
 SHARES |= {"f.jsonl.zst": 0.15, "g.txt": 0.15}
+LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
 EVERY = 0.2  # seconds between two looks at the memory of processes
 
 
@@ -92,6 +96,17 @@ def altered_texts(data: Path) -> Iterator[str]:
         yield f"{text[drawn.randrange(len(text)) :]} {' '.join(drawn.choices(words, k=20))}\n"
 
 
+def short_lines(data: Path) -> Iterator[str]:
+    """Lines of 3 to 12 words without end: neighbouring words of an article, and behind every other line a drawn one."""
+    drawn = random.Random(0)
+    texts = [text.split() for text in islice(articles(data), ARTICLES)]
+    while True:
+        words = drawn.choice(texts)
+        at, count = drawn.randrange(len(words) - 11), drawn.randint(3, 11)
+        more = drawn.choices(words, k=at % 2)
+        yield f"{' '.join([*words[at : at + count], *more])}\n"
+
+
 def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float]) -> int:
     """A corpus in several files; how many bytes of text it has."""
     folder.mkdir()
@@ -102,7 +117,7 @@ def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dic
             with io.TextIOWrapper(stream, "utf-8") as file:
                 left = int(megabytes * 1_000_000 * share)
                 while left > 0 and (text := next(texts, None)) is not None:
-                    written = text if name.endswith(".txt") else json.dumps({"text": text}, ensure_ascii=False) + "\n"
+                    written = text if ".txt" in name else json.dumps({"text": text}, ensure_ascii=False) + "\n"
                     file.write(written)
                     left -= len(written.encode())
                     total += len(written.encode())
@@ -135,11 +150,18 @@ def zoo(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "zoo", *map(str, words)]
 
 
-def measure_memory(folder: Path, data: Path, megabytes: int) -> None:
-    """Every command on a small corpus and on a large one; the difference does not depend on the model."""
-    for size in (max(10, megabytes // 100), megabytes):
+def measure_memory(folder: Path, data: Path, megabytes: int, lines: bool = False) -> None:
+    """Every command on a small corpus and on a large one; the difference does not depend on the model.
+
+    Args:
+        lines: whether the corpus is made of short lines, each of which is a row.
+    """
+    texts, shares = (short_lines, LINE_SHARES) if lines else (altered_texts, SHARES)
+    for size in (max(10, megabytes // (10 if lines else 100)), megabytes):
         place = folder / str(size)
-        task = make_task(place, altered_texts(data), size)
+        task = make_task(place, texts(data), size, shares)
+        if lines:
+            task.write_text(json.dumps({**TASK, "source": {**TASK["source"], "documents": "line"}}))
         run = ("gpt-nano", task, "-o", place / "run", "--data", place)
         commands = {
             "tokenize": zoo("tokenize", task, "--data", place),
@@ -251,7 +273,13 @@ def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
     print(f"{tokens / 1e6:.0f} million tokens: {longest:.2f} s at most to move and build a row")
 
 
-MEASURES = {"memory": measure_memory, "speed": measure_speed, "start": measure_start, "seek": measure_seek}
+MEASURES: dict[str, Callable[[Path, Path, int], None]] = {
+    "memory": measure_memory,
+    "lines": partial(measure_memory, lines=True),
+    "speed": measure_speed,
+    "start": measure_start,
+    "seek": measure_seek,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
