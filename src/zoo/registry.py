@@ -28,6 +28,11 @@ def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
     return between.join([*parts[:most], *more])
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something, such as '1 file' or '1,200 files'."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:
     """Raise a ValueError with the nearest right answer where `word` is not one of `allowed`.
 

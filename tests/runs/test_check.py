@@ -29,7 +29,7 @@ def test_a_whole_run_has_no_faults_and_says_what_it_holds(folder: Path):
     assert report.faults == []
     assert report.remarks == [
         "whole: config.yaml, task.yaml, tokenizer.json, roles.json, data.json, training.yaml, environment.json",
-        "2 steps are logged",
+        "2 steps logged",
         "whole checkpoints: 1, 2",
         "best: checkpoint 1, loss 0.5",
     ]

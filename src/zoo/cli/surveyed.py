@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.cli.visible import say, say_rows
+from zoo.registry import counted
 
 SHOWN = 80  # letters of a text
 BAR = 30  # letters of the longest
@@ -19,7 +20,7 @@ def say_survey(found: Found) -> None:
     rows = [[name, *(f"{split.get(key, 0):,}" for key in names), unknown(split)] for name, split in splits.items()]
     say_rows(rows, header=["split", *names, "unknown"])
     if found["left_out"]:
-        say(f"source.filter leaves out {found['left_out']:,} rows of train")
+        say(f"source.filter leaves out {counted(found['left_out'], 'row')} of train")
     for name, split in splits.items():
         say_lengths(name, split.get("lengths", {}))
     say_sizes(found.get("row_sizes", []))
@@ -100,7 +101,7 @@ def say_repeats(found: Found) -> None:
     say(f"rows whose text stood in the same split before: {within}")
     for leak in found["leaks"]:
         if leak["rows"]:
-            say(f"leak: {leak['rows']:,} rows of {leak['of']} ({leak['share']:.2%}) are in {leak['also_in']}, too")
+            say(f"leak: {counted(leak['rows'], 'row')} of {leak['of']} ({leak['share']:.2%}) also in {leak['also_in']}")
     for places in found["repeated_shown"]:
         say(f"  the same text: {' and '.join(places)}")
     near = found["near"]

@@ -15,6 +15,7 @@ from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, lay_out, overhead
 from zoo.inference.loaded import Loaded
+from zoo.registry import counted
 
 BATCH = 32  # texts, or rows, in one pass of the model
 WINDOW = 64  # batches whose texts, or rows, are sorted by length together: an answer waits for no more than these
@@ -48,7 +49,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
         beyond = sum(map(len, given)) + overhead(template) - most
         if beyond > 0:
             limit = f"the model reads at most {most}, special tokens included"
-            raise ValueError(f"the text is {beyond} tokens too long: {limit}")
+            raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
         built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, stream.causal))
     return built
 

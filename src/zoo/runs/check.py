@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from zoo.config import read_yaml
+from zoo.registry import counted
 from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
@@ -138,7 +139,7 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
     """Read metrics.jsonl: as it was at the newest checkpoint, and one line for each step."""
     lines = report.attempt(read_metrics, folder / METRICS, mark, cost=COSTS[METRICS])
     if lines is not None:
-        report.remarks.append(f"{len(lines)} steps are logged")
+        report.remarks.append(f"{counted(len(lines), 'step')} logged")
 
 
 def check_checkpoint(folder: Path) -> Report:

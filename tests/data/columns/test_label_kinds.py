@@ -165,7 +165,7 @@ def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.M
             "a\tone\nb\tone,tow\n",
             r"train\.tsv: line 3: unknown label 'tow' \(did you",
         ),
-        ("several", "a\tone\nb\t\n", "the labels name 1 classes; at least two are needed"),
+        ("several", "a\tone\nb\t\n", r"the labels name too few classes \(1\); at least two are needed"),
     ],
 )
 def test_bad_labels_are_refused_with_their_row(tmp_path: Path, labels: Any, train: str, words: str):

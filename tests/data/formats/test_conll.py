@@ -45,7 +45,7 @@ def test_a_hash_is_a_word_where_columns_are_apart_by_spaces(tmp_path: Path):
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("EU\tO\nrejects\n", "line 2: 1 columns, expected 2; a sentence ends with a blank line"),
+        ("EU\tO\nrejects\n", "line 2: 1 column, expected 2; a sentence ends with a blank line"),
         ("EU\tO\n \tO\n", "line 2: an empty word"),
     ],
 )
@@ -66,5 +66,5 @@ def test_an_unknown_tag_is_refused_by_its_line(tmp_path: Path):
 
 def test_words_without_a_tag_each_are_refused_by_their_line(tmp_path: Path):
     row = '{"words": ["a", "b"], "tags": ["N", "V"]}\n'
-    with pytest.raises(ValueError, match=r"v.jsonl: line 3: 1 words, but 2 tags; every word needs one"):
+    with pytest.raises(ValueError, match=r"v.jsonl: line 3: 1 word, but 2 tags; every word needs one"):
         rows(tmp_path, ".jsonl", row, row + '\n{"words": ["a"], "tags": ["N", "V"]}\n')

@@ -189,7 +189,7 @@ def test_the_log_says_how_many_rows_are_left_out(files: Path, caplog: pytest.Log
 
 
 def test_a_file_of_which_no_row_stays_is_not_called_empty(files: Path) -> None:
-    with pytest.raises(ValueError, match=r"a.txt and 1 more files: source.filter leaves out all of its rows"):
+    with pytest.raises(ValueError, match=r"a.txt and 1 more file: source.filter leaves out all of its rows"):
         shards(files, shortest=1000)
 
 

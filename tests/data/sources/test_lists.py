@@ -42,7 +42,7 @@ def test_a_test_split_may_keep_its_tags_to_itself():
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"words": [["a"], ["a", "b"]], "tags": [["N"], ["N"]]}, r"train.tsv: row 2: 2 words, but 1 tags"),
+        ({"words": [["a"], ["a", "b"]], "tags": [["N"], ["N"]]}, r"train.tsv: row 2: 2 words, but 1 tag;"),
         ({"words": ["a b"], "tags": [["N", "V"]]}, r"row 1: 'words' must be a list of texts, got 'a b'"),
         ({"words": [["a"]], "tags": [[1.5]]}, r"row 1: 'tags' must be a list of texts or whole numbers, got \[1.5\]"),
         ({"words": [["a"], ["b"]], "tags": [["N"], None]}, r"row 2: the words have no tags"),

@@ -1,9 +1,13 @@
 """What is read of files: texts of any length, columns that come late, one order of nested files."""
 
+import bz2
+import gzip
+import lzma
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from zoo.data.sources.find import load_rows
 from zoo.data.task import Task, read_task
@@ -61,3 +65,49 @@ def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None
     assert texts_of(files={"validation": "rows.jsonl"}, columns={"text": "text"}) == {"validation": ["a", "b"]}
     Path("rows.jsonl").write_text('{"text": "a"}\n{"text": "b", "more": 2}\n')
     assert texts_of(files={"validation": "rows.jsonl"}) == {"validation": ["a", "b"]}
+
+
+EMPTY = {
+    "a.jsonl": b"",
+    "c.jsonl": b" \n\n",
+    "d.jsonl.gz": gzip.compress(b""),
+    "e.jsonl.xz": lzma.compress(b""),
+    "f.jsonl.zst": zstandard.ZstdCompressor().compress(b"\n"),
+    "g.jsonl.bz2": bz2.compress(b""),
+}
+
+
+@pytest.mark.parametrize("many", [256, 2])  # files that have a shard each, or share some
+def test_empty_files_among_others_are_left_out_and_named_once(
+    tmp_path: Path, many: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("zoo.data.sources.groups.MANY", many)
+    (tmp_path / "some").mkdir()
+    for name, content in EMPTY.items():
+        (tmp_path / "some" / name).write_bytes(content)
+    for name in ("b", "h"):
+        (tmp_path / "some" / f"{name}.jsonl").write_text(f'{{"text": "{name}"}}\n')
+    assert texts_of(files={"validation": "some"}) == {"validation": ["b", "h"]}
+    said = [line for line in caplog.messages if "nothing is in it" in line]
+    named = ", ".join(f"{tmp_path}/some/{name}" for name in sorted(EMPTY)[:5])
+    assert said == [f"left out, since nothing is in it: {named}, and 1 more"]
+
+
+@pytest.mark.parametrize("name", [name for name in EMPTY if name != "c.jsonl"])
+def test_files_that_are_all_empty_are_refused(tmp_path: Path, name: str) -> None:
+    for prefix in "xy":
+        (tmp_path / f"{prefix}{name}").write_bytes(EMPTY[name])
+    with pytest.raises(ValueError, match=f"x{name}: .*(the file is empty|it has no rows)"):
+        texts_of(files={"validation": [f"x{name}", f"y{name}"]})
+
+
+def test_a_damaged_small_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt.gz").write_bytes(gzip.compress(b"a line\n")[:-9])
+    with pytest.raises(ValueError, match="bad.txt.gz: line 1: the file cannot be read"):
+        texts_of(files={"validation": ["here.txt", "bad.txt.gz"]})
+
+
+def test_a_table_of_a_header_alone_has_no_rows_and_hinders_no_other(tmp_path: Path) -> None:
+    for name, rows in {"a": "", "b": "1,one\n", "c": ""}.items():
+        (tmp_path / f"{name}.csv").write_text(f"label,text\n{rows}")
+    assert texts_of(files={"validation": "?.csv", "train": "?.csv"}) == {"train": ["one"], "validation": ["one"]}

@@ -15,6 +15,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.request import by_section
 from zoo.experiments.tokenize import plan_filling
 from zoo.late import load
+from zoo.registry import counted
 
 RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."
@@ -63,4 +64,4 @@ def report(filling: Filling) -> None:
     counts = ", ".join(f"{split} {count:,}" for split, count in filling.count().items())
     missing = len(filling.missing)
     left = f", {missing} still missing" if missing else ""
-    say(f"{home()}: {len(filling.distinct)} shards{left}; documents: {counts}")
+    say(f"{home()}: {counted(len(filling.distinct), 'shard')}{left}; documents: {counts}")

@@ -20,6 +20,7 @@ from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
 from zoo.experiments.table import ExperimentTable, Outcome, mean_score, over_tasks
 from zoo.hub.checkpoint import resolve
+from zoo.registry import counted
 from zoo.runs.saved import SavedRun
 from zoo.training.state import State
 
@@ -140,4 +141,4 @@ def watch(work: Callable[[Watcher], State], output: Path) -> None:
         return
     if state.best is not None:
         complain(f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}", style=None)
-    say(f"{output} ({state.step} steps)")
+    say(f"{output} ({counted(state.step, 'step')})")

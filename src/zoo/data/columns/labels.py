@@ -140,7 +140,7 @@ class LabelLists(LabelReader):
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
         names = sorted({name for value, where in found for name in split_names(value, where)})
         if len(names) < 2:
-            raise ValueError(f"{place}: the labels name {len(names)} classes; at least two are needed")
+            raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
         return tuple(names)
 
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any
 
 from zoo.data.columns.labels import absent, is_letter, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
+from zoo.registry import counted
 
 MOST_CHOICES = 64
 
@@ -50,7 +51,7 @@ def check_tags(words: Sequence[str], tags: Any, hides: bool) -> None:
         raise ValueError("the words have no tags")
     refuse_no_tags(tags)
     if len(tags) != len(words):
-        raise ValueError(f"{len(words)} words, but {len(tags)} tags; every word needs one")
+        raise ValueError(f"{counted(len(words), 'word')}, but {counted(len(tags), 'tag')}; every word needs one")
 
 
 def refuse_no_tags(tags: Any) -> None:

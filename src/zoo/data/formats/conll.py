@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
 from zoo.data.ids import TAGS, WORDS
+from zoo.registry import counted
 
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
 NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out
@@ -68,7 +69,7 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
         fields = [field.strip() for field in line.split("\t")] if tabs else line.split()
         wanted = wanted or len(fields)
         if len(fields) != wanted or not fields[0]:
-            found = f"{len(fields)} columns, expected {wanted}" if len(fields) != wanted else "an empty word"
+            found = f"{counted(len(fields), 'column')}, expected {wanted}" if len(fields) != wanted else "an empty word"
             why = "a sentence ends with a blank line, and 'header' names the columns"
             raise ValueError(f"{stretch.path}: line {number}: {found}; {why}")
         if numbered is None or fields[numbered].isdecimal():

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LONGEST_LINE, LineRange, read_lines
+from zoo.registry import counted
 
 
 class Delimited(FileFormat):
@@ -36,10 +37,8 @@ class Delimited(FileFormat):
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
         for line, row in rows:
             if len(row) != len(header):
-                wanted_row = f"{len(header)} ({', '.join(header)})"
-                raise ValueError(
-                    f"{path}: line {line}: {len(row)} columns, expected {wanted_row}; see 'header' and 'quoting'"
-                )
+                found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
+                raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; see 'header' and 'quoting'")
             yield dict(zip(header, row, strict=True))
 
     def below_header(

@@ -10,8 +10,8 @@ from pathlib import Path
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import ReadOptions, format_of, formats
 from zoo.data.formats.lines import extension
-from zoo.data.sources.groups import group_files
-from zoo.data.sources.known import known_stretches
+from zoo.data.sources.groups import first_of, group_files
+from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.task import SourceSettings
@@ -37,10 +37,7 @@ class Files(Origin):
         return tuple(split for split in SPLITS if split in self.paths)
 
     def place(self, split: str) -> str:
-        return " and ".join(
-            str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more files"
-            for paths in self.paths[split].values()
-        )
+        return " and ".join(map(first_of, self.paths[split].values()))
 
     def called(self, split: str) -> str:
         return f"{self.named[split]} {self.source.reading(split)}"
@@ -52,7 +49,16 @@ class Files(Origin):
             setting = f"source.files.{split}"
             return [ColumnFiles(dict(zip(paths, row, strict=True)), reading, setting) for row in rows]
         each = partial(parts_of, reading=reading)
-        return list(group_files(paths[""], reading, self.named[split], each))
+        return list(group_files(with_rows(paths[""]), reading, self.named[split], each))
+
+
+def with_rows(paths: Sequence[Path]) -> Sequence[Path]:
+    """Those that are not empty; if all are, they stay, to be refused by their names."""
+    empty = [path for path in paths if is_empty(path)]
+    if not empty or len(empty) == len(paths):
+        return paths
+    logger.warning("left out, since nothing is in it: %s", first_few([str(path) for path in empty]))
+    return [path for path in paths if path not in set(empty)]
 
 
 def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:

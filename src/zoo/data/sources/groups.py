@@ -15,6 +15,7 @@ from zoo.data.home import home, replace_file
 from zoo.data.sealed import seal, unseal
 from zoo.data.sources.known import VERSION, Stat, hash_stretches
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed
+from zoo.registry import counted
 
 MANY = 256  # files of a split that have a shard each, however small they are
 SMALL = 1 << 20  # bytes of a file that shares its shard, if there are more
@@ -52,7 +53,7 @@ class FileGroup(SourcePart):
 
     @property
     def place(self) -> str:
-        return f"{self.files[0].path} and {len(self.files) - 1} more files"
+        return first_of([file.path for file in self.files])
 
     @cached_property
     def digest(self) -> str:
@@ -86,6 +87,11 @@ class FileGroup(SourcePart):
         path, number = self.find(row)
         said = self.format.where(LineRange(path), self.options, number, entry)
         return said or f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
+
+
+def first_of(paths: Sequence[Path]) -> str:
+    """The first of some files, and how many more there are, for messages."""
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'more file')}"
 
 
 def group_files(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
 from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, replace_file
 from zoo.data.sealed import seal, unseal
@@ -14,6 +15,8 @@ from zoo.data.sealed import seal, unseal
 VERSION = 1  # raise it where the same key stands for something else
 PART = 1 << 28  # bytes of a plain file that become one shard
 PIECE = 1 << 20  # bytes that are hashed at once
+EMPTY = 320  # bytes that a compressed file may have that holds nothing: its own name among them
+BLANK = 16  # bytes of a plain file
 YOUNG = 2.0  # seconds; a file that is younger may change again without a change of its time
 
 
@@ -78,6 +81,22 @@ def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     else:
         found = remember(["stretches", str(path.absolute()), *stat, PART if cut else None], make)
     return [KnownRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
+
+
+def is_empty(path: Path) -> bool:
+    """Whether white space is all that a file holds; one that is too large for that is not opened."""
+    stat = Stat.of(path)
+    if stat.size == 0 or stat.size > (EMPTY if is_compressed(path) else BLANK):
+        return stat.size == 0
+
+    def look() -> bool:
+        try:
+            with open_bytes(path) as stream:
+                return not stream.read(BLANK + 1).strip()
+        except DAMAGE:  # whoever reads its rows says what is wrong
+            return False
+
+    return look() if stat.is_young else bool(remember(["empty", str(path.absolute()), *stat], look))
 
 
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:

@@ -15,6 +15,7 @@ from zoo.inference.predictors.predictor import Prediction, Predictor, Questions,
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.inference.typed import BATCH, as_inputs
 from zoo.objectives.kinds.span import AnswerSpan
+from zoo.registry import counted
 
 
 @predictors.register("span")
@@ -88,7 +89,7 @@ class Windows:
         if plans[0].truncated:
             most = len(self.fields[QUESTION][number]) - plans[0].truncated
             raise ValueError(
-                f"the question is {plans[0].truncated} tokens too long: beside a context it may have {most}"
+                f"the question is {counted(plans[0].truncated, 'token')} too long: beside a context it may have {most}"
             )
         found = []
         for start in range(0, len(plans), BATCH):
