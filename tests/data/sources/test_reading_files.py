@@ -103,11 +103,13 @@ def test_files_that_are_all_empty_are_refused(tmp_path: Path, name: str) -> None
 
 def test_a_damaged_small_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
     (tmp_path / "bad.txt.gz").write_bytes(gzip.compress(b"a line\n")[:-9])
-    with pytest.raises(ValueError, match="bad.txt.gz: line 1: the file cannot be read"):
+    with pytest.raises(ValueError, match="bad.txt.gz: line 2: the file cannot be read"):
         texts_of(files={"validation": ["here.txt", "bad.txt.gz"]})
 
 
-def test_a_table_of_a_header_alone_has_no_rows_and_hinders_no_other(tmp_path: Path) -> None:
-    for name, rows in {"a": "", "b": "1,one\n", "c": ""}.items():
-        (tmp_path / f"{name}.csv").write_text(f"label,text\n{rows}")
-    assert texts_of(files={"validation": "?.csv", "train": "?.csv"}) == {"train": ["one"], "validation": ["one"]}
+def test_a_table_of_a_header_alone_is_left_out(tmp_path: Path) -> None:
+    for name, rows in {"a": "", "b": "1,one\n", "c": "\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(f"id,text\n{rows}")
+    (tmp_path / "d.csv").write_text("1,two\n")
+    assert texts_of(files={"validation": "[a-c].csv"}) == {"validation": ["one"]}
+    assert texts_of(files={"validation": "[bd].csv"}, header=["id", "text"])["validation"][-1] == "two"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
+from zoo.data.formats.delimited import Delimited
 from zoo.data.formats.format import ReadOptions, format_of, formats
 from zoo.data.formats.lines import extension
 from zoo.data.sources.groups import first_of, group_files
@@ -49,12 +50,16 @@ class Files(Origin):
             setting = f"source.files.{split}"
             return [ColumnFiles(dict(zip(paths, row, strict=True)), reading, setting) for row in rows]
         each = partial(parts_of, reading=reading)
-        return list(group_files(with_rows(paths[""]), reading, self.named[split], each))
+        return list(group_files(with_rows(paths[""], reading), reading, self.named[split], each))
 
 
-def with_rows(paths: Sequence[Path]) -> Sequence[Path]:
+def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
     """Those that are not empty; if all are, they stay, to be refused by their names."""
-    empty = [path for path in paths if is_empty(path)]
+
+    def has_header(path: Path) -> bool:
+        return isinstance(format_of(path, reading), Delimited) and not reading.header
+
+    empty = [path for path in paths if is_empty(path, has_header(path))] if len(paths) > 1 else []
     if not empty or len(empty) == len(paths):
         return paths
     logger.warning("left out, since nothing is in it: %s", first_few([str(path) for path in empty]))

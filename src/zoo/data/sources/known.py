@@ -15,8 +15,8 @@ from zoo.data.sealed import seal, unseal
 VERSION = 1  # raise it where the same key stands for something else
 PART = 1 << 28  # bytes of a plain file that become one shard
 PIECE = 1 << 20  # bytes that are hashed at once
-EMPTY = 320  # bytes that a compressed file may have that holds nothing: its own name among them
-BLANK = 16  # bytes of a plain file
+PACKED = 320  # bytes that a compressed file may have that holds nothing: its own name among them
+BLANK, HEADER = 16, 4096  # bytes of a plain file; of a table
 YOUNG = 2.0  # seconds; a file that is younger may change again without a change of its time
 
 
@@ -83,20 +83,21 @@ def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     return [KnownRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
 
 
-def is_empty(path: Path) -> bool:
-    """Whether white space is all that a file holds; one that is too large for that is not opened."""
-    stat = Stat.of(path)
-    if stat.size == 0 or stat.size > (EMPTY if is_compressed(path) else BLANK):
+def is_empty(path: Path, has_header: bool) -> bool:
+    """Whether a file holds nothing but white space, behind its header; one that is too large for that is not opened."""
+    stat, most = Stat.of(path), HEADER if has_header else BLANK
+    if stat.size == 0 or stat.size > (PACKED if is_compressed(path) else most):
         return stat.size == 0
 
     def look() -> bool:
         try:
             with open_bytes(path) as stream:
-                return not stream.read(BLANK + 1).strip()
+                content = stream.read(HEADER + 1).lstrip()
+                return len(content) <= HEADER and not (content.partition(b"\n")[2] if has_header else content).strip()
         except DAMAGE:  # whoever reads its rows says what is wrong
             return False
 
-    return look() if stat.is_young else bool(remember(["empty", str(path.absolute()), *stat], look))
+    return look() if stat.is_young else bool(remember(["empty", str(path.absolute()), *stat, has_header], look))
 
 
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
