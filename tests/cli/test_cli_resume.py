@@ -22,7 +22,7 @@ def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tm
         "continues with the changes of the call that started it: training.steps=2, d_ff=40, training.seed=5" in said.log
     )
     said = zoo(*words, "--resume", "training.steps=4")
-    assert said.status == 0 and "continues with another steps: 2 -> 4" in said.log
+    assert said.status == 0 and "continues with changed steps: 2 -> 4" in said.log
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 4 of 4 steps" in said.log
 

@@ -128,7 +128,7 @@ def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: P
         create_run(tmp_path, other, resume=True)
     longer = RunFiles(FILES.config, FILES.task, {"steps": 7, "batch": 2}, FILES.tokenizer, {"threads": 2})
     create_run(tmp_path, longer, resume=True, may_change={"steps": "so there"}).close()
-    assert "continues with another steps: 5 -> 7 (so there)" in caplog.text
+    assert "continues with changed steps: 5 -> 7 (so there)" in caplog.text
     assert "the resumed run may differ in its last bits: threads: 1 -> 2" in caplog.text
     assert "steps: 7" in (tmp_path / "training.yaml").read_text()
     assert open_run(tmp_path).training["steps"] == 5, "the checkpoint was trained with the old settings"

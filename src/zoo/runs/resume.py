@@ -38,7 +38,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
             change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
             if name == TRAINING and section in may_change:
                 also = may_change[section]
-                logger.warning("%s continues with another %s: %s%s", folder, key, change, also and f" ({also})")
+                logger.warning("%s continues with changed %s: %s%s", folder, key, change, also and f" ({also})")
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
     if faults:
