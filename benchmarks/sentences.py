@@ -1,0 +1,110 @@
+"""Next-sentence accuracy of a small BERT on Korean: sentences found before capitals only, and by script.
+
+    python benchmarks/sentences.py DATA --steps 1000 --seeds 2
+
+Both models read the same documents, and both are asked about the same pairs: those of validation whose parts meet
+between sentences as the rule for all scripts finds them. `lines` has a paragraph on each line; in `one line` a document
+is one line, as in many corpora: then the rule for capitals finds hardly a sentence.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from zoo.cli.main import main as run_zoo
+from zoo.data.store import sentences
+
+GAP = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)")
+TASK: dict[str, Any] = {
+    "objective": "next_sentence",
+    "tokenizer": {"name": "wordpiece", "vocab_size": 8000, "normalization": "nfc"},
+    "length": 64,
+    "metrics": ["accuracy"],
+    "training": {"batch": 32, "learning_rate": 0.001},
+}
+
+
+def before_capitals(document: str) -> list[str]:
+    """A document's lines, split further before capital letters only."""
+    found = []
+    for line in document.split("\n"):
+        start = 0
+        for gap in GAP.finditer(line):
+            if line[gap.end()].isupper():
+                found.append(line[start : gap.end()].strip())
+                start = gap.end()
+        found.append(line[start:].strip())
+    return [sentence for sentence in found if sentence]
+
+
+RULES: dict[str, Callable[[str], list[str]]] = {
+    "before capitals": before_capitals,
+    "by script": sentences.split_sentences,
+}
+
+
+def write_task(folder: Path, data: Path, join: bool) -> Path:
+    """The documents and a task that reads them.
+
+    Args:
+        join: whether the lines of a document become one.
+    """
+    files = {}
+    for split, name in {"train": "train", "validation": "valid"}.items():
+        files[split] = str(folder / f"{split}.jsonl")
+        with lzma.open(data / "korean_prose" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
+            texts = [json.loads(line)["text"] for line in lines]
+        texts = [text.replace("\n", " ") if join else text for text in texts]
+        Path(files[split]).write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    path = folder / "task.yaml"
+    path.write_text(json.dumps({**TASK, "source": {"files": files}}))
+    return path
+
+
+def command(folder: Path, rule: str, *words: str | Path) -> str:
+    """What a command of zoo prints whose sentences a rule finds; each rule has a store: that does not know of it."""
+    environment = {**os.environ, "ZOO_CACHE": str(folder / f"cache {rule}")}
+    words = (sys.executable, __file__, rule, *words)
+    return subprocess.run(list(map(str, words)), env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def accuracy(folder: Path, task: Path, rule: str, model: str, steps: int, seed: int) -> float:
+    """Train with a rule, and ask about pairs as the rule for all scripts finds them."""
+    run, settings = folder / f"{rule} {seed}", (f"training.steps={steps}", f"training.seed={seed}")
+    command(folder, rule, "pretrain", model, task, "-o", run, *settings, f"training.evaluate_every={steps}")
+    return float(json.loads(command(folder, "by script", "evaluate", run, "--json"))["next_sentence/accuracy"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", default="bert-nano")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        for written in ("lines", "one line"):
+            folder = Path(name) / written
+            folder.mkdir()
+            task = write_task(folder, options.data, written == "one line")
+            for rule in RULES:
+                seeds = range(options.seeds)
+                found = [accuracy(folder, task, rule, options.model, options.steps, seed) for seed in seeds]
+                print(f"{written}, {rule}: {mean(found):.1%} ({', '.join(f'{one:.1%}' for one in found)})", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] in RULES:  # a command of zoo, begun by `command`
+        sentences.split_sentences = RULES[sys.argv.pop(1)]
+        run_zoo()
+    else:
+        main()
