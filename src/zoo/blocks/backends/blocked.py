@@ -14,7 +14,7 @@ from zoo.blocks.position import Position, positions
 from zoo.blocks.view import View
 
 QUERIES = 128  # of a row at a time, where they see less than all keys: the rest is not computed
-WEIGHTS = 2**21  # at a time, of some rows: they stay in the processor's cache
+WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
 REMEMBERED = 256  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
 
 Weights = Float[Tensor, "rows heads asking answering"]
@@ -45,7 +45,8 @@ class Blocked(Backend):
         return heads
 
     def prepare(self, view: View, rule: Rule) -> None:
-        view.opened(rule.window)
+        if torch.is_autocast_enabled("cpu"):  # else the dtype of the queries decides, which are not there yet
+            masks(view, rule.window, torch.get_autocast_dtype("cpu"))
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.sinks is not None:
@@ -81,13 +82,14 @@ class Tiling(NamedTuple):
     @staticmethod
     def of(view: View, window: int | None, queries: Queries) -> "Tiling":
         """Of one layer."""
-        visibility, dtype = view.visibility, queries.dtype
+        visibility = view.visibility
         rows, heads, length, _ = queries.shape
         n_keys = visibility.n_keys
         # only where queries and keys are the same places does a distance between them bound what is seen
         aligned = length == n_keys and visibility.key_places is None and isinstance(visibility.start, int)
         back, ahead = visibility.reach(window) if aligned and visibility.start == 0 else (None, None)
-        some = length if back is None and ahead is None else min(length, QUERIES)
+        some = max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys)) if back is None and ahead is None else QUERIES
+        some = min(length, some)
         pieces = []
         for start in range(0, length, some):
             stop = min(start + some, length)
@@ -97,10 +99,7 @@ class Tiling(NamedTuple):
         step = max(1, WEIGHTS // max(1, heads * some * n_keys))
         together = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
         tiles = [Tile(few, asking, answering) for few in together for asking, answering in pieces]
-        # sums and products take a tenth of the time of filling by booleans
-        added = view.once(("added", window, dtype), lambda: added_by(view.opened(window), dtype))
-        seeing = view.once(("seeing", window, dtype), lambda: seeing_of(visibility.blind(window), dtype))
-        return Tiling(tiles, added, seeing)
+        return Tiling(tiles, *masks(view, window, queries.dtype))
 
     @property
     def several(self) -> bool:
@@ -116,14 +115,15 @@ class Tiling(NamedTuple):
         return scores.softmax(-1)
 
 
-def added_by(opened: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """What is added to the scores, of who may see whom."""
-    return None if opened is None else torch.zeros_like(opened, dtype=dtype).masked_fill_(~opened, -torch.inf)
+def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+    """`added` and `seeing` of a tiling, the same for all layers: numbers, since booleans take ten times as long."""
+    opened, blind = view.opened(window), view.visibility.blind(window)
 
+    def add() -> Tensor | None:
+        return None if opened is None else torch.zeros_like(opened, dtype=dtype).masked_fill_(~opened, -torch.inf)
 
-def seeing_of(blind: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Of which queries see nothing."""
-    return None if blind is None else (~blind).to(dtype)
+    added: Tensor | None = view.once(("added", window, dtype), add)
+    return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
 
 
 class BlockedAttention(torch.autograd.Function):
