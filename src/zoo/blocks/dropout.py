@@ -17,14 +17,14 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
     dropped = dropped_steps(share)
     if not training or not dropped:
         return x
-    if x.device.type != "cpu" or dropped == STEPS:
+    if x.device.type != "cpu":
         return F.dropout(x, share)
     return x * draw_kept(x, dropped).to(x.dtype).mul_(enlarged(dropped))
 
 
 def dropped_steps(share: float) -> int:
-    """How many of the numbers that can be drawn drop what they are drawn for."""
-    return round(share * STEPS)
+    """How many of the numbers that can be drawn drop what they are drawn for; one keeps it, however large the share."""
+    return min(STEPS - 1, round(share * STEPS))
 
 
 def enlarged(dropped: int) -> float:
@@ -36,7 +36,7 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int[Tensor, "*any"]:
     """For each number of a tensor on a CPU, 1 if it is kept and 0 if it is dropped."""
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     least = dropped - STEPS // 2  # of what is kept
-    # a comparison and its booleans would take four times as long; in place, what views words would not compile
+    # a comparison and its booleans would take four times as long; `clamp_` on this view does not compile
     return words.view(torch.int16)[: x.numel()].view(x.shape).clamp(least - 1, least).sub_(least - 1)
 
 

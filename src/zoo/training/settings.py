@@ -57,8 +57,8 @@ class Training:
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
-        attention_backend: what computes attention over whole rows; auto: in each layer the fastest that can; flex and
-            varlen: on GPUs.
+        attention_backend: what computes attention over whole rows; auto: in each layer the fastest that can;
+            blocked: on CPUs, flex and varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         evaluation_examples: how many examples a validation asks: a fixed sample, the same every time; None: all.

@@ -15,7 +15,7 @@ from zoo.blocks.view import View
 
 QUERIES = 128  # of a row at a time, where they see less than all keys: the rest is not computed
 WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
-REMEMBERED = 256  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
+REMEMBERED = 128  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
 
 Weights = Float[Tensor, "rows heads asking answering"]
 
@@ -24,8 +24,8 @@ Weights = Float[Tensor, "rows heads asking answering"]
 class Blocked(Backend):
     """softmax(QK') V as matrix products and softmaxes of torch, over blocks of queries and the keys that they can see.
 
-    On CPUs with bfloat16 that takes a half to a third of the time of torch's fused kernel, whose backward pass is slow
-    in that dtype.
+    On CPUs with bfloat16 that takes a third to two thirds of the time of torch's fused kernel, whose backward pass is
+    slow in that dtype.
     """
 
     device = "cpu"
@@ -40,8 +40,9 @@ class Blocked(Backend):
         tiling = Tiling.of(view, rule.window, queries)
         assert rule.score.scale is not None
         with torch.autocast("cpu", enabled=False):
-            given = (x.contiguous() for x in (queries * rule.score.scale, keys, values))
-            heads: Tensor = BlockedAttention.apply(*given, tiling, rule.dropout, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+            given = [x.contiguous() for x in (queries * rule.score.scale, keys, values)]
+            recorded = torch.is_grad_enabled() and any(x.requires_grad for x in given)
+            heads: Tensor = BlockedAttention.apply(*given, tiling, rule.dropout, recorded)  # type: ignore[no-untyped-call]
         return heads
 
     def prepare(self, view: View, rule: Rule) -> None:
@@ -89,7 +90,7 @@ class Tiling(NamedTuple):
         aligned = length == n_keys and visibility.key_places is None and isinstance(visibility.start, int)
         back, ahead = visibility.reach(window) if aligned and visibility.start == 0 else (None, None)
         some = max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys)) if back is None and ahead is None else QUERIES
-        some = min(length, some)
+        some = max(1, min(length, some))
         pieces = []
         for start in range(0, length, some):
             stop = min(start + some, length)
