@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 from local_repo import LARGE, Blob, Repo
+
+from local_server import QuietHandler
 
 RESET, STALL, LOST = "reset", "stall", "lost"  # the connection breaks, says nothing, or breaks when all is done
 
@@ -54,18 +56,13 @@ class LocalHub:
 Answer = tuple[int, Any]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One request."""
 
     hub: LocalHub
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
 
     def do_any(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         with self.hub.lock:
             number = len(self.hub.requests)
             self.hub.requests.append(f"{self.command} {urlsplit(self.path).path}")
@@ -90,14 +87,8 @@ class Handler(BaseHTTPRequestHandler):
     def say(self, status: int, answer: Any) -> None:
         headers, content = answer if isinstance(answer, tuple) else ({}, answer)
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(data)), **headers}.items():
-            self.send_header(name, value)
-        if status == 404:
-            self.send_header("X-Error-Code", "EntryNotFound" if "/resolve/" in self.path else "RepoNotFound")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+        code = "EntryNotFound" if "/resolve/" in self.path else "RepoNotFound"
+        self.send(status, {**headers, **({"X-Error-Code": code} if status == 404 else {})}, data)
 
     def answer(self, body: bytes) -> Answer:
         """Status and content, or (headers, content)."""

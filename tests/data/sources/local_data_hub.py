@@ -6,9 +6,11 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from local_server import QuietHandler
 
 RESET, SHORT = "reset", "short"  # the connection breaks before the answer, or in the middle of it
 
@@ -59,18 +61,13 @@ def no_fault(request: Request) -> None:
     """Every request has its answer."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One request."""
 
     hub: DataHub
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
 
     def do_any(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         path = unquote(urlsplit(self.path).path)
         status, headers, content = self.answer(path, body)
         holds = self.command == "GET" and "/resolve/" in path and status < 300
@@ -87,12 +84,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_HEAD = do_any
 
     def say(self, status: int, headers: dict[str, str], content: bytes, short: bool) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content[: len(content) // 2] if short else content)
+        self.send(status, headers, content, len(content) // 2 if short else None)
         if short:
             self.close_connection = True
 
