@@ -20,12 +20,13 @@ EITHER = "“‘«‹"  # close a quotation in some languages, which a space beh
 OPENERS = r"\"'“‘«‹»›„‚¿¡(\[{（［｛「『【〈《〖〘〚｢"
 GREEK_QUESTION = ";\u037e"
 # Each run is taken whole and from its first character alone, so that no text takes more than one pass.
+# A group with a look ahead is not possessive: Python 3.11.2 then matches as if it were not optional.
 ASCII_GAP = re.compile(
     r"""(?:\.["')\]}]*+\s++(?=(?:["'(\[{]\s*+)*+[^\sa-z0-9])|[!?]["')\]}]*+\s++(?=(?:["'(\[{]\s*+)*+[^\sa-z]))"""
 )
 GAP = re.compile(
     rf"(?:(?<![{FULL}])[{FULL}][{FULL}!?]*+|．(?!\d))[{CLOSERS}]*+\s*+"
-    rf"|(?P<mark>(?<![.!?…])[.!?…]++|[{GREEK_QUESTION}])[{CLOSERS}{EITHER}]*+(?:[ \u00a0\u202f]»(?=\s))?+\s++"
+    rf"|(?P<mark>(?<![.!?…])[.!?…]++|[{GREEK_QUESTION}])[{CLOSERS}{EITHER}]*+(?:[ \u00a0\u202f]»(?=\s))?\s++"
     rf"(?=(?:[{OPENERS}]\s*+)*+(?P<next>\S))"
 )
 Splitter = Callable[[str], list[str]]
