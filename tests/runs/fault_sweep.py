@@ -108,7 +108,8 @@ def sweep(prepare: Callable[[Path], Callable[[], None]], fault: str, folder: Pat
         if call is None:
             return found
         found[call] += 1
-        assert status in ((-signal.SIGKILL,) if fault == "kill" else (0, 1)), f"{fault} at call {number}, {call}"
+        expected = (-signal.SIGKILL,) if fault == "kill" else (0, 1)
+        assert status in expected, f"{fault} at call {number}, {call}: status {status}"
         check_whole(copy, goal if status == 0 else 0)
         shutil.rmtree(copy)
     raise AssertionError("there is no end of numbers")

@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -72,7 +73,8 @@ class Child:
         except (RuntimeError, OSError):
             os._exit(1)
         except BaseException:
-            traceback.print_exc()
+            with suppress(OSError):  # where all writes fail, this one does: the child must end here nonetheless
+                traceback.print_exc()
             os._exit(2)
 
     def ask(self, request: int, data: int = 0, process: int | None = None) -> None:
