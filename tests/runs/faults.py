@@ -40,7 +40,8 @@ class Outcome(NamedTuple):
 
     Args:
         call: what failed; None: there were fewer calls.
-        status: of the child: 0 done, 1 it reported a RuntimeError or OSError, 2 anything else, negative a signal.
+        status: of the child: 0 done, 1 it reported a ValueError, RuntimeError or OSError, 2 anything else, negative:
+            a signal.
     """
 
     call: str | None
@@ -70,7 +71,7 @@ class Child:
             os.kill(os.getpid(), signal.SIGSTOP)
             work()
             os._exit(0)
-        except (RuntimeError, OSError):
+        except (ValueError, RuntimeError, OSError):
             os._exit(1)
         except BaseException:
             with suppress(OSError):  # where all writes fail, this one does: the child must end here nonetheless
