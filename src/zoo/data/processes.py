@@ -2,10 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ def processes_for(pieces: int) -> int:
 
 
 def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
-    """Run `python -m WORKER REQUEST NUMBER COUNT` in several processes, and wait for all.
+    """Run `python -m WORKER REQUEST NUMBER COUNT` in several processes, and wait for all; each calls `end_with_caller`.
 
     What one of them could not do is left out, and what it says is not shown: whoever asked does the rest, and meets the
     same mistake.
@@ -30,17 +34,30 @@ def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
     Args:
         request: plain values, which a process reads from a file.
     """
-    quiet = subprocess.DEVNULL
-    with tempfile.TemporaryDirectory(prefix="zoo-request-") as folder:
+    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    with tempfile.TemporaryDirectory(prefix="zoo-request-") as folder, ExitStack() as stack:
         asked = Path(folder) / "request.json"
         with name_file(asked):
             asked.write_text(json.dumps(request), "utf-8")
         commands = [[sys.executable, "-m", worker, str(asked), str(n), str(count)] for n in range(count)]
         environment = {**os.environ, **THREADS}
-        running = [subprocess.Popen(each, env=environment, stdout=quiet, stderr=quiet) for each in commands]
+        start = partial(subprocess.Popen, env=environment, stdin=pipe, stdout=quiet, stderr=quiet)
+        running = [stack.enter_context(start(command)) for command in commands]  # waits for those it ends, too
         try:
             for process in running:
                 process.wait()
         finally:
             for process in running:
                 process.terminate()
+
+
+def end_with_caller() -> None:
+    """Let SIGTERM, and the end of whoever started this process, end it as an error would: nothing half made is left."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    threading.Thread(target=wait_for_caller, daemon=True).start()
+
+
+def wait_for_caller() -> None:
+    """End this process when nobody holds the other end of its input any more: even a killed caller lets go of it."""
+    os.read(sys.stdin.fileno(), 1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -4,14 +4,13 @@ It finds the parts again from the request, and imports only what reading them ne
 """
 
 import json
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from zoo.data.home import name_file
-from zoo.data.processes import LARGE, processes_for, run_together
+from zoo.data.processes import LARGE, end_with_caller, processes_for, run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
 from zoo.data.task import Task
@@ -60,8 +59,8 @@ def survey_rows(
 
 def main(request: str, number: str, count: str) -> None:
     """Look at every COUNT-th part, from the NUMBER-th one on, and write what was seen."""
+    end_with_caller()
     asked = SurveyRequest.read(request)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(asked.folder) / number
     folder.mkdir()
     source = SourceSurvey(asked.rows(), folder)

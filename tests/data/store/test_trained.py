@@ -43,6 +43,11 @@ def test_files_that_come_later_do_not_change_it_unless_asked(caplog: pytest.LogC
     assert letters(ONE, TWO, retrain=True) == letters(ONE, TWO) == "abcd"
 
 
+def test_two_files_of_the_same_bytes_are_neither_new_nor_gone(caplog: pytest.LogCaptureFixture) -> None:
+    assert letters(ONE, ONE) == letters(ONE, ONE) == letters(ONE) == "ab"
+    assert "since then" not in caplog.text
+
+
 def test_another_corpus_in_its_place_has_another_tokenizer() -> None:
     assert letters(ONE) == "ab" and letters(TWO) == "cd"
 

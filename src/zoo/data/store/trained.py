@@ -110,16 +110,16 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except (OSError, ValueError, TypeError) as damage:
         logger.warning("the tokenizer in %s is damaged (%s) and is trained again", folder, damage)
         return None
-    known = [sha256(digest.encode()).hexdigest() in before for digest in now]
-    if not any(known):
+    here = [sha256(digest.encode()).hexdigest() for digest in now]
+    new, gone = sum(digest not in before for digest in here), len(before.difference(here))
+    if new == len(here):
         return None
-    if sum(known) == len(known) == len(before):
+    if not (new or gone):
         logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
     else:
         said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, "
         said += "and %d have gone; zoo tokenize --retrain trains it again"
-        new, gone = len(known) - sum(known), len(before) - sum(known)
-        logger.info(said, tokenizer.vocab_size, new, len(known), gone)
+        logger.info(said, tokenizer.vocab_size, new, len(here), gone)
     return tokenizer
 
 

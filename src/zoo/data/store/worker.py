@@ -3,10 +3,10 @@
 It plans the shards again from the request, so the two agree on their names, and imports only what tokenising needs.
 """
 
-import signal
 import sys
 
 from zoo.data.ids import StoredFields
+from zoo.data.processes import end_with_caller
 from zoo.data.store.filling import FillRequest, plan
 from zoo.data.store.store import PlannedShard, StoreRecipe, fill
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -22,9 +22,8 @@ def plan_request(asked: FillRequest) -> list[PlannedShard]:
 
 def main(request: str, number: str, count: str) -> None:
     """Make the missing shards, from another one on than the other processes."""
+    end_with_caller()
     asked = FillRequest.read(request)
-    # ends as an error would, so that nothing half made is left
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     shards = plan_request(asked)
     first = int(number) * len(shards) // int(count)
     fill("", [*shards[first:], *shards[:first]], None)
