@@ -1,5 +1,6 @@
 """Claims about `zoo tokenize`, and `zoo check` of what it fills."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def test_parts_fill_the_store_that_a_run_starts_from(zoo: Zoo, several: Path):
     said = zoo("pretrain", "gpt2-nano", several / "many.yaml", "-o", several / "run", "--data", several)
     assert said.status == 0 and "trained before on the task's text" in said.log
     assert {path: path.stat().st_mtime_ns for path in (home() / "shards").iterdir()} == shards
+
+
+def test_rows_that_a_filter_leaves_out_are_counted(zoo: Zoo, several: Path):
+    said = zoo("tokenize", several / "many.yaml", "--data", several, "task.source.filter.shortest=11")
+    form = r"documents: train (\d+), validation (\d+); source.filter leaves out (\d+) rows of train\n"
+    kept, held_out, left_out = map(int, re.findall(form, said.out)[0])
+    assert left_out > 0 and kept + held_out + left_out == 90
 
 
 def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):

@@ -182,10 +182,12 @@ def test_a_tokenizer_of_filtered_text_is_another_one(files: Path) -> None:
     assert rows_of()["train"].called != rows_of(longest=10)["train"].called
 
 
-def test_the_log_says_how_many_rows_are_left_out(files: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        shards(files, deduplicate=True)
-    assert f"{files / 'b.txt'}: source.filter leaves out 2 rows" in caplog.text
+def test_each_start_says_how_many_rows_are_left_out(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            shards(files, deduplicate=True)
+        assert "train: source.filter leaves out 4 of 8 rows" in caplog.text
 
 
 def test_a_file_of_which_no_row_stays_is_not_called_empty(files: Path) -> None:

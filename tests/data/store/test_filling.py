@@ -28,7 +28,8 @@ def test_processes_make_the_shards_that_this_one_means(tmp_path: Path, monkeypat
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     for name in ("part-0", "part-1", "other"):
         (tmp_path / f"{name}.txt").write_text(f"text 한국 {name}\nsecond\n")
+    (tmp_path / "part-1.txt").write_text(f"text 한국\nsecond\n{'long' * 50}\n")
     asked = filling(tmp_path)
     assert len(asked.missing) == 3
     asked.fill_together(1)
-    assert not asked.missing and asked.count() == {"train": 4, "validation": 2}
+    assert not asked.missing and asked.count() == ({"train": 4, "validation": 2}, 1)

@@ -61,7 +61,9 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
 
 def report(filling: Filling) -> None:
     """Say what the store has now."""
-    counts = ", ".join(f"{split} {count:,}" for split, count in filling.count().items())
+    documents, left_out = filling.count()
+    counts = ", ".join(f"{split} {count:,}" for split, count in documents.items())
     missing = len(filling.missing)
     left = f", {missing} still missing" if missing else ""
-    say(f"{home()}: {counted(len(filling.distinct), 'shard')}{left}; documents: {counts}")
+    filtered = f"; source.filter leaves out {counted(left_out, 'row')} of train" if left_out else ""
+    say(f"{home()}: {counted(len(filling.distinct), 'shard')}{left}; documents: {counts}{filtered}")

@@ -79,13 +79,14 @@ class Filling:
         """
         run_together(WORKER, asdict(self.request), count)
 
-    def count(self) -> dict[str, int]:
-        """How many documents each split has, as far as its shards are there."""
-        found: dict[str, int] = {}
+    def count(self) -> tuple[dict[str, int], int]:
+        """How many documents each split has, and how many rows a filter leaves out, of the shards that are there."""
+        found, left_out = dict.fromkeys((split for split, _ in self.shards), 0), 0
         for split, planned in self.shards:
-            shard = planned.open()
-            found[split] = found.get(split, 0) + (0 if shard is None else shard.documents(split))
-        return found
+            if (shard := planned.open()) is not None:
+                found[split] += shard.documents(split)
+                left_out += shard.left_out(split)
+        return found, left_out
 
 
 def plan(rows: Mapping[str, SplitRows], recipe: StoreRecipe) -> list[tuple[str, PlannedShard]]:

@@ -19,7 +19,7 @@ from zoo.data.sealed import seal, unseal
 INDEX = "index.json"
 VERIFIED = "verified.json"  # the times of files whose bytes were looked at, after the shard was copied
 KEYS = {"sides", "files", "source"}
-SIDE_KEYS = {"rows", "documents", "arrays", "fields", "labels"}
+SIDE_KEYS = {"rows", "left_out", "documents", "arrays", "fields", "labels"}
 OPEN = 256  # arrays that are mapped at once: a process may have few files open
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,10 @@ class Shard:
 
     def documents(self, side: str) -> int:
         return int(self.sides[side]["documents"])
+
+    def left_out(self, side: str) -> int:
+        """How many rows of its source the task's filter leaves out of a split."""
+        return int(self.sides[side]["left_out"])
 
     def arrays(self, side: str) -> Mapping[str, Mapping[str, Any]]:
         """By name, the type and the number of an array's values."""

@@ -23,7 +23,7 @@ from zoo.data.store.writing import SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 6  # raise it where the same rows and tokenizer give another shard
+VERSION = 7  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
 OFTEN = 250  # rows between two words about progress
@@ -82,16 +82,14 @@ class PlannedShard:
             (folder / side).mkdir()
             about = (self.recipe.stored, self.recipe.tokenizer, keeps, reader.reader_of(source))
             writers[side] = SideWriter(folder / side, side, *about)
-        characters = left_out = 0
+        characters = 0
         for number, sided in enumerate(reader.rows(source, self.part, self.rows.border), 1):
             if sided.side == LEFT_OUT:
-                left_out += 1
+                writers[TRAIN].left_out += 1
                 continue
             characters += writers[sided.side].add(sided)
             if number % OFTEN == 0:
                 seen(min(characters, self.part.size))
-        if left_out:
-            logger.info("%s: source.filter leaves out %s rows", self.part.place, f"{left_out:,}")
         files: dict[str, dict[str, object]] = {}
         for side, writer in writers.items():
             writer.flush()
@@ -205,6 +203,9 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
         if "labels" in found[0].arrays(split) and not (kind := one.reader_of(rows.sources[source].source)).coded:
             ends = [number for shard in found for number in shard.sides[split]["labels"]]
             kind.over((), (), given=False).report(ends, name, train=split == TRAIN)
+        if left_out := sum(shard.left_out(split) for shard in found):
+            every = f"{total + left_out:,}"
+            logger.info("%s: source.filter leaves out %s of %s rows", name, f"{left_out:,}", every)
         if skipped := total - documents:
             logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{total:,}")
     return Split(rows, shards)

@@ -89,7 +89,7 @@ class SideWriter:
         self.arrays, self.label_reader = ArrayWriter(folder), labels
         self.side, self.stored, self.tokenizer, self.keeps = side, stored, tokenizer, keeps
         self.waiting: list[Sided] = []
-        self.characters = self.rows = self.documents = 0
+        self.characters = self.rows = self.left_out = self.documents = 0
         self.codes: dict[tuple[str, str], int] = {}
         self.labels: list[Any] = []
 
@@ -151,7 +151,7 @@ class SideWriter:
 
     def index(self) -> dict[str, Any]:
         """What the shard's index says of this split."""
-        counts = {"rows": self.rows, "documents": self.documents}
+        counts = {"rows": self.rows, "left_out": self.left_out, "documents": self.documents}
         return {**counts, "arrays": self.arrays.kinds, "fields": self.stored.columns, "labels": self.labels}
 
 
