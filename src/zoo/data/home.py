@@ -26,5 +26,8 @@ def replace_file(path: Path, content: str) -> None:
     aside = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
     with name_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(content, "utf-8")
-        aside.replace(path)
+        try:
+            aside.write_text(content, "utf-8")
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)  # a full disk has room for its name

@@ -36,6 +36,12 @@ def test_the_second_time_it_is_taken_from_the_store(monkeypatch: pytest.MonkeyPa
     assert letters(ONE) == "ab"
 
 
+def test_one_that_is_there_is_read_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters(ONE)
+    monkeypatch.setattr(trained, "claim", lambda _: pytest.fail("the store is written to"))
+    assert letters(ONE) == "ab"
+
+
 def test_files_that_come_later_do_not_change_it_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
     assert letters(ONE) == letters(ONE, TWO) == "ab"
     said = "since then 1 of the source's 2 parts have come, and 0 have gone; zoo tokenize --retrain trains it again"

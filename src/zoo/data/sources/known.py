@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +62,8 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     except (OSError, ValueError, TypeError):
         pass
     value = make()
-    replace_file(place, seal([decided, value]))
+    with suppress(RuntimeError):  # a store that others may only read: it is found out each time
+        replace_file(place, seal([decided, value]))
     return value
 
 

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,10 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
             (aside / SOURCE).write_text(seal([parts, checksums(files)]), "utf-8")
 
     while True:
+        if not retrain and (found := read_kept(folder, now)) is not None:
+            return found  # without a claim: a store that is whole may lie where nothing can be written
         with claim(folder) as mine:
-            if not retrain and (found := read_kept(folder, now)) is not None:
-                return found
-            if mine:
+            if mine and (retrain or read_kept(folder, now) is None):
                 shutil.rmtree(folder, ignore_errors=True)
                 make_folder(folder, make, lambda place: read_kept(place, now) is not None)
                 retrain = False
@@ -108,7 +109,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as damage:
-        logger.warning("the tokenizer in %s is damaged (%s) and is trained again", folder, damage)
+        tell_damage(folder, str(damage))
         return None
     here = [sha256(digest.encode()).hexdigest() for digest in now]
     new, gone = sum(digest not in before for digest in here), len(before.difference(here))
@@ -121,6 +122,12 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
         said += "and %d have gone; zoo tokenize --retrain trains it again"
         logger.info(said, tokenizer.vocab_size, new, len(here), gone)
     return tokenizer
+
+
+@cache
+def tell_damage(folder: Path, damage: str) -> None:
+    """Say that a tokenizer is damaged; once, however often it is looked at before it is trained again."""
+    logger.warning("the tokenizer in %s is damaged (%s) and is trained again", folder, damage)
 
 
 def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:
