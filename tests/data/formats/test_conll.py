@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from test_readers import read, refusal, write
 
+from zoo.data.formats import conll
 from zoo.data.sources.find import load_rows
 from zoo.data.task import read_task
 from zoo.examples.form import inputs
@@ -57,6 +58,15 @@ def rows(folder: Path, name: str, train: str, validation: str, **source: Any) ->
     files = {"train": str(write(folder, f"t{name}", train)), "validation": str(write(folder, f"v{name}", validation))}
     task = read_task({"objective": "tagging", "source": {"files": files, **source}}, "task")
     return list(load_rows(task, inputs(), folder)["validation"])
+
+
+def test_a_file_without_blank_lines_is_refused_by_the_line_that_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(conll, "LONGEST", 2)
+    assert len(read(write(tmp_path, "a.conll", TWO))) == 2
+    said = "a.conll: line 3: a sentence of more than 2 words; a sentence ends with a blank line"
+    assert said in refusal(write(tmp_path, "a.conll", TWO.replace("\n\n", "\n")))
 
 
 def test_an_unknown_tag_is_refused_by_its_line(tmp_path: Path):

@@ -22,9 +22,15 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "CHARACTERS", 3000)
 
 
+MARK_WORDS = ("bpe", "unigram")  # each text begins with the mark of a word, so it cannot be cut inside of one
+ONE_LINE = "".join(LINES).replace("\n", "")
+CHINESE = "".join(random.choices("他说你好然后走了价格是的，。", k=4000))
+
+
+@pytest.mark.parametrize("long", ["".join(LINES), ONE_LINE, CHINESE, CHINESE.replace("。", "")])
 @pytest.mark.parametrize("name", tokenizers.names())
-def test_pieces_have_the_ids_of_the_whole(name: str) -> None:
-    texts = ["".join(LINES), "short", *LINES[:7], "".join(LINES[:150]), ""]
+def test_pieces_have_the_ids_of_the_whole(name: str, long: str) -> None:
+    texts = [long, "short", *LINES[:7], long[:2500], ""]
     options = {} if name == "characters" else {"vocab_size": 400}
     tokenizer = Tokenizer.train(tokenizers.parse({"name": name, **options}, "tokenizer"), texts)
     whole = tokenizer.encode(texts)
@@ -32,7 +38,7 @@ def test_pieces_have_the_ids_of_the_whole(name: str) -> None:
     read = tokenizer.encode
     tokenizer.encode = lambda some: longest.append(max(map(len, some))) or read(some)  # type: ignore
     assert [ids.tolist() for ids in encode_texts(texts, tokenizer)] == [ids.tolist() for ids in whole]
-    assert max(longest) <= 1500
+    assert max(longest) <= 1500 or (" " not in long and name in MARK_WORDS)
 
 
 def test_a_tokenizer_that_begins_each_text_anew_reads_a_long_one_at_once() -> None:

@@ -11,6 +11,7 @@ from zoo.registry import counted
 
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
 NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out
+LONGEST = 1 << 20  # words of a sentence; a file without blank lines must not fill the memory
 
 
 class Sentence(NamedTuple):
@@ -53,7 +54,8 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
     """Every sentence.
 
     Raises:
-        ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
+        ValueError: a line has another number of columns than the first one, or than `header`, or an empty word; or a
+            sentence does not end.
     """
     numbered = None if options.header is None or NUMBER not in options.header else options.header.index(NUMBER)
     wanted, tabs, sentence = len(options.header or ()), has_tabs(stretch), Sentence([], [])
@@ -75,6 +77,9 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
         if numbered is None or fields[numbered].isdecimal():
             sentence.words.append(fields)
             sentence.lines.append(number)
+        if len(sentence.words) > LONGEST:
+            said = f"a sentence of more than {LONGEST:,} words; a sentence ends with a blank line"
+            raise ValueError(f"{stretch.path}: line {number}: {said}")
     if sentence.words:
         yield sentence
 

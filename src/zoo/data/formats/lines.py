@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
 
-LONGEST_LINE = 1 << 26  # bytes; a row may take 14 times as much, and must not fill the memory
+LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not fill the memory
 PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

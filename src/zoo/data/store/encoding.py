@@ -11,6 +11,7 @@ CHARACTERS = 1 << 20  # of the texts that the tokenizer is given at once; it nee
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
 SEAM = 200  # characters on each side of a place between two pieces that must not change each other's ids
 TRIES = 20
+SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and whether a piece ends before it or behind it
 
 
 def encode(documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer) -> Iterator[list[Ids]]:
@@ -38,7 +39,7 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[Ids]:
 
 
 def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
-    """The ids of a long text, as if it were encoded at once: in pieces that end with a line."""
+    """The ids of a long text, as if it were encoded at once: in pieces, with a line's end if they can."""
     ids: list[Ids] = []
     start = 0
     while start < len(text):
@@ -49,22 +50,29 @@ def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
 
 
 def find_seam(text: str, start: int, tokenizer: Tokenizer) -> int:
-    """Where the piece that begins at `start` ends: behind a line whose end parts ids; the text's end where none does.
+    """Where the piece that begins at `start` ends: at a place that parts ids; the text's end where none does.
 
     A tokenizer may write the beginning of a text in another way than a line's. So what stands on both sides of a seam
     is encoded together and apart.
     """
     if len(text) - start <= LONG:
         return len(text)
-    seam = start + LONG
-    for _ in range(TRIES):
-        seam = text.rfind("\n", start + LONG // 2, seam - 1) + 1
-        if seam == 0:
-            break
-        if seam >= len(text) or text[seam].isspace():  # a long run of lines may be tokens of several
+    for seam in places(text, start + LONG // 2, start + LONG):
+        if text[seam - 1 : seam + 1].isspace():  # a long run of white space may be tokens of several
             continue
         left, right = text[max(start, seam - SEAM) : seam], text[seam : seam + SEAM]
         together, first, second = tokenizer.encode([left + right, left, right])
         if np.array_equal(together, np.concatenate([first, second])):
             return seam
     return len(text)
+
+
+def places(text: str, first: int, last: int) -> Iterator[int]:
+    """Where a text may be cut: behind lines, before spaces, behind full stops without one, else anywhere."""
+    for mark, behind in SEAMS:
+        at = last
+        for _ in range(TRIES):
+            if (at := text.rfind(mark, first, at)) < 0:
+                break
+            yield at + behind
+    yield from range(last, max(first, last - TRIES), -1)
