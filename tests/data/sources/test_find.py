@@ -244,6 +244,19 @@ def test_the_splits_of_a_mixture_are_those_of_its_sources(several: Path) -> None
     assert "more/c.txt" in texts["validation"] and "d.jsonl" in texts["train"] and len(texts["train"]) == 2
 
 
+def test_a_mixed_source_may_have_columns_of_its_own(several: Path) -> None:
+    (several / "body.jsonl").write_text('{"body": "its own"}\n{"body": "another"}\n')
+    both = {"train": "wiki/body.jsonl", "validation": "wiki/body.jsonl"}
+    own = mixed(files=both, columns={"text": "body"})
+    for columns in ({}, {"text": "text"}):  # a run writes down those that it has found
+        found = load_rows(task(mix=own, columns=columns), inputs())
+        assert [row["text"] for row in found["train"]] == ["its own", "another", "d.jsonl"]
+    with pytest.raises(ValueError, match="task.source.columns: for the sources of a mix; say task.columns"):
+        read_task({"objective": "causal_lm", "source": {"builtin": "pydocs", "columns": {"text": "body"}}}, "task")
+    with pytest.raises(ValueError, match="task.source.mix.wiki.columns.text: a list names two or more columns"):
+        task(mix=mixed(columns={"text": ["body"]}))
+
+
 def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None:
     one, other = (load_rows(task(mix=mixed(weight=weight)), inputs())["train"] for weight in (1, 2))
     assert one.fingerprint != other.fingerprint and one.called == other.called

@@ -15,7 +15,7 @@ from zoo.data.sources.groups import first_of, group_files
 from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
-from zoo.data.task import SourceSettings
+from zoo.data.sources.settings import SourceSettings
 from zoo.registry import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables

@@ -11,7 +11,8 @@ from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.rows import SplitRows
-from zoo.data.task import SourceSettings, Task
+from zoo.data.sources.settings import SourceSettings
+from zoo.data.task import Task
 from zoo.late import load
 from zoo.registry import refuse_unknown
 
@@ -63,7 +64,7 @@ def load_rows(
     readers: dict[str, SplitReader] = {}
     duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
     for name, source in wanted.items():
-        origin, columns = find_origin(source, data_dir), Columns(inputs, task.columns)
+        origin, columns = find_origin(source, data_dir), Columns(inputs, source.columns or task.columns)
         about = (source.validation, task.labels, task.label_kind, source.filter, duplicates)
         readers[name] = SplitReader(origin, columns, *about)
     found = {name: splits_of(reader, splits) for name, reader in readers.items()}

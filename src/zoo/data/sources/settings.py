@@ -1,0 +1,118 @@
+"""Where a task's rows come from, and how they are read."""
+
+import math
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from zoo import config
+from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.format import ReadOptions, formats
+from zoo.data.sources.filtering import EVERY_ROW, RowFilter
+from zoo.data.sources.origin import SPLITS
+from zoo.registry import refuse_unknown
+
+MOST_ROWS = 10**9  # of which a mixed source has one at least
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
+
+    Args:
+        files: split -> a data file, or a map of columns to text files that go line by line together. Wherever a file
+            may be named, so may a folder, a pattern such as `wiki/*.jsonl.zst`, or a list of all these.
+        format: of the files; None: by their extension.
+        quoting: whether double quotes hold a field together (csv) or are text (none); None: csv for csv, none for tsv.
+        header: the columns' names where the files do not hold them; one list, or split -> list.
+        documents: what is one row of a text file.
+        validation: share of train that is held out, where there is no validation split.
+        hub: `org/name`, perhaps with `@REVISION` and `:configuration` behind it, read where the files are not there.
+        builtin: the name of a source that needs no file.
+        language: code of the texts' language, such as de, by whose abbreviations sentencex splits them into sentences;
+            None: one rule splits all scripts.
+        mix: by name, several sources in place of one, each with these same keys and a `weight`, by which their rows are
+            drawn in training. What is said beside `mix` holds for all of them.
+        filter: which rows of train stay.
+        columns: of a mixed source, the objective's inputs <- its columns, where the task's are others.
+    """
+
+    files: dict[str, str | list[str] | dict[str, str | list[str]]] | None = None
+    format: str | None = None
+    quoting: Literal["none", "csv"] | None = None
+    header: list[str] | dict[str, list[str]] | None = None
+    documents: Literal["line", "blank_line", "file"] = "line"
+    validation: float = 0.05
+    hub: str | None = None
+    builtin: str | None = None
+    language: str | None = None
+    filter: RowFilter = EVERY_ROW
+    mix: dict[str, dict[str, Any]] | None = None
+    columns: dict[str, str | list[str]] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """By the name of a mixed source, its weight."""
+        return {name: tree.get("weight", 1) for name, tree in (self.mix or {}).items()}
+
+    def mixed(self, place: str = "source") -> dict[str, "SourceSettings"]:
+        """By name, each of the mixed sources.
+
+        Raises:
+            ValueError: an unknown key or a wrong type.
+        """
+        shared = {key: value for key, value in config.dump(self).items() if key != "mix" and value is not None}
+        trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
+        return {
+            name: config.build(SourceSettings, {**shared, **tree}, f"{place}.mix.{name}")
+            for name, tree in trees.items()
+        }
+
+    def reading(self, split: str) -> ReadOptions:
+        """How the files of a split are read."""
+        header = self.header.get(split) if isinstance(self.header, dict) else self.header
+        return ReadOptions(self.format, self.quoting, tuple(header) if header else None, self.documents)
+
+    def verify(self, place: str) -> None:
+        """Raise a ValueError where the settings contradict each other."""
+        if self.mix is not None:
+            self.verify_mix(place)
+        if self.builtin is not None and (self.files or self.hub):
+            raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
+        if self.builtin is not None:
+            refuse_unknown(self.builtin, builtins.names(), "built-in source", f"{place}.builtin")
+        if self.format is not None:
+            refuse_unknown(self.format, formats.names(), "format", f"{place}.format")
+        for split in self.files or {}:
+            refuse_unknown(split, SPLITS, "split", f"{place}.files")
+        for split in self.header if isinstance(self.header, dict) else ():
+            refuse_unknown(split, SPLITS, "split", f"{place}.header")
+        if self.language is not None and not re.fullmatch("[a-z]{2,3}", self.language):
+            raise ValueError(f"{place}.language: {self.language!r} is no code of a language, such as de, en or ko")
+        self.filter.verify(f"{place}.filter")
+        if not 0 < self.validation < 1:
+            raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
+
+    def verify_mix(self, place: str) -> None:
+        """Raise a ValueError where a mixed source cannot be, or there is one more beside them."""
+        if self.files or self.hub or self.builtin:
+            raise ValueError(f"{place}: 'mix' stands in place of 'files', 'hub' and 'builtin'")
+        if not self.mix:
+            raise ValueError(f"{place}.mix: it names no source")
+        for name, weight in self.weights.items():
+            where = f"{place}.mix.{name}"
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+                raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
+        total = sum(map(Fraction, self.weights.values()))
+        for name, weight in self.weights.items():
+            if Fraction(weight) < total / MOST_ROWS:
+                said = f"{weight!r} is less than a billionth of all weights, so none of its rows would be drawn"
+                raise ValueError(f"{place}.mix.{name}.weight: {said}; leave the source out")
+        for name, source in self.mixed(place).items():
+            if "language" in (self.mix or {})[name]:
+                said = f"sentences are split alike in all sources; say {place}.language"
+                raise ValueError(f"{place}.mix.{name}.language: {said}")
+            if source.mix is not None:
+                raise ValueError(f"{place}.mix.{name}: a mixed source cannot be mixed itself")
+            source.verify(f"{place}.mix.{name}")
