@@ -5,12 +5,13 @@ files of JSON lines, some in one compressed file and some in one text of any len
 
     python benchmarks/corpora.py memory DATA --megabytes 4000
     python benchmarks/corpora.py lines DATA --megabytes 1000
+    python benchmarks/corpora.py words DATA --megabytes 400
     python benchmarks/corpora.py speed DATA --megabytes 134
     python benchmarks/corpora.py start DATA --megabytes 450
     python benchmarks/corpora.py seek DATA --megabytes 450
 
 `memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside;
-`lines` does so with lines of 3 to 12 words, each of which is a row.
+`lines` does so with lines of 3 to 12 words, each of which is a row, and `words` with Korean reviews of ever new words.
 `speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers. `start` and `seek` are
 seconds of a clock, so nothing else may run.
 """
@@ -64,9 +65,9 @@ TASK: dict[str, Any] = {
     "training": {"batch": 8, "evaluation_examples": 64, "save_every": 10, "evaluate_every": 20, "warmup_steps": 2},
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-SHARES = {"a.jsonl": 0.14, "b.jsonl": 0.14, "c.jsonl": 0.14, "d.jsonl": 0.14, "e.jsonl": 0.14}
-SHARES |= {"f.jsonl.zst": 0.15, "g.txt": 0.15}
+SHARES = dict.fromkeys([f"{name}.jsonl" for name in "abcde"], 0.14) | {"f.jsonl.zst": 0.15, "g.txt": 0.15}
 LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
+Texts = Callable[[Path], Iterator[str]]
 EVERY = 0.2  # seconds between two looks at the memory of processes
 
 
@@ -107,6 +108,16 @@ def short_lines(data: Path) -> Iterator[str]:
         yield f"{' '.join([*words[at : at + count], *more])}\n"
 
 
+def new_words(data: Path) -> Iterator[str]:
+    """Lines of 12 words of Korean film reviews without end; three of ten are made of the halves of two."""
+    drawn = random.Random(0)
+    with lzma.open(data / "nsmc/ratings_train.txt.xz", "rt", encoding="utf-8") as lines:
+        words = [word for line in lines for word in line.split("\t")[1].split()]
+    while True:
+        pairs = zip(drawn.choices(words, k=12), drawn.choices(words, k=12), strict=True)
+        yield " ".join(a if drawn.random() > 0.3 else a[: len(a) // 2 + 1] + b[len(b) // 2 :] for a, b in pairs) + "\n"
+
+
 def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float]) -> int:
     """A corpus in several files; how many bytes of text it has."""
     folder.mkdir()
@@ -125,11 +136,9 @@ def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dic
 
 
 def watch(words: list[str], **changes: str) -> tuple[float, float, float]:
-    """Run a command.
+    """Seconds of a command, and the most memory (GB, resident) of one of its processes and of all together.
 
-    Returns:
-        Seconds, and the most memory (GB, resident) of one of its processes and of all together; what they share counts
-        for each of them.
+    What they share counts for each of them.
     """
     began, one, together = time.perf_counter(), 0, 0
     process = subprocess.Popen(words, env={**os.environ, **changes})
@@ -150,13 +159,11 @@ def zoo(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "zoo", *map(str, words)]
 
 
-def measure_memory(folder: Path, data: Path, megabytes: int, lines: bool = False) -> None:
-    """Every command on a small corpus and on a large one; the difference does not depend on the model.
-
-    Args:
-        lines: whether the corpus is made of short lines, each of which is a row.
-    """
-    texts, shares = (short_lines, LINE_SHARES) if lines else (altered_texts, SHARES)
+def measure_memory(
+    folder: Path, data: Path, megabytes: int, texts: Texts = altered_texts, shares: dict[str, float] = SHARES
+) -> None:
+    """Every command on a small corpus and on a large one; the difference does not depend on the model."""
+    lines = shares is LINE_SHARES  # each is a row
     for size in (max(10, megabytes // (10 if lines else 100)), megabytes):
         place = folder / str(size)
         task = make_task(place, texts(data), size, shares)
@@ -275,7 +282,8 @@ def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
 
 MEASURES: dict[str, Callable[[Path, Path, int], None]] = {
     "memory": measure_memory,
-    "lines": partial(measure_memory, lines=True),
+    "lines": partial(measure_memory, texts=short_lines, shares=LINE_SHARES),
+    "words": partial(measure_memory, texts=new_words, shares=LINE_SHARES),
     "speed": measure_speed,
     "start": measure_start,
     "seek": measure_seek,

@@ -35,6 +35,14 @@ def test_short_texts_are_bounded_by_their_number_and_equal_ones_count_once(monke
     assert len(sample_texts(split(text=["a", "b"] * 300)).texts) == 600
 
 
+def test_texts_of_many_different_words_are_bounded_by_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "WORDS_SIZE", 800)
+    found = sample_texts(split(text=[*TEXTS, "은는"])).texts
+    words = {word for text in found for word in text.split()}
+    assert 400 < sum(len(word.encode()) for word in words) <= 800
+    assert len(sample_texts(split(text=["the same words"] * 300)).texts) == 300
+
+
 def test_more_rows_leave_what_was_chosen_of_the_others() -> None:
     most = sum(map(len, TEXTS)) // 3
     before, after = set(sample_texts(split(text=TEXTS[:300]), most).texts), sample_texts(split(text=TEXTS), most).texts

@@ -1,6 +1,7 @@
 """Texts that a tokenizer is trained on: all of train, or a sample of bounded size that hashes choose."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters
 ROWS = 1 << 21  # different ones of a sample: each takes some 400 bytes beside its characters
+WORDS_SIZE = 6 << 20  # bytes of its different words: a trainer takes some hundred for each of them
+WORD = re.compile(r"\w+|[^\w\s]+")  # roughly what trainers take for one
 LONG = 1 << 20  # characters; a longer text is sampled in pieces
 PIECES = 64  # that a sample has at least, where texts are long
 Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
@@ -30,6 +33,23 @@ class Sample:
     seen: int
 
 
+class DistinctWords:
+    """The words of some texts, each once: Korean has four times as many as English in a tenth of the text."""
+
+    def __init__(self, every: Iterable[Pieces] = ()) -> None:
+        self.seen: set[str] = set()
+        self.size = 0  # bytes
+        for texts in every:
+            self.add(texts)
+
+    def add(self, texts: Pieces) -> None:
+        """Take those of one more row."""
+        for text in (text for column in texts for text in column):
+            new = set(WORD.findall(text)) - self.seen
+            self.seen |= new
+            self.size += sum(len(word.encode("utf-8", "surrogatepass")) for word in new)
+
+
 def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
     """The texts of a split, or those whose hash is smallest: below the largest half, quarter … that fits into memory.
 
@@ -40,20 +60,23 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
     """
     kept: list[tuple[float, int, Pieces]] = []
     known: dict[float, tuple[float, int, Pieces]] = {}  # equal rows are kept as one
-    share, size, seen = 1.0, 0, 0
+    words, share, size, seen = DistinctWords(), 1.0, 0, 0
     for texts in pieces_of(rows, max(1, min(LONG, most // PIECES))):
         length = sum(len(text) for column in texts for text in column)
         seen += length
         at = place_of(f"sample {texts}")
         if at >= share or not length:
             continue
+        if at not in known:
+            words.add(texts)
         kept.append(known.setdefault(at, (at, length, texts)))
         size += length
-        while size > most or len(known) > ROWS:
+        while size > most or len(known) > ROWS or words.size > WORDS_SIZE:
             share /= 2
             kept = [one for one in kept if one[0] < share]
             known = {at: one for at, one in known.items() if at < share}
             size = sum(length for _, length, _ in kept)
+            words = DistinctWords(texts for _, _, texts in known.values())
     columns = zip(*(texts for _, _, texts in kept), strict=True)
     return Sample([text for column in columns for texts in column for text in texts], size, seen)
 
