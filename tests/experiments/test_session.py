@@ -14,7 +14,7 @@ from zoo.data.ids import NO_ROLES, Lengths
 from zoo.examples.form import ModelTraits
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
-from zoo.experiments.session import sampled, validation
+from zoo.experiments.session import counted, sampled, validation
 from zoo.objectives.mixture import Mixture
 
 
@@ -41,7 +41,7 @@ def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch
     mixture, lengths = Mixture.parse("causal_lm"), Lengths({"text": np.arange(0, 300, 10)})
     form = mixture.form(["text"], ModelTraits(causal=True))
     every = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))  # two examples a document
-    split = Mock(names=["a shard"])
+    split = Mock(names=["a shard"], source=Mock(split="validation"))
     chosen = every.sample(5)
     with monkeypatch.context() as once:
         times: list[int] = []
@@ -51,3 +51,16 @@ def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch
     plans = [list(each.plans(0, each.documents)) for each in (*found, chosen)]
     assert plans[0] == plans[1] == plans[2] and len(plans[0]) == 5
     assert sampled(every, split, 1000) is every and sampled(every, split, 7).count == 7
+
+
+def test_counts_of_train_and_of_a_validation_held_out_of_its_shards_are_remembered_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    mixture, shards = Mixture.parse("causal_lm"), ["a shard"]
+    form = mixture.form(["text"], ModelTraits(causal=True))
+    for name, documents in (("train", 7), ("validation", 2)):
+        lengths = Lengths({"text": np.arange(0, 5 * documents + 1, 5)})
+        examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
+        split = Mock(names=shards, source=Mock(split=name))
+        assert counted("examples", examples, split, lambda every: every.count) == documents

@@ -135,7 +135,8 @@ def counted(what: str, examples: Examples, split: Split, count: Callable[[Exampl
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]
     mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
-    decided = [split.names, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
+    here = [split.source.split, *split.names]  # a validation that is held out of train stands in the same shards
+    decided = [here, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
     found: T = remember(["count", what, *decided], lambda: count(examples))
     return found
 
