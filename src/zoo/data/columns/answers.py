@@ -57,10 +57,19 @@ def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
         return text, found
     if found < 0:
         raise ValueError(f"the answer {text!r:.80} is not in the context")
-    if type(start) is not int or start < 0 or context[start : start + len(text)] != text:
-        there = repr(context[start : start + len(text)]) if type(start) is int and start >= 0 else "nothing"
+    if type(start) is not int:
         raise ValueError(
-            f"the answer {text!r:.80} does not begin with character {start!r} of the context, where {there} "
+            f"the start of the answer {text!r:.80} must be a whole number, such as {found}; got {start!r:.80}"
+        )
+    if not 0 <= start < len(context):
+        size = f"{len(context):,} characters"
+        raise ValueError(
+            f"the start {start} of the answer {text!r:.80} is outside the context of {size}; it begins with {found}"
+        )
+    there = context[start : start + len(text)]
+    if there != text:
+        raise ValueError(
+            f"the answer {text!r:.80} does not begin with character {start} of the context, where {there!r} "
             f"stands; it begins with {found}"
         )
     return text, start
