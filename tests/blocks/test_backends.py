@@ -11,12 +11,12 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import blocked, varlen
+from zoo.blocks.backends import blocked, sdpa, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.blocked import Blocked, Tiling
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
-from zoo.blocks.backends.sdpa import Sdpa
+from zoo.blocks.backends.sdpa import Sdpa, by_products
 from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.documents import Documents
 from zoo.blocks.position import Position, positions
@@ -266,3 +266,29 @@ def test_kernels_get_one_dtype_that_of_autocast_if_there_is_one():
     assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.float32] * 2
     with torch.autocast("cpu", torch.bfloat16):
         assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.bfloat16] * 2
+
+
+@pytest.mark.parametrize("position", [None, "alibi"])
+@pytest.mark.parametrize("window", [None, 2])
+def test_products_with_keys_on_the_left_are_the_formula(position: str | None, window: int | None):
+    made = None if position is None else positions.build(position, 12, 4, 4, 16, True).double()
+    view = view_of(UNORDERED, UNORDERED, causal=True, position=made)
+    queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
+    rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
+    expected = Eager().attend(queries, keys, values, view.afresh(), rule)
+    torch.testing.assert_close(by_products(queries, keys, values, view, rule), expected, **EXACT)
+
+
+def test_many_long_rows_are_kept_in_bfloat16_and_read_by_products(monkeypatch: pytest.MonkeyPatch):
+    attention, asked = FullAttention(64, 4).bfloat16(), []
+    monkeypatch.setattr(sdpa, "by_products", lambda *given: asked.append(given) or by_products(*given))
+    for rows, room, kept in [(16, 128, torch.bfloat16), (15, 128, torch.float32), (16, 127, torch.float32)]:
+        numbers = torch.ones(rows, 1, dtype=torch.long)
+        x, view = randn(rows, 1, 64).bfloat16(), view_of(numbers, numbers, causal=True)
+        with torch.no_grad():
+            new = attention.read(x, view)
+            cache = attention.cache(new, room)
+            cache.write(new, 0, 1)
+            attention.step(x, cache.read(), view)
+        assert cache.read().keys.dtype == kept
+    assert len(asked) == 1

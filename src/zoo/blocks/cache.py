@@ -24,17 +24,17 @@ class Cache:
     """Keys and values in tensors of `room` slots: place p of a row has slot p % room.
 
     So a layer with a window needs no more slots than that, and new places take those of the places that it no longer
-    sees. Heads stand inside a place, as the linear maps write them, so that a row's places lie side by side.
+    sees. The places of a head lie side by side, as products of matrices read them.
 
     Args:
-        keys, values: one number for each row, slot, head and feature.
+        keys, values: one number for each row, head, slot and feature.
         filled: slots that are read, as they have been written.
     """
 
     def __init__(
         self,
-        keys: Float[Tensor, "rows room kv_heads width"],
-        values: Float[Tensor, "rows room kv_heads d_value"],
+        keys: Float[Tensor, "rows kv_heads room width"],
+        values: Float[Tensor, "rows kv_heads room d_value"],
         filled: int = 0,
     ) -> None:
         self.tensors, self.filled = (keys, values), filled
@@ -43,21 +43,21 @@ class Cache:
     @staticmethod
     def of(new: KeysValues, room: int, dtype: torch.dtype) -> "Cache":
         """An empty one for keys and values such as these."""
-        keys, values = (x.new_empty(len(x), room, x.shape[1], x.shape[3], dtype=dtype) for x in new)
+        keys, values = (x.new_empty(*x.shape[:2], room, x.shape[3], dtype=dtype) for x in new)
         return Cache(keys, values)
 
     @property
     def room(self) -> int:
         """Slots of a row."""
-        return self.tensors[0].shape[1]
+        return self.tensors[0].shape[2]
 
     def grown(self, room: int) -> "Cache":
         """The same with at least so many slots; no place has lost its slot yet, or there are as many already."""
         if room <= self.room:
             return self
-        keys, values = (x.new_empty(len(x), room, *x.shape[2:]) for x in self.tensors)
+        keys, values = (x.new_empty(*x.shape[:2], room, x.shape[3]) for x in self.tensors)
         for new, old in zip((keys, values), self.tensors, strict=True):
-            new[:, : self.filled] = old[:, : self.filled]
+            new[:, :, : self.filled] = old[:, :, : self.filled]
         return Cache(keys, values, self.filled)
 
     def write(self, new: KeysValues, start: int | Place, read: int) -> None:
@@ -70,20 +70,20 @@ class Cache:
         n, self.filled = min(added, self.room), min(read, self.room)
         if n == 1 and isinstance(start, int):
             for tensor, x in zip(self.tensors, new, strict=True):
-                tensor[:, (start + added - 1) % self.room].copy_(x[:, :, -1])
+                tensor[:, :, (start + added - 1) % self.room].copy_(x[:, :, -1])
             return
         slots = (start + torch.arange(added - n, added, device=new.keys.device)) % self.room
         for tensor, x in zip(self.tensors, new, strict=True):
-            tensor.index_copy_(1, slots, x[:, :, -n:].transpose(1, 2).to(tensor.dtype))
+            tensor.index_copy_(2, slots, x[:, :, -n:].to(tensor.dtype))
 
     def read(self) -> KeysValues:
         """What stands in the slots, in their order."""
-        return KeysValues(*(x[:, : self.filled].transpose(1, 2) for x in self.tensors))
+        return KeysValues(*(x[:, :, : self.filled] for x in self.tensors))
 
     def settle(self) -> None:
         """Let all slots be read from now on, zeros where nothing has been written."""
         for x in self.tensors:
-            x[:, self.filled :] = 0.0
+            x[:, :, self.filled :] = 0.0
         self.filled = self.room
 
     def followed_by(self, new: KeysValues, start: int | Place) -> KeysValues:
@@ -91,7 +91,7 @@ class Cache:
         if not self.filled:
             return new
         slots = (start + torch.arange(-self.filled, 0, device=new.keys.device)) % self.room
-        old = (x[:, slots].transpose(1, 2) for x in self.tensors)
+        old = (x[:, :, slots] for x in self.tensors)
         return KeysValues(*(torch.cat([x, y.to(x.dtype)], dim=2) for x, y in zip(old, new, strict=True)))
 
     @torch.no_grad()
@@ -101,7 +101,7 @@ class Cache:
         spare = self.spare if self.spare is not None and len(self.spare[0]) == len(rows) else None
         keys, values = spare or (x.new_empty(shape) for x, shape in zip(self.tensors, whole, strict=True))
         for taken, x in zip((keys, values), self.tensors, strict=True):
-            torch.index_select(x[:, : self.filled], 0, rows, out=taken[:, : self.filled])
+            torch.index_select(x[:, :, : self.filled], 0, rows, out=taken[:, :, : self.filled])
         cache = Cache(keys, values, self.filled)
         cache.spare = self.tensors
         return cache
