@@ -10,7 +10,7 @@ from looking import loaded
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
-from zoo.inference.predictors.predictor import Prediction
+from zoo.inference.predictors.predictor import Prediction, predictors
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.objective import objectives
@@ -163,3 +163,12 @@ def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: p
         predict(model, ["the red cat"] * 5, None, settings, batch=2)
         predict(model, ["the"], None, GenerateSettings(max_new_tokens=3))
     assert caplog.messages == ["5 of 5 texts end at the model's max_length (64 tokens), unfinished"]
+
+
+def test_a_translator_reads_a_sentinel_that_a_text_spells_but_no_other_special_token():
+    model = loaded("t5-nano", "translation")
+    model.tokenizer.add_sentinels(2)
+    end = model.tokenizer.role_tokens["end"]
+    gap, plain = predictors.build("translation").encode(model, ["the <extra_id_1> cat", f"the red cat {end}"])
+    assert model.tokenizer.roles.sentinels[1] in gap and model.tokenizer.roles.end not in plain
+    assert model.tokenizer.roles.end in model.tokenizer.encode_with_roles(end)

@@ -1,5 +1,6 @@
 """Encoder-decoders that transformers made, at random, mean the same after importing."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from strangers import OPUS, T5, TOKENS
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.importing.importing import import_folder
+from zoo.inference.loaded import Loaded
+from zoo.inference.pipeline import Pipeline
+from zoo.objectives.mixture import Mixture
 
 ODD = {"d_model": 21, "encoder_attention_heads": 3, "decoder_attention_heads": 7, "activation_function": "relu"}
 V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
@@ -66,3 +70,19 @@ def test_a_head_of_its_own_is_imported_though_their_config_calls_it_tied(tmp_pat
     theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(theirs.lm_head.weight))
     check(theirs, tmp_path)
     assert load_checkpoint(tmp_path / "run").model.heads["language"].output is not None
+
+
+GAPS = ["a small <extra_id_0> of words <extra_id_1>", "and <extra_id_1> alone"]
+
+
+def test_gaps_are_filled_after_importing_as_by_the_run_that_was_exported(build: Any, export: Any, tmp_path: Path):
+    rows = build("t5-nano").tokenizer.vocab_size + 3
+    given = build("t5-nano", {"vocab_size": rows}, generate={"max_new_tokens": 9})
+    given.tokenizer.add_sentinels(3)
+    task = replace(given.task, objective={"span_corruption": {"sentinels": 3}})
+    run = Loaded(given.model.eval(), given.tokenizer, task, Mixture.parse(task.objective))
+    import_folder(export(replace(given, task=task)).folder, tmp_path / "again")
+    imported = load_checkpoint(tmp_path / "again")
+    assert list(imported.mixture.members) == ["translation"]
+    for ours, again in zip(Pipeline(run)(GAPS), Pipeline(imported)(GAPS), strict=True):
+        assert again["output"] == ours["output"] and again["scores"] == pytest.approx(ours["scores"])

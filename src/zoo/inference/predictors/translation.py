@@ -1,18 +1,40 @@
 """Writes the target of a source."""
 
+from collections.abc import Sequence
+
+from zoo.data.ids import Ids
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
+from zoo.inference.predictors.span_corruption import fill
 from zoo.inference.typed import source_inputs
 from zoo.inference.writing import write
 
 
 @predictors.register("translation")
 class TextTranslation(Predictor):
-    """Writes the target of a source."""
+    """Writes the target of a source; where the source has `<extra_id_0>` … of its tokenizer, it fills them in."""
 
     writes = True
 
+    def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
+        # an imported T5 is a translator, whatever it was trained for: a sentinel in a text asks for what is missing
+        sentinels = [loaded.tokenizer.spell(i) for i in loaded.tokenizer.roles.sentinels]
+        plain = loaded.tokenizer.encode(texts)
+        return [
+            loaded.tokenizer.encode_with_roles(text) if any(one in text for one in sentinels) else ids
+            for text, ids in zip(texts, plain, strict=True)
+        ]
+
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        source = source_inputs(loaded, loaded.tokenizer.encode(asked.texts))
-        pairs = zip(asked.texts, write(loaded, *source, asked.writing), strict=True)
-        return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]
+        encoded = self.encode(loaded, asked.texts)
+        found = write(loaded, *source_inputs(loaded, encoded), asked.writing)
+        sentinels, triples = loaded.tokenizer.roles.sentinels, zip(asked.texts, encoded, found, strict=True)
+        return [
+            Prediction(text, loaded.tokenizer.decode(answer(ids.tolist(), new.tokens, sentinels)), new.score)
+            for text, ids, new in triples
+        ]
+
+
+def answer(source: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> Sequence[int]:
+    """What was written, or the source with its sentinels replaced by it."""
+    return written if set(source).isdisjoint(sentinels) else fill(source, written, sentinels)
