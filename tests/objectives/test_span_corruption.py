@@ -5,7 +5,7 @@ import pytest
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import stream_of
-from zoo.inference.predictors.span_corruption import fill
+from zoo.inference.predictors.translation import fill
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from zoo.data.ids import Ids
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
-from zoo.inference.predictors.span_corruption import fill
 from zoo.inference.typed import source_inputs
 from zoo.inference.writing import write
 
@@ -38,3 +37,15 @@ class TextTranslation(Predictor):
 def answer(source: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> Sequence[int]:
     """What was written, or the source with its sentinels replaced by it."""
     return written if set(source).isdisjoint(sentinels) else fill(source, written, sentinels)
+
+
+def fill(text: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> list[int]:
+    """A text with each sentinel replaced by what was written behind that sentinel; what has none is left out."""
+    spans: dict[int, list[int]] = {}
+    current: list[int] = []  # what is written before any sentinel stands nowhere
+    for token in written:
+        if token in sentinels:
+            current = spans.setdefault(token, [])
+        else:
+            current.append(token)
+    return [new for token in text for new in (spans.get(token, []) if token in sentinels else [token])]
