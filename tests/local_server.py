@@ -1,7 +1,9 @@
 """What the stand-ins for the Hub have in common: a handler that says what it is told, and nothing on the terminal."""
 
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -26,3 +28,18 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content[:sent])
+
+
+@contextmanager
+def served(handler: type[QuietHandler], hub: object) -> Iterator[str]:
+    """The address where a hub is served by such handlers, until the block ends."""
+    bound = type("BoundHandler", (handler,), {"hub": hub})
+    with ThreadingHTTPServer(("127.0.0.1", 0), bound) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -8,9 +8,8 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import yaml
 from local_repo import LARGE, Blob, Repo
 
-from local_server import QuietHandler
+from local_server import QuietHandler, served
 
 RESET, STALL, LOST = "reset", "stall", "lost"  # the connection breaks, says nothing, or breaks when all is done
 
@@ -248,14 +247,5 @@ def in_xet(folder: Path, sha256: str) -> bool:
 def local_hub() -> Iterator[LocalHub]:
     """Serve until the block ends."""
     hub = LocalHub()
-    handler: Callable[..., Handler] = type("BoundHandler", (Handler,), {"hub": hub})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler, hub) as hub.url:
+        yield hub

@@ -3,14 +3,12 @@
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from local_server import QuietHandler
+from local_server import QuietHandler, served
 
 RESET, SHORT = "reset", "short"  # the connection breaks before the answer, or in the middle of it
 
@@ -139,14 +137,5 @@ def git_name(content: bytes) -> str:
 def data_hub(name: str) -> Iterator[DataHub]:
     """Serve until the block ends."""
     hub = DataHub(name)
-    handler: Callable[..., Handler] = type("BoundHandler", (Handler,), {"hub": hub})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler, hub) as hub.url:
+        yield hub
