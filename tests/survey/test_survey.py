@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zoo.data import processes
-from zoo.data.sources.repeats import RowPlace, code_of
+from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near, survey, worker
 from zoo.survey.rows import NumberTally, RowTally, SourceSurvey
 from zoo.survey.survey import NO_TOKENIZER, Surveyed

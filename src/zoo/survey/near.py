@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.sources.repeats import RowPlace
+from zoo.data.sources.repeated.repeats import RowPlace
 from zoo.data.tokenizers.word_cache import MULTIPLIER, hash_words
 
 try:

@@ -10,10 +10,10 @@ from typing import Any
 from zoo.data.columns.labels import DIFFERENT
 from zoo.data.ids import LABEL, TAGS
 from zoo.data.sources.checking import Sided, content, text_columns
-from zoo.data.sources.duplicates import listed
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeats import Repeats, RowPlace, code_of
+from zoo.data.sources.repeated.duplicates import listed
+from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.survey.near import NearRepeats
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from zoo.data.ids import StoredFields
-from zoo.data.sources import repeats
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.part import FilePart, Rows
+from zoo.data.sources.repeated import repeats
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers

@@ -25,8 +25,8 @@ from tests.data.sources.local_data_hub import RESET, SHORT, DataHub, Fault, Requ
 from tests.data.sources.test_find import inputs, task
 
 from zoo.data.ids import StoredFields
-from zoo.data.sources import repository
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.remote import repository
 from zoo.data.store.store import open_cache
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer

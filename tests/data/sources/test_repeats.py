@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.sources import repeats
-from zoo.data.sources.repeats import Repeats, RowPlace, code_of
+from zoo.data.sources.repeated import repeats
+from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.tokenizers.word_cache import MULTIPLIER
 from zoo.survey import near
 from zoo.survey.near import NearRepeats, shingles

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from zoo.data.builtin.builtin import builtins
 from zoo.data.columns.columns import Columns
-from zoo.data.sources.duplicates import Duplicates
 from zoo.data.sources.files import find_files
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.task import Task
 from zoo.late import load
 from zoo.registry import refuse_unknown
 
-HUB = "zoo.data.sources.repository:Hub"  # imports datasets, which takes a second that local files need not wait
+HUB = "zoo.data.sources.remote.repository:Hub"  # imports datasets, which takes a second that local files need not wait
 
 
 def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:

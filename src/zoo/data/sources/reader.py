@@ -11,12 +11,12 @@ from zoo.data.columns.columns import Column, Columns
 from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
-from zoo.data.sources.duplicates import Compared, Duplicates
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
+from zoo.data.sources.repeated.duplicates import Compared, Duplicates
 
 TEST = "test"
 HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself

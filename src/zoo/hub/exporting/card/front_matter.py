@@ -4,7 +4,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from zoo.data.sources.repository import HubName
+from zoo.data.sources.remote.repository import HubName
 from zoo.data.task import Task
 from zoo.hub.exporting.card.markdown import visible
 from zoo.hub.exporting.card.paths import name_of

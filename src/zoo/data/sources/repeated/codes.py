@@ -11,7 +11,7 @@ import numpy as np
 from zoo.data.home import home, name_file
 from zoo.data.making import make_once
 from zoo.data.sealed import seal, unseal
-from zoo.data.sources.repeats import ENTRY, WAITING, RowPlace, code_of
+from zoo.data.sources.repeated.repeats import ENTRY, WAITING, RowPlace, code_of
 
 FOLDER, INDEX, CODES = "codes", "index.json", "codes"
 

@@ -16,9 +16,9 @@ from zoo.data.home import home, name_file
 from zoo.data.making import make_once
 from zoo.data.sealed import seal, unseal
 from zoo.data.sources.checking import TRAIN, Sided, text_columns
-from zoo.data.sources.codes import CodedRow, codes_of
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeats import Repeats, in_pieces
+from zoo.data.sources.repeated.codes import CodedRow, codes_of
+from zoo.data.sources.repeated.repeats import Repeats, in_pieces
 
 VERSION = 2  # raise it where other rows count as repeated
 FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"

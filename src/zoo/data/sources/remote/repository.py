@@ -20,8 +20,8 @@ from zoo.data.ids import PICTURE
 from zoo.data.sources.known import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
-from zoo.data.sources.row_groups import read_piece
-from zoo.data.sources.trouble import cause_of
+from zoo.data.sources.remote.row_groups import read_piece
+from zoo.data.sources.remote.trouble import cause_of
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file that are in memory at once
