@@ -9,11 +9,14 @@ import torch
 import transformers
 from strangers import OPUS, T5, TOKENS
 
-from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.checkpoint import load_checkpoint, resolve
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import Unrounded, reload
+from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
 from zoo.inference.loaded import Loaded
 from zoo.inference.pipeline import Pipeline
+from zoo.inference.predictors.predictor import predictors
 from zoo.objectives.mixture import Mixture
 
 ODD = {"d_model": 21, "encoder_attention_heads": 3, "decoder_attention_heads": 7, "activation_function": "relu"}
@@ -86,3 +89,19 @@ def test_gaps_are_filled_after_importing_as_by_the_run_that_was_exported(build: 
     assert list(imported.mixture.members) == ["translation"]
     for ours, again in zip(Pipeline(run)(GAPS), Pipeline(imported)(GAPS), strict=True):
         assert again["output"] == ours["output"] and again["scores"] == pytest.approx(ours["scores"])
+
+
+def test_gaps_are_read_as_gaps_by_transformers_after_importing_and_exporting_again(
+    build: Any, export: Any, tmp_path: Path
+):
+    rows = build("t5-nano").tokenizer.vocab_size + 3
+    given = build("t5-nano", {"vocab_size": rows}, generate={"max_new_tokens": 9})
+    given.tokenizer.add_sentinels(3)
+    there = export(given).folder
+    imported = load_checkpoint(there)
+    folder = export_model(load_trained(resolve(there)), tmp_path / "again", reload=reload).folder
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    for text in [*GAPS, "no gap </s> at all"]:
+        ours = predictors.build("translation").encode(imported, [text])[0].tolist()
+        assert theirs(text).input_ids == [*ours, imported.tokenizer.roles.end]
+        assert len(set(ours) & set(imported.tokenizer.roles.sentinels)) == text.count("<extra_id_")

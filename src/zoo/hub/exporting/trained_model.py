@@ -12,6 +12,7 @@ from zoo.devices.choose import AS_STORED, Placement
 from zoo.examples.form import ModelTraits
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import load_run, stream_of
+from zoo.inference.predictors.predictor import predictors
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
@@ -130,9 +131,13 @@ class TrainedModel:
 
     def as_read(self, native: NativeClass) -> NativeClass:
         """The class whose tokenizer reads special tokens in texts where texts have some: sentinels, ends of turns."""
-        chats = self.chats or bool(self.tokenizer and self.tokenizer.chat_templates)
-        reads_roles = native.reads_roles or chats or Mixture.parse(self.task.objective).sentinels > 0
-        return dataclasses.replace(native, reads_roles=reads_roles)
+        if self.tokenizer is None:
+            return native
+        members, tokenizer = Mixture.parse(self.task.objective).members, self.tokenizer
+        asked = [predictors.build(name) for name in members if name in predictors.names()]
+        read = any(one.reads_roles(tokenizer) for one in asked)
+        chats = self.chats or bool(self.tokenizer.chat_templates)
+        return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
 
     def never_trained(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialised: what they answer is random."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from zoo.data.ids import Ids
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.example import Example
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
@@ -73,9 +74,14 @@ class Predictor(ABC):
         """Why it cannot do with such a second text, or without one: what a message says behind the option's name."""
         return None
 
+    def reads_roles(self, tokenizer: Tokenizer) -> bool:
+        """Whether what spells a role in a text stands for that role, with such a tokenizer."""
+        return self.spelled
+
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
         """The ids of texts as it reads them."""
-        return [*map(loaded.tokenizer.encode_with_roles, texts)] if self.spelled else loaded.tokenizer.encode(texts)
+        tokenizer = loaded.tokenizer
+        return [*map(tokenizer.encode_with_roles, texts)] if self.reads_roles(tokenizer) else tokenizer.encode(texts)
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         """What the model reads of an input, in one row; here the text, or both, in the template of its training.

@@ -9,8 +9,6 @@ from zoo.inference.predictors.translation import TextTranslation
 class SpanFilling(TextTranslation):
     """Writes what is missing where a text has `<extra_id_0>`, `<extra_id_1>` …; the output is the whole text."""
 
-    spelled = True
-
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         sentinels = loaded.tokenizer.roles.sentinels
         if set(sentinels) & set(loaded.tokenizer.encode_with_roles(text).tolist()):

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from zoo.data.ids import Ids
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, predictors
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import source_inputs
 from zoo.inference.writing import write
 
@@ -15,14 +15,9 @@ class TextTranslation(Predictor):
 
     writes = True
 
-    def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
+    def reads_roles(self, tokenizer: Tokenizer) -> bool:
         # an imported T5 is a translator, whatever it was trained for: a sentinel in a text asks for what is missing
-        sentinels = [loaded.tokenizer.spell(i) for i in loaded.tokenizer.roles.sentinels]
-        plain = loaded.tokenizer.encode(texts)
-        return [
-            loaded.tokenizer.encode_with_roles(text) if any(one in text for one in sentinels) else ids
-            for text, ids in zip(texts, plain, strict=True)
-        ]
+        return bool(tokenizer.roles.sentinels)
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         encoded = self.encode(loaded, asked.texts)
