@@ -165,10 +165,11 @@ def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: p
     assert caplog.messages == ["5 of 5 texts end at the model's max_length (64 tokens), unfinished"]
 
 
-def test_a_translator_reads_a_sentinel_that_a_text_spells_but_no_other_special_token():
-    model = loaded("t5-nano", "translation")
-    model.tokenizer.add_sentinels(2)
+def test_a_translator_reads_special_tokens_that_a_text_spells_only_where_its_tokenizer_has_sentinels():
+    model, predictor = loaded("t5-nano", "translation"), predictors.build("translation")
     end = model.tokenizer.role_tokens["end"]
-    gap, plain = predictors.build("translation").encode(model, ["the <extra_id_1> cat", f"the red cat {end}"])
-    assert model.tokenizer.roles.sentinels[1] in gap and model.tokenizer.roles.end not in plain
-    assert model.tokenizer.roles.end in model.tokenizer.encode_with_roles(end)
+    (plain,) = predictor.encode(model, [f"the red cat {end}"])
+    assert model.tokenizer.roles.end not in plain
+    model.tokenizer.add_sentinels(2)
+    gap, ended = predictor.encode(model, ["the <extra_id_1> cat", f"the red cat {end}"])
+    assert model.tokenizer.roles.sentinels[1] in gap and model.tokenizer.roles.end in ended
