@@ -49,7 +49,10 @@ def test_evaluation_says_how_many_examples_it_asks_and_its_batch_changes_nothing
     assert f"validation: {found[0].json['examples']} examples" in found[0].log
 
 
-def test_an_evaluation_computes_as_the_runs_validation_did(zoo: Zoo, data: Path, tmp_path: Path):
+def test_an_evaluation_computes_as_the_runs_validation_did(
+    zoo: Zoo, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("zoo.devices.precision.has_bfloat16", lambda device: True)
     words = ("pretrain", "gpt2-nano", data / "lm.yaml", "-o", tmp_path / "run", "--data", data)
     trained = zoo(*words, "training.precision=bfloat16", "training.steps=2", "training.evaluation_examples=1000")
     assert trained.status == 0, trained.err

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from zoo.devices.choose import choose_device, choose_placement, with_dtype
-from zoo.devices.precision import nearest_precision, widest
+from zoo.devices.precision import forward_dtype, nearest_precision, warn_of_emulation, widest
 
 MISSING = "--device: there is no device 'cuda:2' here"
 
@@ -57,6 +57,24 @@ def test_float16_is_refused_on_a_cpu_by_the_name_of_the_option():
 def test_what_was_computed_in_float16_is_computed_on_a_cpu_as_that_does_best():
     assert nearest_precision("float16", torch.device("cpu")) == "auto"
     assert nearest_precision("float16", torch.device("cuda")) == "float16"
+
+
+@pytest.mark.parametrize(("able", "nearest"), [(True, "bfloat16"), (False, "auto")])
+def test_bfloat16_without_hardware_is_never_chosen_and_told_where_it_is_named(
+    able: bool, nearest: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_bf16": able})
+    warn_of_emulation.cache_clear()
+    cpu = torch.device("cpu")
+    with caplog.at_level("INFO", "zoo"):
+        assert forward_dtype("auto", cpu) == (torch.bfloat16 if able else None)
+        assert nearest_precision("bfloat16", cpu) == nearest and nearest_precision("float32", cpu) == "float32"
+        assert [forward_dtype("bfloat16", cpu) for _ in range(3)] == [torch.bfloat16] * 3
+    said = [
+        "the run computed in bfloat16, which this processor lacks: figures may differ in their last places",
+        "training.precision: this processor has no bfloat16 in hardware; float32 is 10 times as fast, or more",
+    ]
+    assert caplog.messages == ([] if able else said)
 
 
 @pytest.mark.parametrize(("able", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
