@@ -20,6 +20,8 @@ TASKS: list[tuple[Any, list[str], str | None]] = [
     ({"masked_lm": {}, "next_sentence": {}}, ["text"], "de"),
     ("span", ["question", "context", "answers"], None),
     ("tagging", ["words", "tags"], None),
+    ("choice", ["context", "choices"], None),
+    ({"choice": {"any_number": True}}, ["context", "choices"], None),
 ]
 
 
@@ -41,7 +43,9 @@ def stored(objective: Any, columns: list[str], language: str | None = None) -> S
 def test_objectives_are_asked_once_what_is_kept(
     objective: Any, columns: list[str], language: str | None, asked: list[str]
 ) -> None:
-    expected = Mixture.parse(objective).form_class(columns).keep(language)
+    mixture = Mixture.parse(objective)
+    expected = mixture.keep(mixture.form_class(columns), language)
+    assert bool(expected.even) == (objective == "choice")
     assert stored(objective, columns, language) == stored(objective, columns, language) == expected
     assert asked == [tokenize.STORED]
 

@@ -122,7 +122,7 @@ def test_a_question_has_the_answer_of_all_its_windows(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["bert-nano", "gpt-nano"])
 def test_a_context_has_its_choice(name: str, tmp_path: Path):
-    model = loaded(name, "choice")
+    model = loaded(name, {"choice": {"any_number": True}})
     rows = [{"c": FOX, "o": ["dogs", "cats", "trees"], "y": 2}, {"c": DOG, "o": ["sleeps", "runs"], "y": 0}]
     columns = {"context": "c", "choices": "o", "label": "y"}
     found, lines = predictions(model, tmp_path, rows, columns, metrics=["accuracy"])
@@ -131,6 +131,8 @@ def test_a_context_has_its_choice(name: str, tmp_path: Path):
     for line, one in zip(lines, said, strict=True):
         assert line["output"] == one["output"]
         same_scores(line["scores"], one["scores"])
+    with pytest.raises(ValueError, match="line 2: the row has 2 choices, but .* line 1 has 3; if rows may have"):
+        predictions(loaded(name, "choice"), tmp_path, rows, columns, metrics=["accuracy"])
     assert found["choice/accuracy"] == sum(line["output"] == line["expected"] for line in lines) / 2
 
 

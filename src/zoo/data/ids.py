@@ -96,6 +96,8 @@ class StoredFields(NamedTuple):
         answers: further columns, each with the text column that its answers stand in: of each answer, which is a text
             and the character that it begins with, the first token and the one behind the last are kept, counted from
             the beginning of the document's text. So a document has two numbers for each of its answers, or none.
+        even: those of `lists` that must have equally many entries in all rows, each with what a task says where they
+            need not. It decides which rows are refused, and nothing of what is kept.
     """
 
     names: tuple[str, ...]
@@ -106,6 +108,7 @@ class StoredFields(NamedTuple):
     words: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
+    even: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, plain: Sequence[Any]) -> "StoredFields":
@@ -116,6 +119,11 @@ class StoredFields(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         """Every column that it reads."""
         return (*self.names, *self.numbers, *(name for name, _ in self.answers))
+
+    @property
+    def decisive(self) -> tuple[Any, ...]:
+        """Of all of it, what decides the content of a shard."""
+        return tuple(value for name, value in self._asdict().items() if name != "even")
 
 
 def as_tuples(value: Any) -> Any:

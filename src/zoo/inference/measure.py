@@ -151,7 +151,7 @@ def read_examples(
                 f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a column "
                 "'prompt' or 'messages'"
             )
-    splits = open_cache(rows, form.keep(task.source.language), tokenizer, progress)
+    splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
     for name, split in splits.items():
         for member in mixture.members.values():
             if obstacle := member.obstacle_in(split.lengths):

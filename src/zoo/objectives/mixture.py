@@ -105,6 +105,15 @@ class Mixture:
         known = {key: value for key, value in asked.items() if key in forms.options(name)}
         return forms.build({"name": name, **known}, stream, self.whole)
 
+    @property
+    def even(self) -> dict[str, str]:
+        """Columns of lists that must have equally many entries in all rows, each with what a task says where not."""
+        return {column: setting for member in self.members.values() for column, setting in member.even.items()}
+
+    def keep(self, form: Form | type[Form], language: str | None) -> StoredFields:
+        """What the store keeps for a form, as `Form.keep`, and which of its lists must be even."""
+        return form.keep(language)._replace(even=tuple(self.even.items()))
+
     def form_name(self, columns: Collection[str]) -> str:
         """The name of that form.
 
@@ -197,9 +206,10 @@ class Mixture:
 
 
 def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: str | None) -> StoredFields:
-    """What the store keeps of data with some columns for a task's objectives, as `Form.keep`.
+    """What the store keeps of data with some columns for a task's objectives, as `Mixture.keep`.
 
     Raises:
         ValueError: the objectives are wrong, a column is missing, or no form reads sentences of a language.
     """
-    return Mixture.parse(objective).form_class(columns).keep(language)
+    mixture = Mixture.parse(objective)
+    return mixture.keep(mixture.form_class(columns), language)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.columns.labels import DIFFERENT
-from zoo.data.ids import LABEL, TAGS
+from zoo.data.ids import CHOICES, CONTEXT, LABEL, TAGS
 from zoo.data.sources.checking import Sided, content, text_columns
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import listed
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
+from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
 from zoo.survey.near import NearRepeats
 
 UNIT = 1 << 1074  # every number is a whole one of its parts
@@ -113,12 +114,16 @@ class SourceSurvey:
     Args:
         rows: the splits by name.
         folder: an empty one, for what does not fit into memory.
+
+    Attributes:
+        choices: by a number of choices, the first row that has so many.
     """
 
     def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
         self.names = list(rows)
         self.tallies = {name: RowTally() for name in rows}
         self.repeats, self.near = Repeats(folder), NearRepeats()
+        self.choices: FirstRows = {}
         self.left_out = 0
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
         sources = dict.fromkeys((one.reader, one.source) for one in one_by_one)
@@ -143,6 +148,8 @@ class SourceSurvey:
             return
         text = self.tallies[sided.side].add(sided.row)
         place = RowPlace(self.names.index(sided.side), number, sided.number)
+        if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
+            note_first(self.choices, len(sided.row[CHOICES]), place)
         if text.strip():
             code = code_of(text)
             self.repeats.add_code(code, place)
@@ -154,16 +161,27 @@ class SourceSurvey:
         """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
         self.repeats.flush()
         tallies = {name: tally.plain() for name, tally in self.tallies.items()}
-        return {"tallies": tallies, "left_out": self.left_out, "near": self.near.plain()}
+        choices = list(self.choices.items())
+        return {"tallies": tallies, "choices": choices, "left_out": self.left_out, "near": self.near.plain()}
 
     def join(self, others: Mapping[Path, Mapping[str, Any]]) -> None:
         """Take what others have seen of other parts, by the folder in which their hashes lie."""
         for folder, other in others.items():
             self.left_out += other["left_out"]
+            for count, place in other["choices"]:
+                note_first(self.choices, count, RowPlace(*place))
             for name, tally in self.tallies.items():
                 tally.join(other["tallies"][name])
             self.repeats.take(folder)
         self.near.join([other["near"] for other in others.values()])
+
+    def refuse_uneven(self, setting: str) -> None:
+        """Raise a ValueError where rows have different numbers of choices.
+
+        Args:
+            setting: what a task says where they may.
+        """
+        refuse_uneven(self.choices, CHOICES, setting, lambda place: self.parts[place.part][-1].line(place.row))
 
     def where(self, place: RowPlace) -> str:
         """A row for a person to find."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from zoo import config
 from zoo.data.home import home
-from zoo.data.ids import PICTURE
+from zoo.data.ids import CHOICES, PICTURE
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
@@ -67,6 +67,8 @@ class Surveyed:
         """
         with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
             source = survey_rows(self.task, self.rows, inputs(), self.data, Path(folder))
+            if setting := self.mixture.even.get(CHOICES):
+                source.refuse_uneven(setting)
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}

@@ -7,7 +7,9 @@ from typing import Any
 from zoo.data.processes import run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
+from zoo.data.store.split import HeldShard
 from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
+from zoo.data.store.uneven import refuse_uneven_shards
 
 WORKER = "zoo.data.store.worker"  # a module that imports no torch: a process of a third of the memory
 
@@ -66,11 +68,15 @@ class Filling:
         """Make those of a share that are missing.
 
         Raises:
-            ValueError: a source cannot be read.
+            ValueError: a source cannot be read, or lists of its rows have different numbers of entries.
         """
         mine = self.distinct[share.number - 1 :: share.count]
         for split in dict.fromkeys(split for split, _ in mine):
             fill(split, [shard for name, shard in mine if name == split], progress)
+        if self.shards and (stored := self.shards[0][1].recipe.stored).even:
+            there = [(planned, planned.open()) for _, planned in self.shards]
+            held = [HeldShard(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]
+            refuse_uneven_shards([one for one in held if one.shard.documents(one.rows.split)], stored)
 
     def fill_together(self, count: int) -> None:
         """Make those that are missing in several processes, each with one thread; each takes what no other has.

@@ -19,6 +19,7 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split
+from zoo.data.store.uneven import refuse_uneven_shards
 from zoo.data.store.writing import SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
@@ -48,7 +49,7 @@ class StoreRecipe:
         """All of it in plain values."""
         of_tokenizer = [] if self.tokenizer is None else [self.tokenizer.digest, self.tokenizer.vocab_size <= SMALL]
         of_sentences = [rule(self.stored.language)] if self.stored.sentences else []
-        return [VERSION, self.stored, *of_sentences, *of_tokenizer]
+        return [VERSION, self.stored.decisive, *of_sentences, *of_tokenizer]
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,16 @@ def open_cache(
         progress: called with the split, what of its source is done, and how much there is, in MiB.
 
     Raises:
-        ValueError: a column is missing, or no document has any text.
+        ValueError: a column is missing, no document has any text, or lists of rows have different numbers of entries.
     """
     recipe = StoreRecipe(stored, tokenizer)
     opened: dict[str, dict[str, list[Shard]]] = {name: {} for name in rows}
     for name, split in rows.items():
         for source, one in split.sources.items():
             opened[name][source] = fill(f"{name} {source}".strip(), plan_shards(one, recipe), progress)
-    return {name: open_split(rows[name], shards) for name, shards in opened.items()}
+    splits = {name: open_split(rows[name], shards) for name, shards in opened.items()}
+    refuse_uneven_shards([one for split in splits.values() for one in split.held], stored)
+    return splits
 
 
 def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:

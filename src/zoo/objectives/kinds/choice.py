@@ -15,6 +15,7 @@ from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 
+ALLOW = "objective: {choice: {any_number: true}}"
 RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
 
 
@@ -27,6 +28,7 @@ class RightChoice(Objective):
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the choices of an example.
+        any_number: whether rows may have different numbers of choices; else all must have equally many.
     """
 
     head: ClassVar[str] = "choice"
@@ -34,6 +36,10 @@ class RightChoice(Objective):
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     counted: ClassVar[tuple[str, ...]] = ("accuracy",)
+
+    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False) -> None:
+        super().__init__(weight=weight, label_smoothing=label_smoothing)
+        self.even = {} if any_number else {CHOICES: ALLOW}
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2
