@@ -40,6 +40,13 @@ def test_a_single_last_place_needs_no_causal_mask():
     )
 
 
+def test_a_window_holds_where_queries_are_more_than_the_keys_that_fit_it():
+    visibility = Visibility(*(Documents(torch.ones(1, n, dtype=torch.long), whole=True) for n in (6, 2)))
+    mask = visibility.mask(2)
+    assert mask is not None
+    assert mask[0, 0].tolist() == [[abs(query - key) < 2 for key in range(2)] for query in range(6)]
+
+
 def test_causality_is_the_whole_rule_only_for_plain_whole_rows_without_a_window():
     plain = seen(torch.ones(2, 3, dtype=torch.long), causal=True, whole=True)
     assert plain.causal_only(None)

@@ -87,7 +87,7 @@ class Visibility(Computed):
         distance = queries[:, None] - keys[None, :]
         if self.causal and len(queries) > 1:
             parts.append((distance >= 0)[None])
-        if window is not None and len(keys) > window:
+        if window is not None and max(len(queries), len(keys)) > window:
             parts.append((distance.abs() < window)[None])
         if not self.whole:
             mine, theirs = self.queries.numbers, self.keys.numbers
