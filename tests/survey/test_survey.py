@@ -88,33 +88,6 @@ def test_of_choices_each_is_measured_with_its_context(
     assert found == [(24, longer, "truncated"), (48, longer, "truncated")]  # in 12 places no three choices fit
 
 
-def write_choices(folder: Path, counts: dict[str, list[int]]) -> None:
-    """A file for each name, with rows of so many choices; no row repeats another."""
-    for name, every in counts.items():
-        rows = [{"context": f"{name} {at}", "choices": ["a"] * count, "label": 0} for at, count in enumerate(every)]
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-
-
-@pytest.mark.parametrize("has_tokenizer", [True, False])
-@pytest.mark.parametrize(
-    ("counts", "place"),
-    [
-        ({"train": [3, 3, 2], "validation": [3]}, "train.jsonl: line 3"),
-        ({"train": [3], "validation": [2]}, "validation.jsonl: line 1"),
-    ],
-)
-def test_choices_of_different_number_are_refused_unless_the_task_allows_them(
-    task: dict[str, Any], tmp_path: Path, has_tokenizer: bool, counts: dict[str, list[int]], place: str
-) -> None:
-    write_choices(tmp_path, counts)
-    tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
-    tree |= {"objective": "choice", "length": 32}
-    said = f"{place}: the row has 2 choices, but .*train.jsonl: line 1 has 3; .* {{choice: {{any_number: true}}}}"
-    with pytest.raises(ValueError, match=said):
-        look(tree, tmp_path)
-    assert look(tree | {"objective": {"choice": {"any_number": True}}}, tmp_path)["splits"]["train"]["rows"]
-
-
 @pytest.mark.parametrize(
     ("objective", "what"),
     [
@@ -226,17 +199,6 @@ def test_several_processes_find_what_one_finds(
     monkeypatch.setattr(SourceSurvey, "read", lambda self, numbers: left.extend(numbers))
     assert look(tree, tmp_path) == one and not left
     assert one["left_out"] and one["near"]["across_splits"] and one["repeated"]["train"]
-
-
-def test_choices_that_several_processes_counted_are_compared(
-    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_choices(tmp_path, {"part-0": [3] * 3, "part-1": [3] * 3, "part-2": [3, 4, 5], "validation": [3]})
-    files = {"train": str(tmp_path / "part-*.jsonl"), "validation": str(tmp_path / "validation.jsonl")}
-    by_processes(3, monkeypatch)
-    monkeypatch.setattr(SourceSurvey, "read", lambda self, numbers: None)
-    with pytest.raises(ValueError, match=r"part-2.jsonl: line 2: the row has 4 choices, but .*part-0.jsonl: line 1"):
-        look(task | {"objective": "choice", "source": {"files": files}}, tmp_path)
 
 
 def test_what_a_process_cannot_read_is_named(

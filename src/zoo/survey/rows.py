@@ -175,6 +175,12 @@ class SourceSurvey:
             self.repeats.take(folder)
         self.near.join([other["near"] for other in others.values()])
 
+    def refuse_unknown_labels(self) -> None:
+        """Raise a ValueError where a split has a label that is none of those that train or the task names."""
+        for reader, source in dict.fromkeys((reader, source) for reader, source, _ in self.parts):
+            if reader.labelled:  # nobody names them where there is no train: evaluating takes the checkpoint's
+                reader.numbers(source)
+
     def refuse_uneven(self, setting: str) -> None:
         """Raise a ValueError where rows have different numbers of choices.
 

@@ -67,6 +67,7 @@ class Surveyed:
         """
         with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
             source = survey_rows(self.task, self.rows, inputs(), self.data, Path(folder))
+            source.refuse_unknown_labels()
             if setting := self.mixture.even.get(CHOICES):
                 source.refuse_uneven(setting)
             repetition = describe_repetition(source)

@@ -53,6 +53,7 @@ class SplitReader:
         self.parts = cache(origin.parts)
         self.filtering = Filtering(rule, duplicates or Duplicates(self.compared))
         self.found_labels = cache(self.find_labels)
+        self.numbers = cache(self.find_numbers)
 
     def splits(self) -> list[str]:
         """The splits there are, validation among them wherever there is a train split."""
@@ -216,7 +217,7 @@ class SplitReader:
             label = reader.unknown if hidden else labels.read(row[LABEL], partial(part.line, number))
             yield {**row, LABEL: label}
 
-    def numbers(self, source: str) -> dict[tuple[str, str], Label] | None:
+    def find_numbers(self, source: str) -> dict[tuple[str, str], Label] | None:
         """What each label that a split of the source holds stands for; where a test split hides it, that of None.
 
         None: its rows have numbers of their own.

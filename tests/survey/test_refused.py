@@ -1,0 +1,74 @@
+"""Rows that `zoo check TASK` refuses, as training does: unknown labels, and choices of different number."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_survey import by_processes, look
+
+from zoo.survey.rows import SourceSurvey
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
+    return {"source": {"files": files}, "tokenizer": {"name": "characters"}, "length": 32}
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_a_tag_that_train_has_not_is_named_by_its_line(
+    task: dict[str, Any], tmp_path: Path, has_tokenizer: bool
+) -> None:
+    for name, tags in {"train": ["D", "N"], "validation": ["N", "X"]}.items():
+        row = json.dumps({"words": ["the", "dog"], "tags": tags})
+        (tmp_path / f"{name}.jsonl").write_text(f"{row}\n")
+    tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
+    with pytest.raises(ValueError, match="validation.jsonl: line 1, entry 2: unknown label 'X'; allowed: D, N"):
+        look(tree | {"objective": "tagging"}, tmp_path)
+
+
+def test_a_task_without_train_leaves_the_names_of_classes_to_the_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "validation.jsonl").write_text(json.dumps({"text": "ab", "label": "a"}))
+    files = {"validation": str(tmp_path / "validation.jsonl")}
+    found = look({"objective": "classification", "source": {"files": files}, "length": 8}, tmp_path)
+    assert found["splits"]["validation"]["labels"] == {"a": 1}
+
+
+def write_choices(folder: Path, counts: dict[str, list[int]]) -> None:
+    """A file for each name, with rows of so many choices; no row repeats another."""
+    for name, every in counts.items():
+        rows = [{"context": f"{name} {at}", "choices": ["a"] * count, "label": 0} for at, count in enumerate(every)]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize(
+    ("counts", "place"),
+    [
+        ({"train": [3, 3, 2], "validation": [3]}, "train.jsonl: line 3"),
+        ({"train": [3], "validation": [2]}, "validation.jsonl: line 1"),
+    ],
+)
+def test_choices_of_different_number_are_refused_unless_the_task_allows_them(
+    task: dict[str, Any], tmp_path: Path, has_tokenizer: bool, counts: dict[str, list[int]], place: str
+) -> None:
+    write_choices(tmp_path, counts)
+    tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
+    tree |= {"objective": "choice"}
+    said = f"{place}: the row has 2 choices, but .*train.jsonl: line 1 has 3; .* {{choice: {{any_number: true}}}}"
+    with pytest.raises(ValueError, match=said):
+        look(tree, tmp_path)
+    assert look(tree | {"objective": {"choice": {"any_number": True}}}, tmp_path)["splits"]["train"]["rows"]
+
+
+def test_choices_that_several_processes_counted_are_compared(
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_choices(tmp_path, {"part-0": [3] * 3, "part-1": [3] * 3, "part-2": [3, 4, 5], "validation": [3]})
+    files = {"train": str(tmp_path / "part-*.jsonl"), "validation": str(tmp_path / "validation.jsonl")}
+    by_processes(3, monkeypatch)
+    monkeypatch.setattr(SourceSurvey, "read", lambda self, numbers: None)
+    with pytest.raises(ValueError, match=r"part-2.jsonl: line 2: the row has 4 choices, but .*part-0.jsonl: line 1"):
+        look(task | {"objective": "choice", "source": {"files": files}}, tmp_path)
