@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from commands import Said
 
 from zoo.config import read_yaml
@@ -65,6 +66,17 @@ def test_finetuning_inherits_no_training_setting(zoo: Zoo, data: Path, tmp_path:
     assert load(tmp_path / "run").settings.dropout == 0
     kept = [open_run(folder).tokenizer["tokenizer.json"] for folder in (tmp_path / "first", tmp_path / "run")]
     assert kept[0] == kept[1]
+
+
+def test_finetuning_keeps_classes_that_the_task_numbers_in_another_order(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf
+):
+    words = ("finetune", run_of("classify"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    said = zoo(*words, "task.labels=[pos, neg]", "training.steps=1", "training.learning_rate=1e-12")
+    assert "the heads keep their classes" in said.log
+    before, after = (load(folder).state_dict()["heads.classification.output.weight"] for folder in (words[1], words[4]))
+    assert read_yaml(words[1] / "task.yaml")["labels"] == ["neg", "pos"]
+    torch.testing.assert_close(after, before[[1, 0]], rtol=0, atol=1e-9)
 
 
 def test_the_tokenizer_and_the_task_size_the_model_unless_set_says_otherwise(zoo: Zoo, data: Path, tmp_path: Path):

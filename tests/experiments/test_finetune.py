@@ -6,6 +6,7 @@ import torch
 from zoo.experiments.finetune import carry_over
 from zoo.experiments.resolve import MAY_SET, refuse_architecture
 from zoo.models.create import create_model
+from zoo.models.heads.classes import numbered_as
 
 TABLE = "encoder.stack.positions.0.table.weight"
 
@@ -42,3 +43,30 @@ def test_positions_without_a_table_go_on_by_their_formula(name: str):
 def test_finetuning_may_have_more_places(path: tuple[str, ...]):
     refuse_architecture(path, "finetune")
     assert "max_length (upward)" in MAY_SET
+
+
+@pytest.mark.parametrize("head", ["classification", "tagging", "similarity"])
+def test_classes_that_a_task_numbers_in_another_order_keep_their_weights(head: str):
+    name = "gpt2-nano" if head == "similarity" else "bert-nano"
+    tensors = create_model(name, heads=[{"name": head, "labels": 3}]).state_dict()
+    own, wanted = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction")
+    ordered = numbered_as(wanted, own, tensors, [head])
+    assert ordered is not None and ordered.keys() == tensors.keys()
+    for key, tensor in tensors.items():
+        assert torch.equal(ordered[key], tensor[[2, 1, 0]] if key.startswith("heads.") else tensor)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        (["a", "b", "c"], ["a", "b", "c"]),
+        (["a", "b", "c"], ["c", "b", "d"]),
+        (["a", "b", "c"], ["c", "b"]),
+        (["A", "a", "b"], ["b", "a", "A"]),
+        (["a", "b"], ["b", "a"]),  # the head has three
+        ([], ["a", "b", "c"]),
+    ],
+)
+def test_other_classes_are_taken_as_they_come(own: list[str], wanted: list[str]):
+    tensors = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).state_dict()
+    assert numbered_as(wanted, own, tensors, ["classification"]) is None

@@ -18,7 +18,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import on_task, row_shape
+from zoo.inference.measure import measure, on_task, row_shape
 from zoo.models.create import create_model
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
@@ -242,3 +242,27 @@ def test_a_task_that_needs_another_head_is_refused(loaded: Loaded):
         ValueError, match="needs the head 'masked_lm', which the checkpoint does not have; it has: language"
     ):
         on_task(loaded, read_task({**TREE, "objective": "masked_lm"}, "task"))
+
+
+@pytest.mark.parametrize("names", [["z", "x", "y"], ["Z", "X", "Y"]])
+def test_the_numbers_of_classes_are_those_of_the_task(tmp_path: Path, names: list[str]):
+    loaded, _ = classified(tmp_path, "text,label\na,x\nb,y\nc,z\na b,z\n")
+    loaded.model.initialize(1).eval()
+    numbers = tmp_path / "numbers"  # z is 0, x is 1, y is 2
+    numbers.mkdir()
+    (numbers / "test.csv").write_text("text,label\na,1\nb,2\nc,0\na b,0\n")
+    source = {"files": {"test": "test.csv"}}
+    tree = {"objective": "classification", "source": source, "length": 8, "metrics": ["accuracy", "f1"]}
+    asked = on_task(loaded, read_task({**tree, "labels": names}, "task"))
+    same = on_task(loaded, read_task({**tree, "labels": ["x", "y", "z"]}, "task"))
+    found = measure(asked, "test", numbers, GenerateSettings(), "float32")
+    assert found == measure(same, "test", tmp_path, GenerateSettings(), "float32")
+    assert loaded.task.labels == ["x", "y", "z"] and loaded.model is not asked.model
+
+
+def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):
+    loaded, _ = classified(tmp_path, "text,label\na,x\n")
+    (tmp_path / "test.csv").write_text("text,label\na,X\nb,Z\n")
+    tree = {"objective": "classification", "source": {"files": {"test": "test.csv"}}, "length": 8}
+    asked = on_task(loaded, read_task({**tree, "labels": ["X", "Y", "Z"]}, "task"))
+    assert measure(asked, "test", tmp_path, GenerateSettings(), "float32")["examples"] == 2

@@ -9,6 +9,7 @@ from torch import Tensor
 from zoo.blocks.position import Position
 from zoo.data.sources.find import find_origin
 from zoo.data.sources.rows import SplitRows
+from zoo.data.task import read_task
 from zoo.data.tokenizers.adding import ADD, add_words, pieces_of_added, words_to_add
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
@@ -18,6 +19,7 @@ from zoo.experiments.session import Start, Watcher, run_session
 from zoo.experiments.settle import grow_vocabulary
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes
 from zoo.models.cost import on_meta
+from zoo.models.heads.classes import numbered_as
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
@@ -64,9 +66,14 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
             logger.info("tokenizer: %d new sentinels, each with a new row of the embedding", sentinels)
         return tokenizer
 
-    def fill(model: Model, tokenizer: Tokenizer | None) -> None:
+    def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
         continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # whose weights are then read
-        carry_over(model, finite(saved.weights, str(saved.folder)), say=not continued)
+        tensors = finite(saved.weights, str(saved.folder))
+        own = read_task(saved.task, str(saved.folder)).labels or ()
+        ordered = numbered_as(settled.task.labels or (), own, tensors, model.heads)
+        if ordered and not continued:
+            logger.info("the heads keep their classes, which the checkpoint numbers or writes in another way")
+        carry_over(model, ordered or tensors, say=not continued)
         if tokenizer is not None and words:
             begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 

@@ -49,7 +49,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
         tokenizer.add_sentinels(settled.mixture.sentinels)
         return tokenizer
 
-    def fill(model: Model, tokenizer: Tokenizer | None) -> None:
+    def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
         if vectors is not None and tokenizer is not None:
             found, size = start_from_vectors(model, vectors, tokenizer.words())
             logger.info("embeddings: %d of %d tokens (%.1f %%) found in %s", found, size, 100 * found / size, vectors)

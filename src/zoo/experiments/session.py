@@ -69,7 +69,7 @@ class Start:
 
     tokenizer: Callable[[Experiment, Mapping[str, SplitRows]], Tokenizer]
     vocabulary: Callable[[Experiment, int], Experiment]
-    fill: Callable[[Model, Tokenizer | None], None]
+    fill: Callable[[Model, Experiment, Tokenizer | None], None]
     base: BaseRecord | None = None
 
 
@@ -169,7 +169,7 @@ def begin(
 ) -> State:
     """Write the run's files and train."""
     model = Model(given.model).initialize(given.training.seed)
-    start.fill(model, tokenizer)
+    start.fill(model, given, tokenizer)
     files = RunFiles(
         dump_settings(given.model),
         plain(given.task.plain()),

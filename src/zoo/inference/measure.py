@@ -1,5 +1,6 @@
 """Evaluate a loaded run on a split of its own task, or of another one."""
 
+import copy
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from zoo.metrics.choose import parse_metrics
 from zoo.metrics.metric import metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.classes import numbered_as
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
@@ -65,6 +67,8 @@ def row_shape(task: Task, model: Model) -> RowShape:
 def on_task(loaded: Loaded, task: Task) -> Loaded:
     """The same model, asked for what another task asks; classes keep the checkpoint's names.
 
+    Where the task has the same classes, its order and its letters hold: the data may have numbers, or those names.
+
     Raises:
         ValueError: the task needs a head that the checkpoint does not have.
     """
@@ -77,6 +81,11 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
         if task.label_kind != loaded.task.label_kind:
             kinds = f"'{task.label_kind}', and those of the checkpoint '{loaded.task.label_kind}'"
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
+        own, tensors = loaded.task.labels or (), loaded.model.state_dict()
+        if ordered := numbered_as(task.labels or (), own, tensors, loaded.model.heads):
+            model = copy.deepcopy(loaded.model)
+            model.load_state_dict(ordered)
+            return replace(loaded, model=model, task=task, mixture=mixture)
         task = replace(task, labels=loaded.task.labels or task.labels)
     return replace(loaded, task=task, mixture=Mixture.of(task))
 

@@ -12,7 +12,8 @@ from zoo.objectives.kinds.span import AnswerSpan
 from zoo.objectives.mixture import Mixture
 
 Json = dict[str, Any]
-IMPOSSIBLE = "task_specific_params.question-answering.handle_impossible_answer"
+QUESTIONS = "task_specific_params.question-answering"
+IMPOSSIBLE, STRIDE = f"{QUESTIONS}.handle_impossible_answer", f"{QUESTIONS}.stride"  # the second one is zoo's own
 
 
 def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> Json:
@@ -40,11 +41,14 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
 
 
 def pipeline_settings(trained: TrainedModel, native: NativeClass) -> Json:
-    """What their pipelines take from the model: whether a question may have no answer."""
+    """How questions are answered, where it is not as usual: whether there may be no answer, and the windows' stride."""
     member = Mixture.parse(trained.task.objective).members.get("span")
-    if not isinstance(member, AnswerSpan) or member.head not in native.heads or not member.no_answer:
+    if not isinstance(member, AnswerSpan) or member.head not in native.heads:
         return {}
-    return as_tree([(IMPOSSIBLE.split("."), True)])
+    said: Json = {IMPOSSIBLE: True} if member.no_answer else {}
+    if member.stride != AnswerSpan().stride:
+        said[STRIDE] = member.stride
+    return as_tree((key.split("."), value) for key, value in said.items())
 
 
 def generation_file(trained: TrainedModel, target: Target) -> Json:

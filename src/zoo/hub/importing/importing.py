@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zoo.data.ids import MESSAGES
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
-from zoo.hub.exporting.config_files import IMPOSSIBLE
+from zoo.hub.exporting.config_files import IMPOSSIBLE, STRIDE
 from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json
 from zoo.hub.importing import weights
@@ -134,7 +135,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     stream = stream_of(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer), config.find(IMPOSSIBLE) is True),
+        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer), about_answers(config)),
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
@@ -197,18 +198,25 @@ def task_of(
     labels: Any,
     generate: dict[str, Any],
     chats: bool = False,
-    no_answer: bool = False,
+    answers: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """What the model is for: an objective for each of its heads, and no data.
 
     Args:
-        chats: whether it answers turns of a conversation. no_answer: whether a question may have none.
+        chats: whether it answers turns of a conversation. answers: how it answers questions, as options of `span`.
     """
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
-    if no_answer and "span" in members:
-        members["span"] = {"no_answer": True}
+    if "span" in members:
+        members["span"] = dict(answers)
     known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
+
+
+def about_answers(config: ConfigReader) -> dict[str, Any]:
+    """How questions are answered, as far as a file says it: options of the objective `span`."""
+    stride = config.find(STRIDE)
+    options = {"no_answer": True} if config.find(IMPOSSIBLE) is True else {}
+    return {**options, "stride": stride} if type(stride) is int and stride > 0 else options
 
 
 def objective_of(head: str, stream: ModelTraits) -> str:

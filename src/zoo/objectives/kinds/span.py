@@ -42,7 +42,7 @@ class AnswerSpan(Objective):
         super().__init__(weight=weight)
         refuse_below(1, stride=stride)
         self.form_options: dict[str, Any] = {"stride": stride}
-        self.no_answer = no_answer
+        self.stride, self.no_answer = stride, no_answer
 
     def obstacle_in(self, lengths: Lengths) -> Obstacle | None:
         answered = np.diff(lengths.offsets[ANSWERS][:])

@@ -1,4 +1,4 @@
-"""Whether a question may have no answer goes out with an export, and comes back with an import."""
+"""How questions are answered goes out with an export, and comes back with an import."""
 
 import json
 from dataclasses import replace
@@ -24,6 +24,24 @@ def test_a_question_without_an_answer(build: Any, export: Any, tmp_path: Any, ta
     assert params == ({"question-answering": {"handle_impossible_answer": True}} if options else None)
     import_folder(folder, tmp_path / "run")
     assert load_run(open_run(tmp_path / "run")).task.objective == {"span": options}
+
+
+@pytest.mark.parametrize("target", [None, "zoo"])
+def test_the_stride_of_windows(build: Any, export: Any, tmp_path: Any, target: str | None):
+    given = build("bert-nano", {"heads": ["span"]})
+    options = {"stride": 16, "no_answer": True}
+    task = read_task({"objective": {"span": options}, "source": {"builtin": "pydocs"}}, "task")
+    import_folder(export(replace(given, task=task), target).folder, tmp_path / "run")
+    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": options}
+
+
+@pytest.mark.parametrize("stride", [0, -1, "16", True, None, 1.5])
+def test_a_stride_of_strangers_that_is_none_changes_nothing(build: Any, export: Any, tmp_path: Any, stride: Any):
+    file = export(build("bert-nano", {"heads": ["span"]})).folder / "config.json"
+    params = {"task_specific_params": {"question-answering": {"stride": stride}}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **params}))
+    import_folder(file.parent, tmp_path / "run")
+    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": {}}
 
 
 def test_parameters_of_other_tasks_change_nothing(build: Any, export: Any, tmp_path: Any):
