@@ -59,10 +59,12 @@ def test_a_file_with_a_mistake_is_broken(zoo: Zoo, tmp_path: Path, text: str, wo
 
 
 def test_shipped_files_are_whole(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("ZOO_DATA", raising=False)  # without data, a task is its file alone
+    monkeypatch.delenv("ZOO_DATA", raising=False)
     root = Path(__file__).parents[2]
-    for name in ("configs/bert-nano.yaml", "tasks/wikipedia-mlm.yaml"):
+    for name in ("configs/bert-nano.yaml", "tasks/glue.yaml"):
         assert zoo("check", root / name).status == 0
+    said = zoo("check", root / "tasks" / "wikipedia-mlm.yaml")
+    assert said.status == 2 and "source.files.train: no such file 'wikipedia_en/train.jsonl.xz'; looked for" in said.err
 
 
 def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
@@ -79,11 +81,12 @@ def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
     assert [size["length"] for size in said.json["data"]["row_sizes"]] == [32, 64, 128]
 
 
-def test_a_task_whose_data_is_absent_is_whole_and_says_so(zoo: Zoo, tmp_path: Path):
-    (tmp_path / "my.yaml").write_text("objective: causal_lm\nsource: {files: {train: absent.txt}}\n")
-    said = zoo("check", tmp_path / "my.yaml")
-    assert said.status == 0 and "its data is not looked at: source.files.train: no such file 'absent.txt'" in said.out
-    assert zoo("check", tmp_path / "my.yaml", "--data", tmp_path).status == 2
+@pytest.mark.parametrize(("files", "what"), [("absent.txt", "no such file"), ("absent/*.txt", "no file matches")])
+def test_a_task_whose_data_is_absent_is_a_wrong_request(files: str, what: str, zoo: Zoo, tmp_path: Path):
+    (tmp_path / "my.yaml").write_text(f"objective: causal_lm\nsource: {{files: {{train: {files}}}}}\n")
+    for words in ((), ("--data", tmp_path)):
+        said = zoo("check", tmp_path / "my.yaml", *words)
+        assert said.status == 2 and not said.out and f"source.files.train: {what} '{files}'; looked for" in said.err
 
 
 def test_settings_of_data_are_for_tasks(zoo: Zoo, run_of: RunOf):

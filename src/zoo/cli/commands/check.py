@@ -17,7 +17,7 @@ from zoo.cli.visible import say, say_json
 from zoo.config import parse_set
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
-from zoo.data.task_list import ListedTask
+from zoo.data.task_list import ListedTask, listed_tasks
 from zoo.experiments.request import Pair, by_section
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -69,18 +69,18 @@ def check(
 
 
 def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, asked: bool) -> dict[str, Any] | None:
-    """What the data of a task holds; None where there is none beside the file of a task.
+    """What the data of a task holds; None for the file of a list of tasks, which has none of its own.
 
     Args:
-        asked: whether missing data is a mistake.
+        asked: whether it was named as a task, not as a file.
+
+    Raises:
+        ValueError: the data is missing, or cannot be read.
     """
-    try:
-        surveyed = Surveyed.find(name, sets, data)
-    except ValueError as missing:
-        if asked or sets or data is not None:
-            raise
-        report.remarks.append(f"its data is not looked at: {missing}")
+    if not (asked or sets or data) and listed_tasks(name) is not None:
+        report.remarks.append("its tasks' data is not looked at: name one of them")
         return None
+    surveyed = Surveyed.find(name, sets, data)
     with bars() as drawn:
         return surveyed.look(drawn.tokenise)
 

@@ -101,6 +101,11 @@ OPENERS: dict[str, Callable[[Path], io.BufferedIOBase]] = {
 }
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, without its path: the operating system's own errors repeat it."""
+    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+
+
 def is_compressed(path: Path) -> bool:
     return path.suffix.lower() in OPENERS
 

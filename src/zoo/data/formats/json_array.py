@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zoo.data.formats.compression import DAMAGE, open_bytes
+from zoo.data.formats.compression import DAMAGE, open_bytes, reason
 from zoo.strict_json import finite, refuse_constant, refuse_twice
 
 PIECE = 1 << 18  # bytes that are read at once
@@ -152,4 +152,4 @@ def texts_of(path: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: byte 0x{error.object[error.start]:02X} is not UTF-8; convert the file") from None
     except DAMAGE as error:
-        raise ValueError(f"{path}: the file cannot be read: {error}") from None
+        raise ValueError(f"{path}: the file cannot be read: {reason(error)}") from None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
+from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reason
 
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not fill the memory
 PIECE = 1 << 20  # bytes of a long line that are read at once
@@ -48,7 +48,7 @@ def read_lines(stretch: LineRange) -> Iterator[str]:
                 if stretch.stop is not None and at >= stretch.stop:
                     break
     except DAMAGE as error:
-        raise ValueError(f"{path}: line {number + 1}: the file cannot be read: {error}") from None
+        raise ValueError(f"{path}: line {number + 1}: the file cannot be read: {reason(error)}") from None
     if number == 0:
         raise ValueError(f"{path}: the file is empty")
 

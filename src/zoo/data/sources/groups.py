@@ -14,7 +14,7 @@ from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, replace_file
 from zoo.data.sealed import seal, unseal
 from zoo.data.sources.known import VERSION, Stat, hash_stretches
-from zoo.data.sources.part import Rows, SourcePart, refuse_changed
+from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
 from zoo.registry import counted
 
 MANY = 256  # files of a split that have a shard each, however small they are
@@ -66,8 +66,8 @@ class FileGroup(SourcePart):
 
     def rows(self, wanted: Collection[str]) -> Rows:
         for file in self.files:
-            yield from self.format.rows(LineRange(file.path), self.options, wanted)
-            refuse_changed({file.path: file.stat})
+            with unchanged({file.path: file.stat}):
+                yield from self.format.rows(LineRange(file.path), self.options, wanted)
 
     def find(self, row: int) -> tuple[Path, int]:
         """The file of a row, and its number there, both counted from 1; reads the files before it, for a person."""
@@ -84,6 +84,7 @@ class FileGroup(SourcePart):
         return f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
 
     def line(self, row: int, entry: int | None = None) -> str:
+        refuse_changed({file.path: file.stat for file in self.files})  # a file may have no such row by now
         path, number = self.find(row)
         said = self.format.where(LineRange(path), self.options, number, entry)
         return said or f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")

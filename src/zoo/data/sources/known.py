@@ -3,12 +3,12 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes
+from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reason
 from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, replace_file
 from zoo.data.sealed import seal, unseal
@@ -21,6 +21,15 @@ BLANK, HEADER = 16, 4096  # bytes of a plain file; of a table
 YOUNG = 2.0  # seconds; a file that is younger may change again without a change of its time
 
 
+@contextmanager
+def name_source(path: Path) -> Iterator[None]:
+    """Name the file of a source that cannot be opened: it has gone since it was found, or nobody may read it."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{path}: the file cannot be read: {reason(error)}") from None
+
+
 class Stat(NamedTuple):
     """What changes when a file does."""
 
@@ -31,7 +40,8 @@ class Stat(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> "Stat":
-        found = path.stat()
+        with name_source(path):
+            found = path.stat()
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
     @property
@@ -105,7 +115,7 @@ def is_empty(path: Path, has_header: bool) -> bool:
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
     """A file in stretches of whole lines of about `size` bytes, with their hashes; None: in one."""
     found, stat = list[KnownRange](), Stat.of(path)
-    with path.open("rb") as stream:
+    with name_source(path), path.open("rb") as stream:
         if size is None:
             return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest(), stat)]
         start, line, left = 0, 1, True

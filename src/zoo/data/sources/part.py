@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -126,11 +127,12 @@ class FilePart(SourcePart):
         return [str(name) for name in remember(key, read)]
 
     def line(self, row: int, entry: int | None = None) -> str:
+        refuse_changed({self.path: self.stat})  # it may have no such row by now
         return self.format.where(self.stretch, self.options, row, entry) or self.where(row, entry)
 
     def rows(self, wanted: Collection[str]) -> Rows:
-        yield from self.format.rows(self.stretch, self.options, wanted)
-        refuse_changed({self.path: self.stat})
+        with unchanged({self.path: self.stat}):
+            yield from self.format.rows(self.stretch, self.options, wanted)
 
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
@@ -170,6 +172,11 @@ class ColumnFiles(SourcePart):
         return list(self.paths)
 
     def rows(self, wanted: Collection[str]) -> Rows:
+        with unchanged(self.stats):
+            yield from self.joined()
+
+    def joined(self) -> Rows:
+        """Each line of all files as one row."""
         text = formats.build("text")
         counts = dict.fromkeys(self.paths, 0)
         for row in zip_longest(*(text.rows(LineRange(path), self.options) for path in self.paths.values())):
@@ -182,14 +189,31 @@ class ColumnFiles(SourcePart):
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{self.paths[name]} has {count:,}" for name, count in counts.items())
             raise ValueError(f"{self.setting}: the files must have equally many rows, but {found}")
-        refuse_changed(self.stats)
 
 
-def refuse_changed(stats: Mapping[Path, Stat]) -> None:
-    """Raise a ValueError where a file is another one than when its hash was taken."""
+@contextmanager
+def unchanged(stats: Mapping[Path, Stat]) -> Iterator[None]:
+    """Refuse what is read of files, or found wrong in them, where one is not what it was when its hash was taken."""
+    try:
+        yield
+    except ValueError as problem:
+        refuse_changed(stats, str(problem))
+        raise
+    refuse_changed(stats)
+
+
+def refuse_changed(stats: Mapping[Path, Stat], problem: str = "") -> None:
+    """Raise a ValueError where a file is not what it was when its hash was taken.
+
+    Args:
+        problem: what was found wrong in it, perhaps because it changed.
+    """
     for path, stat in stats.items():
+        if not path.exists():
+            raise ValueError(f"{path}: the file was deleted while it was read; put it back and start again")
         if Stat.of(path) != stat:
-            raise ValueError(f"{path}: the file changed while it was read; start again when it is complete")
+            where = f" ({problem.removeprefix(f'{path}: ')})" if problem else ""
+            raise ValueError(f"{path}: the file changed while it was read{where}; start again when it is complete")
 
 
 class Table(SourcePart):
