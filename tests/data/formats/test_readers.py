@@ -228,56 +228,6 @@ def test_a_broken_line_of_a_later_stretch_is_named(tmp_path: Path, monkeypatch: 
         list(last.rows([]))
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.txt", "one\ntwo\n")
-    rows = FilePart(known_stretches(path, cut=True)[0], ReadOptions()).rows([])
-    next(rows)
-    path.write_text("another text\n")
-    with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
-        list(rows)
-
-
-def test_what_is_wrong_in_a_file_that_changed_is_said_with_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", '{"text": "one"}\n' * 3)
-    part = FilePart(known_stretches(path, cut=True)[0], ReadOptions())
-    path.write_text('{"text": "one"}\n{"te')  # somebody writes it anew
-    with pytest.raises(ValueError, match=r"a.jsonl: the file changed while it was read \(line 2: not JSON.*\); start"):
-        list(part.rows(["text"]))
-
-
-def test_a_row_that_is_wrong_in_a_file_that_changed_is_not_looked_for(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", '{"text": "one"}\n' * 3)
-    part = FilePart(known_stretches(path, cut=True)[0], ReadOptions())
-    path.write_text('{"text": "one"}\n')
-    with pytest.raises(ValueError, match="a.jsonl: the file changed while it was read; start again"):
-        part.line(3)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json", "a.parquet", "a.txt.gz"])
-def test_a_file_that_is_deleted_is_named_once(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    if name == "a.parquet":
-        Dataset.from_dict({"text": ["a", "b"]}).to_parquet(path)
-    else:
-        write(tmp_path, name, gzip.compress(b"one\n") if name.endswith("gz") else '[{"text": "one"}]')
-    part = FilePart(known_stretches(path, cut=False)[0], ReadOptions(format="json" if name == "a.json" else None))
-    path.unlink()
-    with pytest.raises(ValueError) as refusal:
-        list(part.rows(["text"]))
-    assert str(refusal.value) == f"{path}: the file was deleted while it was read; put it back and start again"
-    with pytest.raises(ValueError) as refusal:
-        known_stretches(path, cut=False)
-    assert str(refusal.value) == f"{path}: the file cannot be read: no such file or directory"
-
-
-def test_a_file_that_changed_since_it_was_hashed_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.txt", "one\ntwo\n")
-    (stretch,) = known_stretches(path, cut=False)
-    path.write_text("another text\n")  # its rows would be kept under the hash of what stood there before
-    with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
-        list(FilePart(stretch, ReadOptions()).rows([]))
-
-
 def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.parquet"
     Dataset.from_dict({"words": ["a", "b"], "label": [1, 0]}).to_parquet(path)

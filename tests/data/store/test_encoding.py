@@ -1,10 +1,13 @@
 """A long text in pieces has the ids that it has as a whole."""
 
+import json
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer as Backend
-from tokenizers import models, pre_tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.store import encoding
 from zoo.data.store.encoding import encode_texts
@@ -22,7 +25,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "CHARACTERS", 3000)
 
 
-MARK_WORDS = ("bpe", "unigram")  # each text begins with the mark of a word, so it cannot be cut inside of one
 ONE_LINE = "".join(LINES).replace("\n", "")
 CHINESE = "".join(random.choices("他说你好然后走了价格是的，。", k=4000))
 
@@ -35,15 +37,69 @@ def test_pieces_have_the_ids_of_the_whole(name: str, long: str) -> None:
     tokenizer = Tokenizer.train(tokenizers.parse({"name": name, **options}, "tokenizer"), texts)
     whole = tokenizer.encode(texts)
     longest: list[int] = []
-    read = tokenizer.encode
-    tokenizer.encode = lambda some: longest.append(max(map(len, some))) or read(some)  # type: ignore
+    watch(tokenizer, longest)
     assert [ids.tolist() for ids in encode_texts(texts, tokenizer)] == [ids.tolist() for ids in whole]
-    assert max(longest) <= 1500 or (" " not in long and name in MARK_WORDS)
+    assert max(longest) <= 1500
 
 
-def test_a_tokenizer_that_begins_each_text_anew_reads_a_long_one_at_once() -> None:
-    backend = Backend(models.BPE({"<unk>": 0, "▁": 1, "a": 2, "\n": 3}, [], unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-    tokenizer = Tokenizer(backend, {"pad": "<unk>"})
-    text = "a\n" * 2000
-    assert [ids.tolist() for ids in encode_texts([text], tokenizer)] == [tokenizer.encode([text])[0].tolist()]
+def watch(tokenizer: Tokenizer, lengths: list[int]) -> None:
+    """Note how long the texts are that a tokenizer reads."""
+    for name in ("encode", "encode_rest"):
+        read = getattr(tokenizer, name)
+        setattr(tokenizer, name, lambda some, read=read: lengths.append(max(map(len, some))) or read(some))
+
+
+def llama(cut: dict[str, Any] | None, added: Sequence[str] = ()) -> Tokenizer:
+    """A tokenizer that reads a whole text as one word, as Llama 2's; its runs of spaces are tokens."""
+    scratch = Backend(models.BPE(unk_token="<unk>"))
+    scratch.normalizer = normalizers.Replace(" ", "▁")
+    scratch.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<unk>"], show_progress=False)
+    scratch.train_from_iterator([*LINES, ONE_LINE, "a" * 9], trainer)
+    spec = json.loads(scratch.to_str())
+    vocabulary, merges = spec["model"]["vocab"], spec["model"]["merges"]
+    for run in ("▁" * 2, "▁" * 4):
+        vocabulary[run] = len(vocabulary)
+        merges.append([run[: len(run) // 2]] * 2)
+    mark = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    steps = [{"type": "Prepend", "prepend": "▁"}, mark]
+    spec["normalizer"] = {"type": "Sequence", "normalizers": steps} if cut is None else None
+    backend = Backend.from_str(json.dumps({**spec, "pre_tokenizer": cut}))
+    backend.add_tokens(list(added))
+    return Tokenizer(backend, {"pad": "<unk>"})
+
+
+WHOLE = {
+    "Prepend": None,
+    "first": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False},
+    "always": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": False},
+}
+WIDE = " ".join(word + " " * random.randrange(6) for word in ONE_LINE.split())
+
+
+@pytest.mark.parametrize("long", ["".join(LINES), ONE_LINE, WIDE, ONE_LINE.replace(" ", ""), CHINESE])
+@pytest.mark.parametrize("how", WHOLE)
+def test_a_tokenizer_that_marks_the_beginning_of_a_text_reads_long_ones_in_pieces(how: str, long: str) -> None:
+    tokenizer = llama(WHOLE[how])
+    whole = tokenizer.encode([long])[0].tolist()
+    longest: list[int] = []
+    watch(tokenizer, longest)
+    assert next(encode_texts([long], tokenizer)).tolist() == whole
+    assert max(longest) <= 1500
+
+
+@pytest.mark.parametrize("how", WHOLE)
+def test_pieces_have_the_ids_of_the_whole_where_the_mark_is_also_written_behind_added_words(how: str) -> None:
+    tokenizer = llama(WHOLE[how], added=["dogs"])
+    without = ONE_LINE.replace("dogs", "cats")
+    for text in (without, without.replace(" ", "")):
+        long = f"{text[:2100]}dogs{text[2100:5000]}"  # far from where it is cut
+        assert next(encode_texts([long], tokenizer)).tolist() == tokenizer.encode([long])[0].tolist()
+
+
+def test_a_place_that_parts_a_run_of_one_letter_by_chance_is_no_seam() -> None:
+    tokenizer = llama(None)
+    tokenizer.encode(["a"])
+    for before in range(9):  # tokens of several letters end at the places that are a multiple of theirs from here
+        long = "b" * before + "a" * 4000
+        assert next(encode_texts([long], tokenizer)).tolist() == tokenizer.encode([long])[0].tolist()

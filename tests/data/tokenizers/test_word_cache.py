@@ -107,8 +107,8 @@ def different(tokenizer: Tokenizer, given: list[str]) -> list[str]:
     """The texts whose ids by their words are others than those of the whole."""
     cache = tokenizer.word_cache
     assert cache is not None
-    pairs = zip(given, cache.encode(given), tokenizer.encode_apart(given), strict=True)
-    return [text for text, mine, whole in pairs if mine.tolist() != whole]
+    pairs = zip(given, cache.encode(given), cache.encode_whole(given), strict=True)
+    return [text for text, mine, whole in pairs if mine.tolist() != whole.tolist()]
 
 
 @pytest.mark.parametrize("name", [*OWN, *STRANGERS])

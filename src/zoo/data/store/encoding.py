@@ -11,6 +11,7 @@ CHARACTERS = 1 << 20  # of the texts that the tokenizer is given at once; it nee
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
 SEAM = 200  # characters on each side of a place between two pieces that must not change each other's ids
 TRIES = 20
+Reader = Callable[[Sequence[str]], list[Ids]]
 SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and whether a piece ends before it or behind it
 
 
@@ -41,30 +42,41 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[Ids]:
 def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
     """The ids of a long text, as if it were encoded at once: in pieces, with a line's end if they can."""
     ids: list[Ids] = []
+    read: Reader = tokenizer.encode
     start = 0
     while start < len(text):
-        stop = find_seam(text, start, tokenizer)
-        ids += tokenizer.encode([text[start:stop]])
-        start = stop
+        stop, following = find_seam(text, start, tokenizer)
+        ids += read([text[start:stop]])
+        start, read = stop, following
     return np.concatenate(ids)
 
 
-def find_seam(text: str, start: int, tokenizer: Tokenizer) -> int:
+def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]:
     """Where the piece that begins at `start` ends: at a place that parts ids; the text's end where none does.
 
     A tokenizer may write the beginning of a text in another way than a line's. So what stands on both sides of a seam
     is encoded together and apart.
+
+    Returns:
+        The place, and what reads the piece behind it: as a text of its own, or as one that goes on.
     """
-    if len(text) - start <= LONG:
-        return len(text)
-    for seam in places(text, start + LONG // 2, start + LONG):
-        if text[seam - 1 : seam + 1].isspace():  # a long run of white space may be tokens of several
-            continue
-        left, right = text[max(start, seam - SEAM) : seam], text[seam : seam + SEAM]
-        together, first, second = tokenizer.encode([left + right, left, right])
-        if np.array_equal(together, np.concatenate([first, second])):
-            return seam
-    return len(text)
+    readers: list[Reader] = [tokenizer.encode]
+    if tokenizer.reader_of_rest is not None:
+        readers.append(tokenizer.encode_rest)
+    if len(text) - start > LONG:
+        for seam in places(text, start + LONG // 2, start + LONG):
+            if text[seam - 1 : seam + 1].isspace():  # a long run of white space may be tokens of several
+                continue
+            sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in (SEAM, SEAM - 1)]
+            whole = tokenizer.encode([text for left, right in sides for text in (left + right, left)])
+            for read in readers:
+                if all(map(parts_ids, whole[::2], whole[1::2], read([right for _, right in sides]))):
+                    return seam, read
+    return len(text), tokenizer.encode
+
+
+def parts_ids(together: Ids, left: Ids, right: Ids) -> bool:
+    return np.array_equal(together, np.concatenate([left, right]))
 
 
 def places(text: str, first: int, last: int) -> Iterator[int]:

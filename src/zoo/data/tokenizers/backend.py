@@ -1,12 +1,14 @@
 """What a file may have the `tokenizers` library do: read here, after all that could harm is refused."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer as Backend
 
+from zoo.data.ids import Ids
 from zoo.data.tokenizers.charsmap import check_charsmaps
 from zoo.data.tokenizers.patterns import check_patterns
 from zoo.strict_json import parse_json
@@ -46,6 +48,12 @@ def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:
     largest = max((i for i in vocabulary.values() if isinstance(i, int)), default=0)
     if largest >= MOST_IDS:
         raise ValueError(f"{place}: token id {largest} is out of range; allowed: below {MOST_IDS}")
+
+
+def encode_plainly(backend: Backend, texts: Sequence[str]) -> list[Ids]:
+    """The ids of each text, without special tokens."""
+    encodings = backend.encode_batch_fast(texts, add_special_tokens=False)
+    return [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
 
 
 @contextmanager

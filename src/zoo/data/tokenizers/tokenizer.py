@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count, takewhile
 from typing import Any
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
-from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
+from zoo.data.tokenizers.backend import check_ids, encode_plainly, explain_failure, read_backend
+from zoo.data.tokenizers.going_on import reader_of_rest
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
 from zoo.data.tokenizers.word_cache import WordCache
@@ -139,11 +140,17 @@ class Tokenizer:
         with explain_failure("tokenizer", "it cannot read a text"):
             if self.word_cache is not None and sum(map(len, wholes)) >= MANY:
                 return list(self.word_cache.encode(wholes))
-            return [np.array(ids, dtype=np.int64) for ids in self.encode_apart(wholes)]
+            return encode_plainly(self.ordinary, wholes)
 
-    def encode_apart(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """The ids of each text, by the backend."""
-        return (encoding.ids for encoding in self.ordinary.encode_batch_fast(texts, add_special_tokens=False))
+    def encode_rest(self, texts: Sequence[str]) -> list[Ids]:
+        """The ids of texts that go on from others, where the tokenizer writes something before a text."""
+        assert self.reader_of_rest is not None
+        with explain_failure("tokenizer", "it cannot read a text"):
+            return encode_plainly(self.reader_of_rest, list(map(whole, texts)))
+
+    @cached_property
+    def reader_of_rest(self) -> Backend | None:
+        return reader_of_rest(self.ordinary)
 
     @cached_property
     def word_cache(self) -> WordCache | None:
@@ -238,7 +245,7 @@ class Tokenizer:
         self.backend.add_special_tokens([role_token(token) for token in tokens if token not in special])
         self.ordinary = Backend.from_str(self.backend.to_str())
         self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
-        for derived in ("vocabulary", "roles", "word_cache"):
+        for derived in ("vocabulary", "roles", "word_cache", "reader_of_rest"):
             self.__dict__.pop(derived, None)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import Ids
+from zoo.data.tokenizers.backend import encode_plainly
 
 CHARACTERS = 1 << 20  # of the texts that are looked up together; a longer text is encoded whole
 MOST = 1 << 21  # characters of the words in a generation, some 300,000: with their ids 60 MB
@@ -71,8 +72,7 @@ class WordCache:
         return [found[start:stop] for start, stop in zip(stops, stops[1:], strict=False)]
 
     def encode_whole(self, texts: Sequence[str]) -> list[Ids]:
-        encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [np.array(encoding.ids, np.int64) for encoding in encodings]
+        return encode_plainly(self.backend, texts)
 
     def look_up(self, words: list[str]) -> list[bytes]:
         """The ids of each word; words that are in neither generation are encoded."""

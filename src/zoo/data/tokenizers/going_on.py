@@ -1,0 +1,50 @@
+"""Texts that go on from others, read without what a tokenizer writes before each text: a space, or the mark of one."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.tokenizers.separable import steps
+
+Step = Mapping[str, Any]
+
+
+def reader_of_rest(backend: Backend) -> Backend | None:
+    """The backend without what it writes before a text.
+
+    None: it writes nothing there, or it may write the same before words inside a text.
+    """
+    spec = json.loads(backend.to_str())
+    cuts = list(steps(spec["pre_tokenizer"], "pretokenizers"))
+    normalizers = list(steps(spec["normalizer"], "normalizers"))
+    kept = [step for step in normalizers if step["type"] != "Prepend"]
+    written = [step for step in cuts if writes(step)]
+    if len(kept) == len(normalizers) and not written:
+        return None
+    if any(step is not cuts[0] for step in written):  # what it is given are words
+        return None
+    # behind an added word begins another text, but for what is written before the first one alone
+    has_words = any(not token["special"] for token in spec["added_tokens"])
+    if has_words and (len(kept) < len(normalizers) or any(step.get("prepend_scheme") != "first" for step in written)):
+        return None
+    spec["normalizer"] = {"type": "Sequence", "normalizers": kept} if kept else None
+    spec["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [silenced(step) for step in cuts]} if cuts else None
+    found = Backend.from_str(json.dumps(spec))
+    found.encode_special_tokens = backend.encode_special_tokens
+    return found
+
+
+def writes(cut: Step) -> bool:
+    """Whether a pre-tokenizer writes a space before what it is given."""
+    kind = cut["type"]
+    if kind == "Metaspace":
+        return bool(cut["prepend_scheme"] != "never")
+    return kind == "ByteLevel" and bool(cut.get("add_prefix_space", True))
+
+
+def silenced(cut: Step) -> Step:
+    """A pre-tokenizer that writes nothing."""
+    off: dict[str, Step] = {"Metaspace": {"prepend_scheme": "never"}, "ByteLevel": {"add_prefix_space": False}}
+    return {**cut, **off.get(cut["type"], {})}
