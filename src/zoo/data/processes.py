@@ -5,15 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from zoo.data.home import name_file
+from zoo.data.scratch import Scratch
 
 THREADS = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 MOST = 16  # processes of one machine
@@ -35,8 +34,8 @@ def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
         request: plain values, which a process reads from a file.
     """
     pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
-    with tempfile.TemporaryDirectory(prefix="zoo-request-") as folder, ExitStack() as stack:
-        asked = Path(folder) / "request.json"
+    with Scratch() as scratch, ExitStack() as stack:
+        asked = scratch.folder / "request.json"
         with name_file(asked):
             asked.write_text(json.dumps(request), "utf-8")
         commands = [[sys.executable, "-m", worker, str(asked), str(n), str(count)] for n in range(count)]

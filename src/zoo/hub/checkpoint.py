@@ -4,12 +4,12 @@ import logging
 import weakref
 from pathlib import Path
 
+from zoo.data.scratch import Scratch
 from zoo.devices.choose import AS_STORED, Placement
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import ImportReport, import_folder
 from zoo.hub.sources.download import HUB, download
 from zoo.hub.sources.folder import CONFIG
-from zoo.hub.sources.scratch import Scratch
 from zoo.inference.loaded import Loaded, load_run
 from zoo.runs.saved import SavedRun, is_run, open_run
 

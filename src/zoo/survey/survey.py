@@ -1,7 +1,6 @@
 """What a task's data holds: `zoo check TASK`."""
 
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from zoo import config
 from zoo.data.home import home
 from zoo.data.ids import CHOICES, PICTURE
 from zoo.data.processes import LARGE, processes_for
+from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_cache
@@ -65,8 +65,8 @@ class Surveyed:
         Raises:
             ValueError: the source cannot be read.
         """
-        with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
-            source = survey_rows(self.task, self.rows, inputs(), self.data, Path(folder))
+        with Scratch() as scratch:
+            source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
             source.refuse_unknown_labels()
             if setting := self.mixture.even.get(CHOICES):
                 source.refuse_uneven(setting)

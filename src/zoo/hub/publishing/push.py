@@ -7,10 +7,10 @@ from huggingface_hub import HfApi, ModelInfo, get_token, is_offline_mode
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
+from zoo.data.scratch import Scratch
 from zoo.hub.publishing.published import published_files
 from zoo.hub.publishing.repository import Repository, names_of, shows
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
-from zoo.hub.sources.scratch import Scratch
 
 IGNORES = ".gitignore"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.hub.sources.scratch import PREFIX, Scratch
+from zoo.data.scratch import PREFIX, Scratch
 
 
 @pytest.fixture(autouse=True)
