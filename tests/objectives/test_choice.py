@@ -43,6 +43,14 @@ LENGTHS = Lengths(
 )
 
 
+def test_a_row_that_is_too_short_for_its_choices_is_refused():
+    lengths = Lengths({}, lists={"choices": np.array([0, 2, 5, 9])})
+    obstacle = RightChoice().obstacle_in(lengths, Limits(12, row=14))
+    assert obstacle is not None and obstacle.document == 1
+    assert obstacle.reason == "a row of 14 tokens is too short for its 3 choices; 'length' must be at least 20"
+    assert RightChoice().obstacle_in(lengths, Limits(12, row=20)) is None
+
+
 def read(piece: Piece) -> np.ndarray:
     return np.arange(piece.start, piece.stop, dtype=np.int64) + {"context": 100, "choices": 200}[piece.field]
 

@@ -6,6 +6,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from zoo.data.ids import Lengths
+from zoo.examples.form import Limits
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan
 
@@ -44,13 +45,13 @@ def test_places_beside_documents_cost_nothing_and_get_no_gradient():
 
 def test_questions_without_an_answer_are_refused_unless_there_may_be_none():
     lengths = Lengths({"answers": np.array([0, 2, 2, 6])})
-    obstacle = AnswerSpan().obstacle_in(lengths)
+    obstacle = AnswerSpan().obstacle_in(lengths, Limits(8, row=8))
     assert obstacle is not None and obstacle.document == 1
     assert obstacle.reason == (
         "the question has no answer (1 of 3 have none); if questions may have none, say "
         "objective: {span: {no_answer: true}}"
     )
-    assert AnswerSpan(no_answer=True).obstacle_in(lengths) is None
+    assert AnswerSpan(no_answer=True).obstacle_in(lengths, Limits(8, row=8)) is None
 
 
 def test_a_stride_of_no_tokens_is_refused():

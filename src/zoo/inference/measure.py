@@ -161,11 +161,11 @@ def read_examples(
                 "'prompt' or 'messages'"
             )
     splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
+    shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     for name, split in splits.items():
         for member in mixture.members.values():
-            if obstacle := member.obstacle_in(split.lengths):
+            if obstacle := member.obstacle_in(split.lengths, shape.limits):
                 raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
-    shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
     found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}

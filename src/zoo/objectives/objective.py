@@ -11,6 +11,7 @@ from torch import Tensor
 
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Limits
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
@@ -104,8 +105,8 @@ class Objective(ABC):
         """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
         return False
 
-    def obstacle_in(self, lengths: Lengths) -> Obstacle | None:
-        """Why it cannot be trained, or judged, on a split of the data; None where it can."""
+    def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
+        """Why it cannot be trained, or judged, on a split of the data in such rows; None where it can."""
         return None
 
     @property

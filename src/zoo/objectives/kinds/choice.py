@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.data.columns.lists import MOST_CHOICES
-from zoo.data.ids import CHOICES, Roles
+from zoo.data.ids import CHOICES, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Limits
 from zoo.examples.forms.choices import Choices
 from zoo.models.heads.scores import Scores
-from zoo.objectives.objective import Objective, Term, Weights, objectives
+from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
 
 ALLOW = "objective: {choice: {any_number: true}}"
 RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
@@ -40,6 +41,15 @@ class RightChoice(Objective):
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
         self.even = {} if any_number else {CHOICES: ALLOW}
+
+    def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
+        counts = np.diff(lengths.lists[CHOICES][:])
+        beyond = np.flatnonzero(counts * Choices.smallest > limits.row)
+        if not len(beyond):
+            return None
+        first, needed = int(beyond[0]), int(counts.max()) * Choices.smallest
+        said = f"a row of {limits.row} tokens is too short for its {counts[first]} choices"
+        return Obstacle(f"{said}; 'length' must be at least {needed}", first)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from zoo.data.ids import ANSWERS, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.form import Limits
 from zoo.examples.forms.span import Span
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
@@ -44,7 +45,7 @@ class AnswerSpan(Objective):
         self.form_options: dict[str, Any] = {"stride": stride}
         self.stride, self.no_answer = stride, no_answer
 
-    def obstacle_in(self, lengths: Lengths) -> Obstacle | None:
+    def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         answered = np.diff(lengths.offsets[ANSWERS][:])
         lacking = np.flatnonzero(answered == 0)
         if self.no_answer or not len(lacking):
