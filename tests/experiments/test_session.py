@@ -15,6 +15,7 @@ from zoo.examples.form import ModelTraits
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
+from zoo.experiments.settle import name_data
 from zoo.objectives.mixture import Mixture
 
 
@@ -34,6 +35,23 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
     given = resolve_pretraining(Request("bert-nano", task, Path("run"), [parse_set(f"task.metrics={metrics}")]))
     found = validation(given, {"validation": (Mock(), Mock())}, None, Mock(), Mock())
     assert found is not None and (found.metric, found.higher_is_better) == judge
+
+
+@pytest.mark.parametrize(
+    ("objective", "columns", "labels"),
+    [
+        ("classification", ["text"], None),
+        ("classification", ["text"], ["a", "b"]),
+        ("classification", ["text"], "number"),
+        ("choice", ["context", "choices"], None),
+    ],
+)
+def test_data_without_labels_is_refused_where_they_are_learned(objective: str, columns: list[str], labels: Any):
+    sets = [(("task",), {"objective": objective, "labels": labels, "metrics": []})]
+    given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
+    said = f"columns: 'label' is missing, which {objective} needs; the task gives: {', '.join(columns)}"
+    with pytest.raises(ValueError, match=said):
+        name_data(given, Mock(inputs=columns, labels=tuple(labels or ())))
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from zoo.data.ids import LABEL
 from zoo.data.sources.rows import SplitRows
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import DATA, TOKENIZER, origin
@@ -46,15 +47,16 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     given.mixture.form(columns, given.stream)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
+    labelled = [name for name, member in given.mixture.members.items() if member.labelled]
+    if labelled and LABEL not in columns:
+        names = " and ".join(labelled)
+        raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
     classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
     if not classifying:
         return given
     if task.label_kind == "number":
         model = with_labels(given.model, 1)
         return given.decide(origin("task.labels", given.origins), labels_of(classifying), model=model)
-    if not rows.labels:
-        names = " and ".join(given.mixture.members)
-        raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
         logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))

@@ -60,6 +60,7 @@ class Objective(ABC):
         decides: whether its metrics tell a better model from a worse one; else the loss decides which is the best.
         assumed: whether an imported model with its head is taken to be trained for it.
         beside: the objectives that are trained with it, and what they begin with where the task does not say it.
+        labelled: whether it learns from the column 'label'.
         draws: whether it gives each place of an example a number that decides what the model draws there.
 
     Args:
@@ -87,6 +88,7 @@ class Objective(ABC):
     decides: ClassVar[bool] = True
     assumed: ClassVar[bool] = True
     beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    labelled: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     form_options: Mapping[str, Any] = {}
     even: Mapping[str, str] = {}

@@ -36,6 +36,7 @@ class RightChoice(Objective):
     forms: ClassVar[tuple[str, ...]] = (CHOICES,)
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    labelled: ClassVar[bool] = True
     counted: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False) -> None:

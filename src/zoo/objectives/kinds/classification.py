@@ -28,6 +28,7 @@ class Classification(DocumentLabel):
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = METRICS
+    labelled: ClassVar[bool] = True
 
     def __init__(
         self, *, weight: float = 1.0, label_smoothing: float = 0.0, class_weights: dict[str, float] | None = None
