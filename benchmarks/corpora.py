@@ -12,14 +12,13 @@ files of JSON lines, some in one compressed file and some in one text of any len
 
 `memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside;
 `lines` does so with lines of 3 to 12 words, each of which is a row, and `words` with Korean reviews of ever new words.
-`speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers. `start` and `seek` are
+`speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers, and says how much two
+processes do that share nothing. `start` and `seek` are
 seconds of a clock, so nothing else may run.
 """
 
 import argparse
-import io
 import json
-import lzma
 import multiprocessing
 import os
 import random
@@ -28,15 +27,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import psutil
-import zstandard
 
+from rows.corpus import LINE_SHARES, SHARES, Texts, altered_texts, new_words, short_lines, texts_once, write_corpus
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
@@ -48,9 +47,6 @@ from zoo.examples.form import ModelTraits, inputs
 from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 
-WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
-REVIEWS = ("imdb/train.jsonl.xz", "imdb/test.jsonl.xz")
-ARTICLES = 1000  # that the corpus is made of
 LENGTH = 512
 TASK: dict[str, Any] = {
     "objective": "causal_lm",
@@ -65,74 +61,7 @@ TASK: dict[str, Any] = {
     "training": {"batch": 8, "evaluation_examples": 64, "save_every": 10, "evaluate_every": 20, "warmup_steps": 2},
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-SHARES = dict.fromkeys([f"{name}.jsonl" for name in "abcde"], 0.14) | {"f.jsonl.zst": 0.15, "g.txt": 0.15}
-LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
-Texts = Callable[[Path], Iterator[str]]
 EVERY = 0.2  # seconds between two looks at the memory of processes
-
-
-def articles(data: Path) -> Iterator[str]:
-    """The articles, each once: 68 MB."""
-    return read_texts(data / WIKIPEDIA)
-
-
-def texts_once(data: Path) -> Iterator[str]:
-    """The articles, and film reviews behind them, each once: 134 MB."""
-    return chain(articles(data), *(read_texts(data / name) for name in REVIEWS))
-
-
-def read_texts(path: Path) -> Iterator[str]:
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)["text"]
-
-
-def altered_texts(data: Path) -> Iterator[str]:
-    """Articles without end: each cut at a drawn place, with drawn words behind it."""
-    drawn = random.Random(0)
-    texts = list(islice(articles(data), ARTICLES))
-    words = " ".join(texts[:50]).split()
-    while True:
-        text = drawn.choice(texts)
-        yield f"{text[drawn.randrange(len(text)) :]} {' '.join(drawn.choices(words, k=20))}\n"
-
-
-def short_lines(data: Path) -> Iterator[str]:
-    """Lines of 3 to 12 words without end: neighbouring words of an article, and behind every other line a drawn one."""
-    drawn = random.Random(0)
-    texts = [text.split() for text in islice(articles(data), ARTICLES)]
-    while True:
-        words = drawn.choice(texts)
-        at, count = drawn.randrange(len(words) - 11), drawn.randint(3, 11)
-        more = drawn.choices(words, k=at % 2)
-        yield f"{' '.join([*words[at : at + count], *more])}\n"
-
-
-def new_words(data: Path) -> Iterator[str]:
-    """Lines of 12 words of Korean film reviews without end; three of ten are made of the halves of two."""
-    drawn = random.Random(0)
-    with lzma.open(data / "nsmc/ratings_train.txt.xz", "rt", encoding="utf-8") as lines:
-        words = [word for line in lines for word in line.split("\t")[1].split()]
-    while True:
-        pairs = zip(drawn.choices(words, k=12), drawn.choices(words, k=12), strict=True)
-        yield " ".join(a if drawn.random() > 0.3 else a[: len(a) // 2 + 1] + b[len(b) // 2 :] for a, b in pairs) + "\n"
-
-
-def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float]) -> int:
-    """A corpus in several files; how many bytes of text it has."""
-    folder.mkdir()
-    total = 0
-    for name, share in shares.items():
-        with (folder / name).open("wb") as raw:
-            stream: Any = zstandard.ZstdCompressor().stream_writer(raw) if name.endswith(".zst") else raw
-            with io.TextIOWrapper(stream, "utf-8") as file:
-                left = int(megabytes * 1_000_000 * share)
-                while left > 0 and (text := next(texts, None)) is not None:
-                    written = text if ".txt" in name else json.dumps({"text": text}, ensure_ascii=False) + "\n"
-                    file.write(written)
-                    left -= len(written.encode())
-                    total += len(written.encode())
-    return total
 
 
 def watch(words: list[str], **changes: str) -> tuple[float, float, float]:
@@ -218,20 +147,41 @@ def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
     settings = load_task(task)
     tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
     (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
+    alone = 0.0
     for workers in (1, 2):
         shutil.rmtree(home() / "shards")
         began = time.perf_counter()
-        environment = {**os.environ, **ONE_THREAD}
-        running = [subprocess.Popen([*words, f"{n}/{workers}"], env=environment) for n in range(1, workers + 1)]
-        assert not any(process.wait() for process in running)
-        filled = time.perf_counter() - began
+        filled = wait_for([*words, f"{n}/{workers}"] for n in range(1, workers + 1))
+        alone = alone or filled
         rows = count_rows(open_examples(task, folder), workers)
         seconds = time.perf_counter() - began
         said = f"{size / seconds:.2f} MB/s into {rows:,} rows; {filled:.2f} s until the store is filled"
         print(f"zoo, {workers} processes: {said}, {seconds - filled:.2f} s to plan the rows", flush=True)
+    together = fill_apart([*words, "1/1"], folder)
+    print(
+        f"two stores at the same time, a process each: {2 * alone / together:.2f} times as fast as one after the other"
+    )
     peer = [sys.executable, str(Path(__file__).with_name("grouping.py")), str(folder), str(LENGTH)]
     seconds, _, _ = watch(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
     print(f"transformers' recipe, 2 processes: {size / seconds:.2f} MB/s")
+
+
+def wait_for(commands: Iterable[list[str]], homes: Sequence[Path] = ()) -> float:
+    """Seconds until commands that run at the same time, with one thread each, have ended."""
+    began = time.perf_counter()
+    places = [{"ZOO_CACHE": str(place)} for place in homes]
+    pairs = zip_longest(commands, places, fillvalue={})
+    running = [subprocess.Popen(words, env={**os.environ, **ONE_THREAD, **place}) for words, place in pairs]
+    assert not any(process.wait() for process in running)
+    return time.perf_counter() - began
+
+
+def fill_apart(words: list[str], folder: Path) -> float:
+    """Seconds of filling two stores at the same time, which share nothing: what the machine gives a second process."""
+    homes = [folder / f"home-{number}" for number in (1, 2)]
+    for place in homes:
+        shutil.copytree(home(), place, ignore=shutil.ignore_patterns("shards"))
+    return wait_for([words] * 2, homes)
 
 
 def count_rows(examples: Examples, workers: int) -> int:

@@ -1,0 +1,83 @@
+"""Texts without end, and corpora of any size that are made of them."""
+
+import io
+import json
+import lzma
+import random
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
+REVIEWS = ("imdb/train.jsonl.xz", "imdb/test.jsonl.xz")
+ARTICLES = 1000  # that the corpus is made of
+SHARES = dict.fromkeys([f"{name}.jsonl" for name in "abcde"], 0.14) | {"f.jsonl.zst": 0.15, "g.txt": 0.15}
+LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
+Texts = Callable[[Path], Iterator[str]]
+
+
+def articles(data: Path) -> Iterator[str]:
+    """The articles, each once: 68 MB."""
+    return read_texts(data / WIKIPEDIA)
+
+
+def texts_once(data: Path) -> Iterator[str]:
+    """The articles, and film reviews behind them, each once: 134 MB."""
+    return chain(articles(data), *(read_texts(data / name) for name in REVIEWS))
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)["text"]
+
+
+def altered_texts(data: Path) -> Iterator[str]:
+    """Articles without end: each cut at a drawn place, with drawn words behind it."""
+    drawn = random.Random(0)
+    texts = list(islice(articles(data), ARTICLES))
+    words = " ".join(texts[:50]).split()
+    while True:
+        text = drawn.choice(texts)
+        yield f"{text[drawn.randrange(len(text)) :]} {' '.join(drawn.choices(words, k=20))}\n"
+
+
+def short_lines(data: Path) -> Iterator[str]:
+    """Lines of 3 to 12 words without end: neighbouring words of an article, and behind every other line a drawn one."""
+    drawn = random.Random(0)
+    texts = [text.split() for text in islice(articles(data), ARTICLES)]
+    while True:
+        words = drawn.choice(texts)
+        at, count = drawn.randrange(len(words) - 11), drawn.randint(3, 11)
+        more = drawn.choices(words, k=at % 2)
+        yield f"{' '.join([*words[at : at + count], *more])}\n"
+
+
+def new_words(data: Path) -> Iterator[str]:
+    """Lines of 12 words of Korean film reviews without end; three of ten are made of the halves of two."""
+    drawn = random.Random(0)
+    with lzma.open(data / "nsmc/ratings_train.txt.xz", "rt", encoding="utf-8") as lines:
+        words = [word for line in lines for word in line.split("\t")[1].split()]
+    while True:
+        pairs = zip(drawn.choices(words, k=12), drawn.choices(words, k=12), strict=True)
+        yield " ".join(a if drawn.random() > 0.3 else a[: len(a) // 2 + 1] + b[len(b) // 2 :] for a, b in pairs) + "\n"
+
+
+def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float]) -> int:
+    """A corpus in several files; how many bytes of text it has."""
+    folder.mkdir()
+    total = 0
+    for name, share in shares.items():
+        with (folder / name).open("wb") as raw:
+            stream: Any = zstandard.ZstdCompressor().stream_writer(raw) if name.endswith(".zst") else raw
+            with io.TextIOWrapper(stream, "utf-8") as file:
+                left = int(megabytes * 1_000_000 * share)
+                while left > 0 and (text := next(texts, None)) is not None:
+                    written = text if ".txt" in name else json.dumps({"text": text}, ensure_ascii=False) + "\n"
+                    file.write(written)
+                    left -= len(written.encode())
+                    total += len(written.encode())
+    return total
