@@ -1,5 +1,6 @@
 """Texts that a tokenizer is trained on: all of a small source, a share of a large one that nobody's order changes."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from test_rows import Given, reader
 
 from zoo.data.sources import sample
 from zoo.data.sources.rows import SplitRows
-from zoo.data.sources.sample import sample_texts
+from zoo.data.sources.sample import sample_texts, word_pattern
 
 TEXTS = [f"text {number} of many" for number in range(400)]
 
@@ -41,6 +42,38 @@ def test_texts_of_many_different_words_are_bounded_by_those(monkeypatch: pytest.
     words = {word for text in found for word in text.split()}
     assert 400 < sum(len(word.encode()) for word in words) <= 800
     assert len(sample_texts(split(text=["the same words"] * 300)).texts) == 300
+
+
+@pytest.mark.parametrize(
+    "letters",
+    ["\u0915\u093f\u0928\u0940", "\u0e01\u0e34\u0e19\u0e35", "a\u00d7b\u2192"],
+    ids=["Hindi", "Thai", "symbols"],
+)
+def test_words_are_not_cut_at_marks_and_symbols(letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "WORDS_SIZE", 2000)
+    words = ["".join(drawn) for drawn in product(letters, repeat=5)]  # made of few pieces, each new to a trainer
+    found = sample_texts(split(text=words)).texts
+    assert 500 < sum(len(word.encode()) for word in found) <= 2000
+
+
+def test_words_are_apart_from_punctuation() -> None:
+    found = word_pattern().findall("don't (\u0939\u093f\u0928)_x, \u300c\u672c\u5f53\uff1f\u300d\u3068!?!")
+    apart = [
+        "don",
+        "'",
+        "t",
+        "(",
+        "\u0939\u093f\u0928",
+        ")_",
+        "x",
+        ",",
+        "\u300c",
+        "\u672c\u5f53",
+        "\uff1f\u300d",
+        "\u3068",
+        "!?!",
+    ]
+    assert found == apart
 
 
 def test_more_rows_leave_what_was_chosen_of_the_others() -> None:

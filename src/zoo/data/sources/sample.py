@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from string import punctuation
 from typing import Any
+from unicodedata import category
 
 from zoo.data.ids import WORDS
 from zoo.data.sources.checking import place_of, text_columns
@@ -12,7 +15,7 @@ from zoo.data.sources.rows import SplitRows
 SAMPLE = 1 << 27  # characters
 ROWS = 1 << 21  # different ones of a sample: each takes some 400 bytes beside its characters
 WORDS_SIZE = 6 << 20  # bytes of its different words: a trainer takes some hundred for each of them
-WORD = re.compile(r"\w+|[^\w\s]+")  # roughly what trainers take for one
+BASIC = 0x10000  # code points of the basic plane; with those beyond it a pattern takes eight times as long
 LONG = 1 << 20  # characters; a longer text is sampled in pieces
 PIECES = 64  # that a sample has at least, where texts are long
 Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
@@ -45,9 +48,20 @@ class DistinctWords:
     def add(self, texts: Pieces) -> None:
         """Take those of one more row."""
         for text in (text for column in texts for text in column):
-            new = set(WORD.findall(text)) - self.seen
+            new = set(word_pattern().findall(text)) - self.seen
             self.seen |= new
             self.size += sum(len(word.encode("utf-8", "surrogatepass")) for word in new)
+
+
+@cache
+def word_pattern() -> re.Pattern[str]:
+    """What trainers take for a word, roughly: what stands between spaces and punctuation.
+
+    `\\w+` would cut at marks, of which the vowels of Hindi and Thai are written, and at symbols.
+    """
+    marks = {chr(point) for point in range(BASIC) if category(chr(point)).startswith("P")}
+    inside = re.escape("".join(sorted(marks | set(punctuation))))
+    return re.compile(rf"[^\s{inside}]+|[{inside}]+")
 
 
 def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:

@@ -20,7 +20,7 @@ from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import Choice, check
 
-VERSION = 2  # raise it where the same texts give another tokenizer
+VERSION = 3  # raise it where the same texts give another tokenizer
 FOLDER = "tokenizers"
 SOURCE = "source.json"
 WAIT = 0.5  # seconds between two looks at what another process trains
