@@ -57,15 +57,15 @@ Figures = dict[str, Any]
 def zoo(turn: Turn, given: Given) -> None:
     for seed in count():
         run, steps = given.folder / f"zoo-{seed}", given.sizes["zoo_steps"] if seed else WARM_UP
-        train_zoo(run, steps, seed, RECIPE, given)
+        train_zoo(run, steps, seed, RECIPE, given.data)
         tell(turn, seed, read_zoo(run, given.data))
 
 
-def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], given: Given) -> None:
+def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], data: Path) -> None:
     """`zoo pretrain`, with many checkpoints that are kept."""
     kept = f"training.save_every={often(steps)}", f"training.keep={steps}", "training.evaluate_every=0"
     sets = [*SIZES, *recipe, *kept, *PATIENT, f"training.steps={steps}", f"training.seed={seed}"]
-    request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], data=given.data)
+    request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], data=data)
     pretrain(request, Watcher(ignore, ignore, ignore))
 
 
@@ -115,11 +115,29 @@ def textbook(turn: Turn, given: Given) -> None:
         torch.manual_seed(seed)
         model = TextbookGPT(len(known), LENGTH, LAYERS, HEADS, WIDTH, bias=False)
         steps = given.sizes["textbook_steps"] if seed else WARM_UP
-        tell(turn, seed, train_textbook(model, trained, steps, rows))
+        tell(turn, seed, train_textbook(model, drawn_windows(trained), steps, nano_losses(model, rows)))
 
 
-def train_textbook(model: TextbookGPT, ids: Any, steps: int, rows: Tensor) -> Iterator[Figures]:
-    """nanoGPT's loop, and as often as zoo's runs are saved what the clock shows, and losses."""
+def drawn_windows(ids: Any) -> Iterator[Tensor]:
+    """nanoGPT's batches: windows at drawn places, each with the character behind it."""
+    while True:
+        places = torch.randint(len(ids) - LENGTH, (BATCH,)).tolist()
+        yield torch.stack([torch.from_numpy(ids[at : at + LENGTH + 1]) for at in places])
+
+
+def nano_losses(model: TextbookGPT, rows: Tensor) -> Callable[[], Figures]:
+    """The losses of a model that reads the 64 characters of a window."""
+    return lambda: both(lambda ids: model(ids, ids)[0], rows[:, :-1].clamp_min(0), rows[:, 1:], slice(0, -1))
+
+
+def train_textbook(
+    model: TextbookGPT, batches: Iterator[Tensor], steps: int, losses_of: Callable[[], Figures]
+) -> Iterator[Figures]:
+    """nanoGPT's loop, and as often as zoo's runs are saved what the clock shows, and losses.
+
+    Args:
+        batches: windows of one character more than are read: at each place the next one is predicted.
+    """
     weights = list(model.parameters())
     groups = [{"params": [p for p in weights if p.dim() >= 2], "weight_decay": DECAY}]
     groups.append({"params": [p for p in weights if p.dim() < 2], "weight_decay": 0.0})
@@ -128,9 +146,8 @@ def train_textbook(model: TextbookGPT, ids: Any, steps: int, rows: Tensor) -> It
         began = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = rate(step, steps)
-        places = torch.randint(len(ids) - LENGTH, (BATCH,)).tolist()
-        read, wanted = (torch.stack([torch.from_numpy(ids[at + n : at + n + LENGTH]) for at in places]) for n in (0, 1))
-        loss = model(read, wanted)[1]
+        windows = next(batches)
+        loss = model(windows[:, :-1], windows[:, 1:])[1]
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
@@ -140,7 +157,7 @@ def train_textbook(model: TextbookGPT, ids: Any, steps: int, rows: Tensor) -> It
         if (step + 1) % every == 0 or step + 1 == steps:
             found = {"step": step + 1, "seconds": seconds, "training": float(np.mean(losses[-every:]))}
             if found["training"] < GOAL or step + 1 == steps:
-                found |= both(lambda ids: model(ids, ids)[0], rows[:, :-1].clamp_min(0), rows[:, 1:], slice(0, -1))
+                found |= losses_of()
             yield found
 
 
