@@ -83,7 +83,7 @@ class Handler(QuietHandler):
 
     def say(self, status: int, headers: dict[str, str], content: bytes, short: bool) -> None:
         self.send(status, headers, content, len(content) // 2 if short else None)
-        if short:
+        if short and self.command != "HEAD":  # whose answer is whole: what is asked next would meet a closed connection
             self.close_connection = True
 
     def answer(self, asked: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
