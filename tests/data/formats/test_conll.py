@@ -43,6 +43,12 @@ def test_a_hash_is_a_word_where_columns_are_apart_by_spaces(tmp_path: Path):
     assert read(write(tmp_path, "a.conll", "# O\n1 O\n")) == [{"words": ["#", "1"], "tags": ["O", "O"]}]
 
 
+@pytest.mark.parametrize("said", ["# sent_id = 3", "# newdoc id = n01", "# text = EU #", "# id 5f3b\tdomain=en"])
+def test_a_comment_before_a_sentence_is_none_of_its_words_where_columns_are_apart_by_spaces(tmp_path: Path, said: str):
+    found = read(write(tmp_path, "a.conll", f"{said}\n# # _ O\nEU _ _ B-ORG\n\n{said}\nrejects _ _ O\n"))
+    assert found == [{"words": ["#", "EU"], "tags": ["O", "B-ORG"]}, {"words": ["rejects"], "tags": ["O"]}]
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

@@ -1,6 +1,7 @@
 """CoNLL columns: one word a line with what is said of it, a blank line between sentences."""
 
 import itertools
+import re
 from collections.abc import Collection, Iterator
 from typing import ClassVar, NamedTuple
 
@@ -11,6 +12,8 @@ from zoo.registry import counted
 
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
 NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out
+# "# sent_id = 3", "# newdoc id = n01"; "# id 5f3b" of MultiCoNER (Malmasi et al. 2022)
+COMMENT = re.compile(r"#\s+(id\s|\S+\s+=\s|\S+ \S+\s+=\s)")
 LONGEST = 1 << 20  # words of a sentence; a file without blank lines must not fill the memory
 
 
@@ -26,7 +29,8 @@ class Conll(FileFormat):
     """One word a line, its columns apart by a tab, or by spaces in a file without tabs; sentences by blank lines.
 
     `header` names the columns; without it the first one is `words` and the last one `tags`. Lines that begin with `#`
-    and have no tab are comments in a file with tabs. Source: Tjong Kim Sang & De Meulder 2003 (CoNLL 2003), section
+    and have no tab are comments in a file with tabs. In a file without tabs, `# NAME = …` and `# id …` before the first
+    word of a sentence are. Source: Tjong Kim Sang & De Meulder 2003 (CoNLL 2003), section
     2; https://universaldependencies.org/format.html (CoNLL-U).
     """
 
@@ -65,7 +69,7 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
                 yield sentence
             sentence = Sentence([], [])
             continue
-        if tabs and line.startswith("#") and "\t" not in line:
+        if is_comment(line, tabs, first=not sentence.words):
             continue
         # a space behind a tag would make it another one
         fields = [field.strip() for field in line.split("\t")] if tabs else line.split()
@@ -82,6 +86,13 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
             raise ValueError(f"{stretch.path}: line {number}: {said}")
     if sentence.words:
         yield sentence
+
+
+def is_comment(line: str, tabs: bool, first: bool) -> bool:
+    """Whether a line, perhaps the first one of a sentence, says no word: `#` is a word, too."""
+    if tabs:
+        return line.startswith("#") and "\t" not in line
+    return first and COMMENT.match(line) is not None
 
 
 def has_tabs(stretch: LineRange) -> bool:
