@@ -103,3 +103,13 @@ def test_a_place_that_parts_a_run_of_one_letter_by_chance_is_no_seam() -> None:
     for before in range(9):  # tokens of several letters end at the places that are a multiple of theirs from here
         long = "b" * before + "a" * 4000
         assert next(encode_texts([long], tokenizer)).tolist() == tokenizer.encode([long])[0].tolist()
+
+
+def test_a_place_that_parts_repeats_of_three_letters_by_chance_is_no_seam() -> None:
+    backend = Backend(
+        models.BPE({"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "abcabc": 5}, [("a", "b"), ("ab", "c"), ("abc", "abc")])
+    )
+    tokenizer = Tokenizer(backend, {"pad": "a"})
+    for before in range(7):  # 200 and 199 letters hold as many repeats
+        long = "c" * before + "abc" * 1500
+        assert next(encode_texts([long], tokenizer)).tolist() == tokenizer.encode([long])[0].tolist()

@@ -9,7 +9,9 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 
 CHARACTERS = 1 << 20  # of the texts that the tokenizer is given at once; it needs some hundred bytes for each token
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
-SEAM = 200  # characters on each side of a place between two pieces that must not change each other's ids
+# characters on each side of a place between two pieces that must not change each other's ids; several numbers of them,
+# since tokens of several repeats of `abc` may end at a place by chance, seen from one number of repeats
+SEAMS_SEEN = (200, 199, 197, 193, 185, 169, 137)
 TRIES = 20
 Reader = Callable[[Sequence[str]], list[Ids]]
 SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and whether a piece ends before it or behind it
@@ -67,7 +69,7 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]
         for seam in places(text, start + LONG // 2, start + LONG):
             if text[seam - 1 : seam + 1].isspace():  # a long run of white space may be tokens of several
                 continue
-            sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in (SEAM, SEAM - 1)]
+            sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in SEAMS_SEEN]
             whole = tokenizer.encode([text for left, right in sides for text in (left + right, left)])
             for read in readers:
                 if all(map(parts_ids, whole[::2], whole[1::2], read([right for _, right in sides]))):
