@@ -1,5 +1,7 @@
 """Claims about temporary folders: those of processes that were killed go, all others stay."""
 
+import errno
+import fcntl
 import os
 import tempfile
 from pathlib import Path
@@ -32,3 +34,28 @@ def test_a_folder_that_is_used_stays_and_so_does_what_is_not_ours(temporary: Pat
         assert used.folder.is_dir() and other.folder != used.folder
     used.remove()
     assert {path.name for path in temporary.iterdir()} == {"elsewhere", f"{PREFIX}link"}
+
+
+def test_a_new_folder_that_another_process_is_about_to_remove_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    make, taken = tempfile.mkdtemp, list[int]()
+
+    def made(prefix: str) -> str:
+        folder = make(prefix=prefix)
+        if not taken:  # the other one found it before it was locked
+            taken.append(os.open(folder, os.O_RDONLY))
+            fcntl.flock(taken[0], fcntl.LOCK_EX)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made)
+    with Scratch() as scratch:
+        assert not os.path.samestat(os.fstat(taken[0]), scratch.folder.stat())
+    os.close(taken[0])
+
+
+def test_on_a_disk_without_locks_a_folder_is_used_and_none_is_removed(monkeypatch: pytest.MonkeyPatch):
+    def refuse(lock: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with Scratch() as first, Scratch() as second:
+        assert first.folder.is_dir() and second.folder.is_dir()

@@ -18,9 +18,8 @@ class Scratch:
         while True:
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
             self.lock = os.open(self.folder, os.O_RDONLY)
-            take(self.lock)
-            if self.folder.is_dir():  # else another process took it for abandoned before it was locked
-                return
+            if take(self.lock) is not False and self.folder.is_dir():
+                return  # else another process took it for abandoned before it was locked
             os.close(self.lock)
 
     def remove(self) -> None:
@@ -34,12 +33,18 @@ class Scratch:
         self.remove()
 
 
-def take(lock: int) -> bool:
-    """Lock an open folder for as long as this process lives; False where another process holds it."""
+def take(lock: int) -> bool | None:
+    """Lock an open folder for as long as this process lives.
+
+    Returns:
+        False where another process holds it; None where its disk knows no locks.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 
