@@ -56,13 +56,21 @@ def test_classes_that_a_task_numbers_in_another_order_keep_their_weights(head: s
         assert torch.equal(ordered[key], tensor[[2, 1, 0]] if key.startswith("heads.") else tensor)
 
 
+def test_classes_that_differ_in_case_alone_are_told_apart_where_both_write_them_so():
+    tensors = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).state_dict()
+    ordered = numbered_as(["b", "a", "A"], ["A", "a", "b"], tensors, ["classification"])
+    assert ordered is not None
+    weight = "heads.classification.output.weight"
+    assert torch.equal(ordered[weight], tensors[weight][[2, 1, 0]])
+
+
 @pytest.mark.parametrize(
     ("own", "wanted"),
     [
         (["a", "b", "c"], ["a", "b", "c"]),
         (["a", "b", "c"], ["c", "b", "d"]),
         (["a", "b", "c"], ["c", "b"]),
-        (["A", "a", "b"], ["b", "a", "A"]),
+        (["A", "a", "b"], ["B", "a", "A"]),
         (["a", "b"], ["b", "a"]),  # the head has three
         ([], ["a", "b", "c"]),
     ],

@@ -14,6 +14,8 @@ def same_classes(own: Sequence[str], wanted: Sequence[str]) -> list[int] | None:
 
     Upper and lower case are one, as in transformers' examples: many checkpoints have names such as ENTAILMENT.
     """
+    if sorted(own) == sorted(wanted):  # then classes may differ in case alone
+        return [own.index(name) for name in wanted]
     known = {name.casefold(): number for number, name in enumerate(own)}
     asked = [name.casefold() for name in wanted]
     if len(known) != len(own) or sorted(known) != sorted(asked):
