@@ -32,7 +32,7 @@ help:
 	@echo "make long        random trials: kills, signals, damaged files"
 	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
-	@echo "make bars        learning bars: every variant learns a toy task to 99 % (a quarter of an hour)"
+	@echo "make bars        learning bars: every variant learns a toy task to 99 % (half an hour)"
 	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants, targets and objectives anew, from the registries"

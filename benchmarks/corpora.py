@@ -23,6 +23,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,7 @@ TASK: dict[str, Any] = {
     "training": {"batch": 8, "evaluation_examples": 64, "save_every": 10, "evaluate_every": 20, "warmup_steps": 2},
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+TURNS = 3  # of `speed`
 EVERY = 0.2  # seconds between two looks at the memory of processes
 
 
@@ -147,20 +149,21 @@ def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
     settings = load_task(task)
     tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
     (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
-    alone = 0.0
-    for workers in (1, 2):
-        shutil.rmtree(home() / "shards")
-        began = time.perf_counter()
-        filled = wait_for([*words, f"{n}/{workers}"] for n in range(1, workers + 1))
-        alone = alone or filled
-        rows = count_rows(open_examples(task, folder), workers)
-        seconds = time.perf_counter() - began
-        said = f"{size / seconds:.2f} MB/s into {rows:,} rows; {filled:.2f} s until the store is filled"
-        print(f"zoo, {workers} processes: {said}, {seconds - filled:.2f} s to plan the rows", flush=True)
-    together = fill_apart([*words, "1/1"], folder)
-    print(
-        f"two stores at the same time, a process each: {2 * alone / together:.2f} times as fast as one after the other"
-    )
+    found: dict[str, list[float]] = {"one": [], "two": [], "apart": []}
+    for _ in range(TURNS):  # one after the other, since a machine may slow down for a while
+        for name, workers in (("one", 1), ("two", 2)):
+            shutil.rmtree(home() / "shards")
+            began = time.perf_counter()
+            filled = wait_for([*words, f"{n}/{workers}"] for n in range(1, workers + 1))
+            rows = count_rows(open_examples(task, folder), workers)
+            found[name].append(time.perf_counter() - began)
+            said = f"{size / found[name][-1]:.2f} MB/s into {rows:,} rows; {filled:.2f} s until the store is filled"
+            print(f"zoo, {workers} processes: {said}, {found[name][-1] - filled:.2f} s to plan the rows", flush=True)
+            found["apart"] += [filled] if workers == 1 else []
+        found["apart"][-1] *= 2 / fill_apart([*words, "1/1"], folder)
+    gained = statistics.median(one / two for one, two in zip(found["one"], found["two"], strict=True))
+    print(f"two processes: {gained:.2f} times as fast as one, the median of {TURNS} turns")
+    print(f"two processes that fill a store each: {statistics.median(found['apart']):.2f} times as much as one alone")
     peer = [sys.executable, str(Path(__file__).with_name("grouping.py")), str(folder), str(LENGTH)]
     seconds, _, _ = watch(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
     print(f"transformers' recipe, 2 processes: {size / seconds:.2f} MB/s")
@@ -180,6 +183,7 @@ def fill_apart(words: list[str], folder: Path) -> float:
     """Seconds of filling two stores at the same time, which share nothing: what the machine gives a second process."""
     homes = [folder / f"home-{number}" for number in (1, 2)]
     for place in homes:
+        shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(home(), place, ignore=shutil.ignore_patterns("shards"))
     return wait_for([words] * 2, homes)
 
