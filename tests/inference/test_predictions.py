@@ -135,6 +135,8 @@ def test_a_context_has_its_choice(name: str, tmp_path: Path):
         predictions(loaded(name, "choice"), tmp_path, rows, columns, metrics=["accuracy"])
     with pytest.raises(ValueError, match="line 1: a row of 14 tokens is too short for its 3 choices; 'length' must"):
         predictions(model, tmp_path, rows, columns, metrics=["accuracy"], length=14)
+    with pytest.raises(ValueError, match=r"jsonl: line 1: the context and its longest choice are .* say .*truncate"):
+        predictions(model, tmp_path, rows, columns, metrics=["accuracy"], longest=8)
     assert found["choice/accuracy"] == sum(line["output"] == line["expected"] for line in lines) / 2
 
 

@@ -48,7 +48,47 @@ def test_a_row_that_is_too_short_for_its_choices_is_refused():
     obstacle = RightChoice().obstacle_in(lengths, Limits(12, row=14))
     assert obstacle is not None and obstacle.document == 1
     assert obstacle.reason == "a row of 14 tokens is too short for its 3 choices; 'length' must be at least 20"
-    assert RightChoice().obstacle_in(lengths, Limits(12, row=20)) is None
+    assert RightChoice(truncate=True).obstacle_in(lengths, Limits(12, row=20)) is None
+
+
+# of two documents the contexts have 3 and 9 tokens; the choices 1, 2, 1 and 4, 0
+TWO = Lengths(
+    {"context": np.array([0, 3, 12]), "choices": np.array([0, 1, 3, 4, 8, 8])}, lists={"choices": np.array([0, 3, 5])}
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "document", "said"),
+    [
+        (Limits(16, row=32), None, ""),
+        (Limits(15, row=32), 1, "are 16 tokens long, special tokens included, and an example has at most 15"),
+        (Limits(16, row=31), 1, "a row of 31 has room for 2 examples of 15; 'length' must be at least 32 for all"),
+        (Limits(7, row=32), 0, "are 8 tokens long"),
+        (Limits(16, row=23), 0, "a row of 23 has room for 3 examples of 7; 'length' must be at least 32 for all"),
+    ],
+)
+def test_the_first_context_that_is_too_long_for_its_choices_is_named_unless_it_is_truncated(
+    limits: Limits, document: int | None, said: str
+) -> None:
+    found = RightChoice().obstacle_in(TWO, limits)
+    assert (None if found is None else found.document) == document
+    assert found is None or (said in found.reason and "say objective: {choice: {truncate: true}}" in found.reason)
+    assert RightChoice(truncate=True).obstacle_in(TWO, limits) is None
+    cut = [Choices(ModelTraits(causal=True), True).plan(TWO, n, 0, 0, limits)[0].truncated > 0 for n in range(2)]
+    assert cut.index(True) == document if any(cut) else document is None  # what planning would truncate
+
+
+NOTHING = Lengths({"context": np.array([0]), "choices": np.array([0])}, lists={"choices": np.array([0])})
+
+
+def test_documents_without_choices_have_none_that_is_too_long() -> None:
+    offsets = {"context": np.array([0, 90, 180, 190]), "choices": np.array([0, 80])}
+    lengths = Lengths(offsets, lists={"choices": np.array([0, 0, 1, 1])})
+    found = RightChoice().obstacle_in(lengths, Limits(180, row=180))
+    assert found is None
+    found = RightChoice().obstacle_in(lengths, Limits(172, row=180))
+    assert found is not None and found.document == 1
+    assert RightChoice().obstacle_in(NOTHING, Limits(2, row=2)) is None
 
 
 def read(piece: Piece) -> np.ndarray:

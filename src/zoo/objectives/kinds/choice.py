@@ -5,18 +5,21 @@ from typing import ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.data.columns.lists import MOST_CHOICES
-from zoo.data.ids import CHOICES, Lengths, Roles
+from zoo.data.ids import CHOICES, CONTEXT, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits
 from zoo.examples.forms.choices import Choices
+from zoo.examples.template import ENCODED_PAIR, overhead
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
 
 ALLOW = "objective: {choice: {any_number: true}}"
+TRUNCATE = "objective: {choice: {truncate: true}}"
 RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
 
 
@@ -30,6 +33,7 @@ class RightChoice(Objective):
     Args:
         label_smoothing: the share of probability that is spread evenly over the choices of an example.
         any_number: whether rows may have different numbers of choices; else all must have equally many.
+        truncate: whether a context and a choice that are too long together are truncated; else they are refused.
     """
 
     head: ClassVar[str] = "choice"
@@ -39,18 +43,21 @@ class RightChoice(Objective):
     labelled: ClassVar[bool] = True
     counted: ClassVar[tuple[str, ...]] = ("accuracy",)
 
-    def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False) -> None:
+    def __init__(
+        self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False, truncate: bool = False
+    ) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
         self.even = {} if any_number else {CHOICES: ALLOW}
+        self.truncate = truncate
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         counts = np.diff(lengths.lists[CHOICES][:])
         beyond = np.flatnonzero(counts * Choices.smallest > limits.row)
-        if not len(beyond):
-            return None
-        first, needed = int(beyond[0]), int(counts.max()) * Choices.smallest
-        said = f"a row of {limits.row} tokens is too short for its {counts[first]} choices"
-        return Obstacle(f"{said}; 'length' must be at least {needed}", first)
+        if len(beyond):
+            first, needed = int(beyond[0]), int(counts.max()) * Choices.smallest
+            said = f"a row of {limits.row} tokens is too short for its {counts[first]} choices"
+            return Obstacle(f"{said}; 'length' must be at least {needed}", first)
+        return None if self.truncate else too_long(lengths, limits, counts)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2
@@ -76,6 +83,32 @@ class RightChoice(Objective):
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
         return ((targets >= 0) & (targets & FIRST > 0)).sum()
+
+
+def too_long(lengths: Lengths, limits: Limits, counts: NDArray[np.int64]) -> Obstacle | None:
+    """The first document of which some choice does not fit beside its context; reads offsets, and no token.
+
+    Args:
+        counts: of the choices of each document.
+    """
+    # either template of the form has as many special tokens
+    begins, choices = lengths.lists[CHOICES][:], np.diff(lengths.offsets[CHOICES][:])
+    # in the empty slice that `reduceat` makes of a document without choices stands another's, and it is not looked at
+    longest = np.maximum.reduceat(np.append(choices, 0), begins[:-1]) if len(counts) else counts
+    examples = np.diff(lengths.offsets[CONTEXT][:]) + longest + overhead(ENCODED_PAIR)
+    beyond = np.flatnonzero((counts > 0) & (examples > np.minimum(limits.longest, limits.row // np.maximum(counts, 1))))
+    if not len(beyond):
+        return None
+    first = int(beyond[0])
+    said = f"the context and its longest choice are {examples[first]} tokens long, special tokens included"
+    if examples[first] > limits.longest:
+        most = f"an example has at most {limits.longest} (the smaller of the task's 'longest' and what the model reads)"
+    else:
+        most = (
+            f"a row of {limits.row} has room for {counts[first]} examples of {limits.row // counts[first]}; 'length' "
+            f"must be at least {int((counts * examples).max())} for all of them"
+        )
+    return Obstacle(f"{said}, and {most}; to truncate the longer text of each, say {TRUNCATE}", first)
 
 
 def choice_loss(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+import torch._dynamo  # torch's first optimizer imports it: up to 1 s that would come between the imports and the step
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
