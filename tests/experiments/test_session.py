@@ -15,7 +15,7 @@ from zoo.examples.form import ModelTraits
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import name_data
+from zoo.experiments.settle import refuse_unlabelled
 from zoo.objectives.mixture import Mixture
 
 
@@ -49,9 +49,12 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
 def test_data_without_labels_is_refused_where_they_are_learned(objective: str, columns: list[str], labels: Any):
     sets = [(("task",), {"objective": objective, "labels": labels, "metrics": []})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
-    said = f"columns: 'label' is missing, which {objective} needs; the task gives: {', '.join(columns)}"
-    with pytest.raises(ValueError, match=said):
-        name_data(given, Mock(inputs=columns, labels=tuple(labels or ())))
+    has, lacks = Mock(inputs=[*columns, "label"]), Mock(inputs=columns, place="data.csv")
+    said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; say which"
+    for rows in ({"train": lacks}, {"train": has, "validation": lacks}):
+        with pytest.raises(ValueError, match=said):
+            refuse_unlabelled(given, rows)
+    refuse_unlabelled(given, {"train": has, "validation": has})
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -260,6 +260,19 @@ def test_the_numbers_of_classes_are_those_of_the_task(tmp_path: Path, names: lis
     assert loaded.task.labels == ["x", "y", "z"] and loaded.model is not asked.model
 
 
+@pytest.mark.parametrize("names", [["z", "y"], ["Z", "Y"]])
+def test_numbers_are_those_of_a_task_that_has_some_of_the_classes(tmp_path: Path, names: list[str]) -> None:
+    loaded, _ = classified(tmp_path, "text,label\na,y\nb,z\nc,z\na b,y\n")
+    loaded.model.initialize(1).eval()
+    (tmp_path / "numbers.csv").write_text("text,label\na,1\nb,0\nc,0\na b,1\n")  # z is 0, y is 1
+    tree = {"objective": "classification", "length": 8, "metrics": ["accuracy", "f1"]}
+    some = read_task({**tree, "labels": names, "source": {"files": {"test": "numbers.csv"}}}, "task")
+    every = read_task({**tree, "source": {"files": {"test": "test.csv"}}}, "task")
+    found = measure(on_task(loaded, some), "test", tmp_path, GenerateSettings(), "float32")
+    wanted = measure(on_task(loaded, every), "test", tmp_path, GenerateSettings(), "float32")
+    assert found == pytest.approx(wanted)
+
+
 def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):
     loaded, _ = classified(tmp_path, "text,label\na,x\n")
     (tmp_path / "test.csv").write_text("text,label\na,X\nb,Z\n")

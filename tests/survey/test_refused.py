@@ -72,3 +72,23 @@ def test_choices_that_several_processes_counted_are_compared(
     monkeypatch.setattr(SourceSurvey, "read", lambda self, numbers: None)
     with pytest.raises(ValueError, match=r"part-2.jsonl: line 2: the row has 4 choices, but .*part-0.jsonl: line 1"):
         look(task | {"objective": "choice", "source": {"files": files}}, tmp_path)
+
+
+def test_a_question_without_an_answer_is_refused_unless_the_task_allows_it(
+    task: dict[str, Any], tmp_path: Path
+) -> None:
+    starts: dict[str, list[int | None]] = {"train": [0, 2], "validation": [0, None]}
+    for name, places in starts.items():
+        every = [{"text": [] if at is None else ["a"], "answer_start": [] if at is None else [at]} for at in places]
+        rows = [{"question": f"{name} {n}", "context": "a a", "answers": one} for n, one in enumerate(every)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    said = r"validation: .*validation.jsonl: line 2: the question has no answer .* say objective: {span: {no_answer"
+    with pytest.raises(ValueError, match=said):
+        look(task | {"objective": "span"}, tmp_path)
+    assert look(task | {"objective": {"span": {"no_answer": True}}}, tmp_path)["splits"]["validation"]["rows"] == 2
+
+
+def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes(task: dict[str, Any], tmp_path: Path) -> None:
+    write_choices(tmp_path, {"train": [3, 3], "validation": [3]})
+    sizes = look(task | {"objective": "choice", "length": 20}, tmp_path)["row_sizes"]
+    assert any(one["is"] == "truncated" and one["longer"] == 1 for one in sizes)

@@ -22,7 +22,7 @@ from zoo.devices.precision import forward_dtype
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
-from zoo.experiments.settle import fix_steps, name_data
+from zoo.experiments.settle import fix_steps, name_data, refuse_unlabelled
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, working
 from zoo.inference.measure import read_examples, report_truncated
@@ -90,6 +90,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
+        refuse_unlabelled(experiment, rows)
         experiment = name_data(experiment, rows["train"])
         tokenizer = None
         if experiment.stream.has_text:

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,18 @@ def mark_open(given: Experiment) -> Experiment:
     return given.decide(TOKENIZER, ["model.vocab_size"])
 
 
+def refuse_unlabelled(given: Experiment, rows: Mapping[str, SplitRows]) -> None:
+    """Raise a ValueError where a split has no labels, and the model learns, or is judged, by them."""
+    labelled = " and ".join(name for name, member in given.mixture.members.items() if member.labelled)
+    for one in rows.values():
+        if labelled and LABEL not in one.inputs:
+            found = ", ".join(one.inputs)
+            raise ValueError(
+                f"{one.place}: no column is read as 'label', which {labelled} needs; found: {found}; "
+                "say which under 'columns'"
+            )
+
+
 def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     """The columns that the task reads, its classes by name, and as many labels in the heads.
 
@@ -47,10 +59,6 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     given.mixture.form(columns, given.stream)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
-    labelled = [name for name, member in given.mixture.members.items() if member.labelled]
-    if labelled and LABEL not in columns:
-        names = " and ".join(labelled)
-        raise ValueError(f"columns: 'label' is missing, which {names} needs; the task gives: {', '.join(columns)}")
     classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
     if not classifying:
         return given

@@ -27,7 +27,7 @@ from zoo.metrics.choose import parse_metrics
 from zoo.metrics.metric import metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.heads.classes import numbered_as
+from zoo.models.heads.classes import numbered_as, with_others
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
@@ -67,7 +67,8 @@ def row_shape(task: Task, model: Model) -> RowShape:
 def on_task(loaded: Loaded, task: Task) -> Loaded:
     """The same model, asked for what another task asks; classes keep the checkpoint's names.
 
-    Where the task has the same classes, its order and its letters hold: the data may have numbers, or those names.
+    Where the task has the same classes, or some of them, its order and its letters hold: the data may have numbers, or
+    those names.
 
     Raises:
         ValueError: the task needs a head that the checkpoint does not have.
@@ -82,8 +83,9 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
             kinds = f"'{task.label_kind}', and those of the checkpoint '{loaded.task.label_kind}'"
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
         own, tensors = loaded.task.labels or (), loaded.model.state_dict()
-        if ordered := numbered_as(task.labels or (), own, tensors, loaded.model.heads):
-            model = copy.deepcopy(loaded.model)
+        wanted = with_others(task.labels or (), own)
+        if ordered := numbered_as(wanted, own, tensors, loaded.model.heads):
+            model, task = copy.deepcopy(loaded.model), replace(task, labels=wanted)
             model.load_state_dict(ordered)
             return replace(loaded, model=model, task=task, mixture=mixture)
         task = replace(task, labels=loaded.task.labels or task.labels)
@@ -162,10 +164,7 @@ def read_examples(
             )
     splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
-    for name, split in splits.items():
-        for member in mixture.members.values():
-            if obstacle := member.obstacle_in(split.lengths, shape.limits):
-                raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
+    mixture.refuse_obstacles(splits, shape.limits)
     size = form.stream.image_size
     found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}

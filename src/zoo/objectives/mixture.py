@@ -7,14 +7,17 @@ import numpy as np
 from torch import Tensor
 
 from zoo.data.ids import Roles, StoredFields
+from zoo.data.store.split import Split
 from zoo.data.task import Task, read_objectives
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import Form, ModelTraits, forms, inputs
+from zoo.examples.form import Form, Limits, ModelTraits, forms, inputs
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
 
 KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
+MOST = 1 << 62
+BOUNDLESS = Limits(MOST, MOST, MOST)
 
 
 class Mixture:
@@ -173,6 +176,21 @@ class Mixture:
         """By head, the most scored places in a row; heads that may score every place are left out."""
         known = {member.head: member.capacity(length) for member in self.members.values()}
         return {head: capacity for head, capacity in known.items() if capacity is not None}
+
+    def refuse_obstacles(self, splits: Mapping[str, Split], limits: Limits = BOUNDLESS) -> None:
+        """Refuse data that an objective cannot be trained, or judged, on.
+
+        Args:
+            splits: by name.
+            limits: of examples; left out, only what no length would help is refused.
+
+        Raises:
+            ValueError: names the split, file and line that show it first.
+        """
+        for name, split in splits.items():
+            for member in self.members.values():
+                if obstacle := member.obstacle_in(split.lengths, limits):
+                    raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
 
     def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
         """Write the places and targets of every objective."""

@@ -87,6 +87,7 @@ class Surveyed:
         if sum(shard.part.size for shard in filling.missing) >= LARGE:
             filling.fill_together(processes_for(len(filling.missing)))
         opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
+        self.mixture.refuse_obstacles(opened)  # what is too long for a row stands in the table of row sizes
         fields = tuple(name for name in form.stored.names if name != PICTURE)
         tallies = {
             name: TokenTally(split, fields, tokenizer, together=not form.source) for name, split in opened.items()

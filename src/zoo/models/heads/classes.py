@@ -23,6 +23,17 @@ def same_classes(own: Sequence[str], wanted: Sequence[str]) -> list[int] | None:
     return [known[name] for name in asked]
 
 
+def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
+    """A task's classes, and behind them those that a checkpoint has beside them; the task's alone where it has others.
+
+    A task may ask a checkpoint for some of its classes only: numbers in its data count those.
+    """
+    exact = set(wanted) <= set(own)
+    asked = {name if exact else name.casefold() for name in wanted}
+    beside = [name for name in own if (name if exact else name.casefold()) not in asked]
+    return [*wanted, *beside] if len(asked) + len(beside) == len(own) else list(wanted)
+
+
 def numbered_as(
     wanted: Sequence[str], own: Sequence[str], tensors: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Tensor] | None:
