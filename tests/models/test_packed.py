@@ -8,49 +8,67 @@ from torch import nn
 from torch.nn import functional as F
 
 from zoo import create_model
+from zoo.models.generation import packed as packing
 from zoo.models.generation.packed import Laid, Product, Together, gains, known, multiply, packed
 
-pytestmark = pytest.mark.skipif(not gains(torch.ones(2, 2).bfloat16()), reason="oneDNN has no bfloat16 here")
-CLOSE = {"rtol": 2**-7, "atol": 2**-7}
+HALF = pytest.param(
+    torch.bfloat16,
+    marks=pytest.mark.skipif(not gains(torch.ones(2, 2).bfloat16()), reason="oneDNN has no bfloat16 here"),
+)
+EXACT = pytest.param(
+    torch.float32,
+    marks=pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here"),
+)
+CLOSE = {torch.bfloat16: 2**-7, torch.float32: 1e-5}
 
 
-def linear(d_input: int, d_output: int, bias: bool) -> nn.Linear:
-    return nn.Linear(d_input, d_output, bias).bfloat16().requires_grad_(False)
+@pytest.fixture(params=[HALF, EXACT], ids=str)
+def dtype(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.dtype:
+    """What is packed: float32 on processors without bfloat16, and here on any."""
+    monkeypatch.setattr(packing, "packs_float32", lambda: request.param == torch.float32)
+    found: torch.dtype = request.param
+    return found
 
 
-def exactly(map_: nn.Linear, x: torch.Tensor) -> torch.Tensor:
-    return F.linear(x.double(), map_.weight.double(), None if map_.bias is None else map_.bias.double())
+def linear(d_input: int, d_output: int, bias: bool, dtype: torch.dtype) -> nn.Linear:
+    return nn.Linear(d_input, d_output, bias).to(dtype).requires_grad_(False)
+
+
+def same(found: torch.Tensor, map_: nn.Linear, x: torch.Tensor) -> None:
+    exact = F.linear(x.double(), map_.weight.double(), None if map_.bias is None else map_.bias.double())
+    torch.testing.assert_close(found.double(), exact, rtol=CLOSE[x.dtype], atol=CLOSE[x.dtype])
 
 
 @pytest.mark.parametrize("rows", [(1,), (5, 1), (2, 3)], ids=str)
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_packed_product_is_the_product(rows: tuple[int, ...], bias: bool):
-    x, map_ = torch.randn(*rows, 48).bfloat16(), linear(48, 70, bias)
-    torch.testing.assert_close(Product(map_)(x).double(), exactly(map_, x), **CLOSE)
+def test_a_packed_product_is_the_product(rows: tuple[int, ...], bias: bool, dtype: torch.dtype) -> None:
+    x, map_ = torch.randn(*rows, 48).to(dtype), linear(48, 70, bias, dtype)
+    same(Product(map_)(x), map_, x)
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_maps_of_one_input_are_one_product_each_with_its_own_part(bias: bool):
-    maps = [linear(48, 70, bias), linear(48, 20, bias), linear(48, 30, bias)]
+def test_maps_of_one_input_are_one_product_each_with_its_own_part(bias: bool, dtype: torch.dtype) -> None:
+    maps = [linear(48, width, bias, dtype) for width in (70, 20, 30)]
     together = Together(*maps)
-    for x in (torch.randn(5, 2, 48).bfloat16(), torch.randn(5, 1, 48).bfloat16()):
+    for x in (torch.randn(5, 2, 48).to(dtype), torch.randn(5, 1, 48).to(dtype)):
         for number in (1, 2, 0):
-            torch.testing.assert_close(together.part(number)(x).double(), exactly(maps[number], x), **CLOSE)
+            same(together.part(number)(x), maps[number], x)
 
 
 @pytest.mark.parametrize("attention", ["full", {"name": "grouped", "n_kv_heads": 1}], ids=str)
-def test_a_packed_model_says_what_it_says_otherwise(attention: Any):
-    model = create_model("gpt2-nano", **{"decoder.attention": attention}).bfloat16().eval()
+def test_a_packed_model_says_what_it_says_otherwise(attention: Any, dtype: torch.dtype) -> None:
+    model = create_model("gpt2-nano", **{"decoder.attention": attention}).to(dtype).eval()
     tokens = torch.randint(0, 200, (2, 5))
     with torch.no_grad():
         said = model(tokens).logits.float()
         with packed(model):
+            assert any("forward" in module.__dict__ for module in model.modules() if isinstance(module, nn.Linear))
             again = model(tokens).logits.float()
-    torch.testing.assert_close(again, said, rtol=0, atol=2**-6 * float(said.abs().max()))
+    torch.testing.assert_close(again, said, rtol=0, atol=CLOSE[dtype] * 2 * float(said.abs().max()))
 
 
-def test_a_matrix_that_has_changed_is_packed_anew():
-    weight, eye = nn.Parameter(torch.randn(6, 4).bfloat16()), torch.eye(4).bfloat16()
+def test_a_matrix_that_has_changed_is_packed_anew(dtype: torch.dtype) -> None:
+    weight, eye = nn.Parameter(torch.randn(6, 4).to(dtype)), torch.eye(4).to(dtype)
     first = Laid.of([weight])
     assert Laid.of([weight]) is first
     with torch.no_grad():
@@ -63,19 +81,27 @@ def test_a_matrix_that_has_changed_is_packed_anew():
         assert len(Laid.of([weight, weight]).prints) == 2
 
 
-def test_a_model_is_left_with_its_own_maps():
-    model = create_model("gpt2-nano").bfloat16()
+def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
+    model = create_model("gpt2-nano").to(dtype)
     up = model.decoder.stack.blocks[0].feed_forward.up
     with pytest.raises(RuntimeError), packed(model):
         assert "forward" in up.__dict__
         raise RuntimeError
     assert not any("forward" in module.__dict__ for module in model.modules())
-    with packed(model.float()):
-        assert "forward" not in up.__dict__  # what float32 says stays as it is, bit by bit
 
 
-def test_what_was_laid_out_goes_with_its_matrix():
-    weight, before = torch.randn(6, 4).bfloat16(), len(known)
+def test_float32_stays_bit_by_bit_where_it_is_not_what_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.ones(2, 2)
+    monkeypatch.setattr(packing, "packs_float32", lambda: False)
+    assert not gains(weight)
+    monkeypatch.setattr(packing, "packs_float32", lambda: True)
+    assert gains(weight) and not gains(weight.double())
+    with torch.autocast("cpu", torch.bfloat16):  # its products are to be of bfloat16
+        assert not gains(weight)
+
+
+def test_what_was_laid_out_goes_with_its_matrix(dtype: torch.dtype) -> None:
+    weight, before = torch.randn(6, 4).to(dtype), len(known)
     Laid.of([weight])
     assert len(known) == before + 1
     del weight
