@@ -45,7 +45,7 @@ LENGTHS = Lengths(
 
 def test_a_row_that_is_too_short_for_its_choices_is_refused():
     lengths = Lengths({}, lists={"choices": np.array([0, 2, 5, 9])})
-    obstacle = RightChoice().obstacle_in(lengths, Limits(12, row=14))
+    obstacle = RightChoice(truncate=True).obstacle_in(lengths, Limits(12, row=14))
     assert obstacle is not None and obstacle.document == 1
     assert obstacle.reason == "a row of 14 tokens is too short for its 3 choices; 'length' must be at least 20"
     assert RightChoice(truncate=True).obstacle_in(lengths, Limits(12, row=20)) is None
@@ -76,6 +76,15 @@ def test_the_first_context_that_is_too_long_for_its_choices_is_named_unless_it_i
     assert RightChoice(truncate=True).obstacle_in(TWO, limits) is None
     cut = [Choices(ModelTraits(causal=True), True).plan(TWO, n, 0, 0, limits)[0].truncated > 0 for n in range(2)]
     assert cut.index(True) == document if any(cut) else document is None  # what planning would truncate
+
+
+@pytest.mark.parametrize("row", [7, 10, 14, 15, 20, 31])
+def test_the_length_that_a_short_row_needs_is_enough_at_once(row: int) -> None:
+    found = RightChoice().obstacle_in(
+        TWO, Limits(row, row=row)
+    )  # the task names no `longest`, and the model reads more
+    assert found is not None and "'length' must be at least 32" in found.reason
+    assert RightChoice().obstacle_in(TWO, Limits(32, row=32)) is None
 
 
 NOTHING = Lengths({"context": np.array([0]), "choices": np.array([0])}, lists={"choices": np.array([0])})

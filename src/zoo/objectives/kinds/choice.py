@@ -52,12 +52,14 @@ class RightChoice(Objective):
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         counts = np.diff(lengths.lists[CHOICES][:])
+        examples = np.full_like(counts, Choices.smallest) if self.truncate else longest_examples(lengths, counts)
+        needed = int((counts * examples).max(initial=0))
         beyond = np.flatnonzero(counts * Choices.smallest > limits.row)
         if len(beyond):
-            first, needed = int(beyond[0]), int(counts.max()) * Choices.smallest
+            first = int(beyond[0])
             said = f"a row of {limits.row} tokens is too short for its {counts[first]} choices"
             return Obstacle(f"{said}; 'length' must be at least {needed}", first)
-        return None if self.truncate else too_long(lengths, limits, counts)
+        return None if self.truncate else too_long(counts, examples, needed, limits)
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) // 2
@@ -85,28 +87,38 @@ class RightChoice(Objective):
         return ((targets >= 0) & (targets & FIRST > 0)).sum()
 
 
-def too_long(lengths: Lengths, limits: Limits, counts: NDArray[np.int64]) -> Obstacle | None:
-    """The first document of which some choice does not fit beside its context; reads offsets, and no token.
+def longest_examples(lengths: Lengths, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The tokens of each document's context with its longest choice, special ones included; reads offsets, no token.
 
     Args:
-        counts: of the choices of each document.
+        counts: of the choices of each document; one without choices has an example of no tokens.
     """
     # either template of the form has as many special tokens
     begins, choices = lengths.lists[CHOICES][:], np.diff(lengths.offsets[CHOICES][:])
     # in the empty slice that `reduceat` makes of a document without choices stands another's, and it is not looked at
     longest = np.maximum.reduceat(np.append(choices, 0), begins[:-1]) if len(counts) else counts
-    examples = np.diff(lengths.offsets[CONTEXT][:]) + longest + overhead(ENCODED_PAIR)
-    beyond = np.flatnonzero((counts > 0) & (examples > np.minimum(limits.longest, limits.row // np.maximum(counts, 1))))
+    return np.where(counts > 0, np.diff(lengths.offsets[CONTEXT][:]) + longest + overhead(ENCODED_PAIR), 0)
+
+
+def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int, limits: Limits) -> Obstacle | None:
+    """The first document of which some choice does not fit beside its context.
+
+    Args:
+        counts: of the choices of each document.
+        examples: the tokens of its longest one.
+        needed: tokens of a row that has room for any document.
+    """
+    beyond = np.flatnonzero(examples > np.minimum(limits.longest, limits.row // np.maximum(counts, 1)))
     if not len(beyond):
         return None
     first = int(beyond[0])
     said = f"the context and its longest choice are {examples[first]} tokens long, special tokens included"
-    if examples[first] > limits.longest:
+    if examples[first] > limits.longest and limits.longest < limits.row:  # else the row itself is shorter than one
         most = f"an example has at most {limits.longest} (the smaller of the task's 'longest' and what the model reads)"
     else:
         most = (
             f"a row of {limits.row} has room for {counts[first]} examples of {limits.row // counts[first]}; 'length' "
-            f"must be at least {int((counts * examples).max())} for all of them"
+            f"must be at least {needed} for all of them"
         )
     return Obstacle(f"{said}, and {most}; to truncate the longer text of each, say {TRUNCATE}", first)
 
