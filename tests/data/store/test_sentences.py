@@ -1,5 +1,7 @@
 """Where sentences end, in the scripts that zoo's users write."""
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,7 @@ CASES = [  # a sentence a row, as a reader splits them
     ("he", ["הוא הלך הביתה.", "לאן?", "המחיר 3.5 שקלים."]),
     ("hy", ["Նա գնաց տուն։", "Ես մնացի։"]),
     ("am", ["ሰላም ነው።", "እንዴት ነህ፧", "ደህና።"]),
+    ("ka", ["ის სახლში წავიდა.", "სად?", "ფასი 3.5 ლარია.", "„დიახ!“"]),
     ("vi", ["Anh ấy về nhà.", "Đi đâu?", "Ở đó 3.5 năm."]),
 ]
 UNSPACED = [
@@ -49,6 +52,12 @@ def test_sentences_with_spaces_between_are_split_as_a_reader_does(language: str,
 @pytest.mark.parametrize(("language", "expected"), UNSPACED)
 def test_sentences_without_spaces_between_are_split_as_a_reader_does(language: str, expected: list[str]) -> None:
     assert split_sentences("".join(expected)) == expected
+
+
+@pytest.mark.parametrize("expected", [expected for language, expected in CASES if language == "ko"])
+def test_letters_of_syllables_that_are_written_apart_are_split_as_the_syllables_are(expected: list[str]) -> None:
+    apart = [normalize("NFD", sentence) for sentence in expected]
+    assert apart != expected and split_sentences(" ".join(apart)) == apart
 
 
 def test_a_full_stop_before_a_small_letter_is_no_end() -> None:

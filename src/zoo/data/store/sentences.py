@@ -9,7 +9,7 @@ try:
 except ImportError:  # the extra `sentences` is not installed: then there is one rule for all scripts
     segment = None
 
-VERSION = 2  # raise it where the rule finds other sentences
+VERSION = 3  # raise it where the rule finds other sentences
 # Unicode's Sentence_Terminal without ! and ?, which need a space behind them, and without Myanmar's ၊, a comma
 FULL = (
     "։؝؞؟۔।॥။።፧፨។៕᠃᠉᱾᱿‼‽⁇⁈⁉。！？｡﹖﹗︒︕︖܀܁܂߹꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱ꫫ᙮᜵᜶᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼"
@@ -72,11 +72,21 @@ def by_script(line: str, gap: re.Match[str]) -> bool:
         return not (line[gap.end() - 1] in "」』" and line.startswith(("と", "って"), gap.end()))
     before = line[gap.start() - 1 : gap.start()]
     if marks in GREEK_QUESTION:
-        return ("\u0370" <= before <= "\u03ff" or "\u1f00" <= before <= "\u1fff") and not after.islower()
-    if "가" <= before <= "힣" or marks[-1] != ".":
-        return not after.islower() or "가" <= before <= "힣"
-    is_short = "\u0e00" <= before <= "\u0eff" or ("가" <= after <= "힣" and before.isdigit())
-    return not (is_short or after.islower() or after.isdigit())
+        return ("\u0370" <= before <= "\u03ff" or "\u1f00" <= before <= "\u1fff") and not is_small(after)
+    if is_hangul(before) or marks[-1] != ".":
+        return not is_small(after) or is_hangul(before)
+    is_short = "\u0e00" <= before <= "\u0eff" or (is_hangul(after) and before.isdigit())
+    return not (is_short or is_small(after) or after.isdigit())
+
+
+def is_hangul(letter: str) -> bool:
+    """Whether it is a syllable, or a letter of one that is written apart, as in files from macOS."""
+    return "가" <= letter <= "힣" or "\u1100" <= letter <= "\u11ff"
+
+
+def is_small(letter: str) -> bool:
+    """Whether it may not begin a sentence; those of Georgian, which has capitals in headlines only, may."""
+    return letter.islower() and not "\u10d0" <= letter <= "\u10ff"
 
 
 def splitter(language: str | None) -> Splitter:
