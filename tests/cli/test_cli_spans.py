@@ -1,7 +1,11 @@
 """Spans of a text on the terminal: each with its tag behind it, and nothing of the text obeyed; several classes."""
 
-import pytest
+import io
 
+import pytest
+from rich.console import Console
+
+from zoo.cli import visible
 from zoo.cli.commands.predict import say_answer
 from zoo.cli.visible import say_spans
 from zoo.inference.predictors.predictor import Prediction
@@ -27,3 +31,25 @@ def test_several_classes_are_one_line_above_their_scores(
 def test_a_text_without_spans_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
     say_answer(Prediction("a text", [], []))
     assert capsys.readouterr().out == "a text\n"
+
+
+ANSWER = Prediction(
+    ["Who?", "Long ago, Ann\tand [Bob]\x1b[2J left."], {"text": "Ann\tand [Bob]\x1b[2J", "start": 10, "end": 25}, 1
+)
+
+
+def test_an_answer_in_a_text_is_one_line_of_which_nothing_is_obeyed(capsys: pytest.CaptureFixture[str]):
+    say_answer(ANSWER)
+    assert capsys.readouterr().out == "Ann\tand [Bob]\\x1b[2J\n"
+
+
+@pytest.mark.parametrize("output", [ANSWER, Prediction("Ann left.", [{"tag": "a", "start": 0, "end": 3}], [1.0])])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_tags_and_answers_are_in_colour_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, output: Prediction, terminal: bool
+):
+    shown = Console(file=io.StringIO(), force_terminal=terminal, color_system="standard" if terminal else None)
+    monkeypatch.setattr(visible, "results", shown)
+    with shown.capture() as printed:
+        say_answer(output)
+    assert ("\x1b[1;32m" in printed.get() or "\x1b[34m" in printed.get()) == terminal

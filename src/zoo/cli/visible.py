@@ -48,6 +48,14 @@ def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
     results.print(shown.append(visible(text[at:])))
 
 
+def say_found(text: str) -> None:
+    """The part of a text that was found: in colour on a terminal, elsewhere with its tabs as they are."""
+    if results.is_terminal:
+        results.print(Text(visible(text), "bold green"))
+    else:
+        say(text)
+
+
 def say_json(value: Any) -> None:
     """One JSON document on standard output."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)

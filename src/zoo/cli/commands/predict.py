@@ -8,7 +8,7 @@ import typer
 
 from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
-from zoo.cli.visible import complain, say, say_json, say_spans
+from zoo.cli.visible import complain, say, say_found, say_json, say_spans
 from zoo.config import merge
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
@@ -98,7 +98,7 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
         say_spans(answer.input, answer.output)
         return answer
     if isinstance(answer.output, dict):  # a part of the second text
-        say(answer.output["text"])
+        say_found(answer.output["text"])
         return answer
     say(line_of(answer.output))
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
