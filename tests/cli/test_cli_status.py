@@ -93,3 +93,11 @@ def test_a_bug_of_torch_in_a_forward_is_no_mistake_of_the_users(capsys: pytest.C
     with pytest.raises(SystemExit) as left:
         command.with_status(lambda: torch.zeros(2) @ torch.zeros(3))()
     assert left.value.code == 1 and capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pytest.CaptureFixture[str]):
+    metrics, run = "accuracy 0.7500, f1 0.8571", f"runs/{'a' * 90}/qqp"
+    say_rows([("qqp", metrics, run), ("mnli", "accuracy 0.5000", "")], header=("task", "metrics", "run"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[1].split(maxsplit=1) == ["qqp", f"{metrics}  {run}"]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 results = Console(highlight=False, soft_wrap=True)
+LONGEST = 1 << 16  # of a table's lines in a file
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags: one has the same colour in every text
 
 
@@ -27,13 +28,15 @@ def say(text: object) -> None:
 
 
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
-    """A table of results on standard output."""
+    """A table of results on standard output; no cell is cut, and in a file or a pipe each row is one line."""
     shown = title and visible(title)
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
-        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
+        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
+    if not results.is_terminal:
+        table.width = results.measure(table, options=results.options.update(max_width=LONGEST)).maximum
     results.print(table)
 
 
