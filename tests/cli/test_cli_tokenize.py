@@ -1,5 +1,6 @@
 """Claims about `zoo tokenize`, and `zoo check` of what it fills."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,18 @@ def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
 
 def test_without_a_part_each_core_has_one(zoo: Zoo, several: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[int] = []
-    monkeypatch.setattr(processes.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(processes, "available_cores", lambda: 8)
     monkeypatch.setattr(Filling, "fill_together", lambda self, count: asked.append(count))
     assert zoo("tokenize", several / "many.yaml", "task.length=16", "--data", several).status == 0
     assert asked == [3]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system gives no process some of its cores")
+def test_cores_that_belong_to_others_are_not_counted(monkeypatch: pytest.MonkeyPatch):
+    mine = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        assert processes.processes_for(16) == 1
+    finally:
+        os.sched_setaffinity(0, mine)

@@ -186,7 +186,7 @@ def several_parts(task: dict[str, Any], folder: Path, last: str = "") -> dict[st
 def by_processes(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (survey, worker):
         monkeypatch.setattr(module, "LARGE", 0)
-    monkeypatch.setattr(processes.os, "cpu_count", lambda: count)
+    monkeypatch.setattr(processes, "available_cores", lambda: count)
 
 
 def test_several_processes_find_what_one_finds(

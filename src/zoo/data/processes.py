@@ -13,6 +13,7 @@ from typing import Any
 
 from zoo.data.home import name_file
 from zoo.data.scratch import Scratch
+from zoo.devices.cores import available_cores
 
 THREADS = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 MOST = 16  # processes of one machine
@@ -20,8 +21,8 @@ LARGE = 1 << 25  # bytes of texts that are worth starting processes for, where n
 
 
 def processes_for(pieces: int) -> int:
-    """How many processes share some pieces of work: one for each core, if there are as many pieces."""
-    return min(os.cpu_count() or 1, MOST, pieces)
+    """How many processes share some pieces of work: one for each core that they may use, if there are as many pieces."""
+    return min(available_cores(), MOST, pieces)
 
 
 def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:

@@ -1,8 +1,8 @@
 """How many processes build batches beside one that trains."""
 
-import os
-
 import torch
+
+from zoo.devices.cores import available_cores
 
 MOST = 8
 
@@ -17,5 +17,4 @@ def building_workers(wanted: int | None, device: torch.device, processes: int) -
     """
     if wanted is not None:
         return wanted
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if device.type == "cpu" else max(0, min(MOST, cores // processes - 1))
+    return 0 if device.type == "cpu" else max(0, min(MOST, available_cores() // processes - 1))
