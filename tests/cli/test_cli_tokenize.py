@@ -63,6 +63,27 @@ def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
     assert zoo(*words).status == 0 and zoo("check", home()).status == 0
 
 
+BESIDE = ["tokenizers/*/tokenizer.json", "tokenizers/*/source.json", "codes/*/codes", "repeated/*/marks"]
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_lies_beside_the_shards_is_checked_too(zoo: Zoo, several: Path, name: str):
+    words = (
+        "tokenize",
+        several / "many.yaml",
+        "--data",
+        several,
+        "--part",
+        "1/1",
+        "task.source.filter.deduplicate=true",
+    )
+    assert zoo(*words).status == 0 and zoo("check", home()).status == 0
+    broken = sorted(home().glob(name))[0]
+    broken.write_bytes(bytes(byte ^ 1 for byte in broken.read_bytes()))
+    said = zoo("check", home())
+    assert said.status == 1 and f"fault: {broken.parent}: " in said.out and "whole shards: 3;" in said.out
+
+
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b"])
 def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
     said = zoo("tokenize", several / "many.yaml", "--part", part)

@@ -21,7 +21,7 @@ LARGE = 1 << 25  # bytes of texts that are worth starting processes for, where n
 
 
 def processes_for(pieces: int) -> int:
-    """How many processes share some pieces of work: one for each core that they may use, if there are as many pieces."""
+    """How many processes share some pieces of work: one for each core they may use, if there are as many pieces."""
     return min(available_cores(), MOST, pieces)
 
 

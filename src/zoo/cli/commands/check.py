@@ -90,7 +90,7 @@ def check_folder(place: Path) -> Report:
     if (store := shards_of(place)) is not None:
         report = Report("token store")
         whole, report.faults = check_store(store)
-        again = "; a run that needs the others makes them again" if report.faults else ""
+        again = "; a run that needs what is damaged makes it again" if report.faults else ""
         report.remarks.append(f"whole shards: {whole:,}{again}")
         return report
     if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:

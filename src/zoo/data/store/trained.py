@@ -124,6 +124,18 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     return tokenizer
 
 
+def fault_of(folder: Path) -> str | None:
+    """What is wrong with a tokenizer that is kept in a folder; None: nothing."""
+    try:
+        _, written = unseal((folder / SOURCE).read_text("utf-8"))
+        read_files(folder, written)
+    except FileNotFoundError as missing:
+        return f"{Path(missing.filename).name}: no such file"
+    except (OSError, ValueError, TypeError) as damage:
+        return str(damage)
+    return None
+
+
 @cache
 def tell_damage(folder: Path, damage: str) -> None:
     """Say that a tokenizer is damaged; once, however often it is looked at before it is trained again."""

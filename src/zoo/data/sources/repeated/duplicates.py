@@ -149,6 +149,13 @@ def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
         return None
 
 
+def read_marks(folder: Path) -> list[tuple[str, int, int]] | None:
+    """The index of a folder of marks; None where there is none, or where the marks are damaged."""
+    index = read_index(folder)
+    whole = index is not None and all(hash_stretch(folder / MARKS, *place) == digest for digest, *place in index)
+    return index if whole else None
+
+
 def hash_stretch(path: Path, start: int, stop: int) -> str:
     """A hash of some bytes of a file; of one that is missing, that of nothing."""
     code = hashlib.sha256()
