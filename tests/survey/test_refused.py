@@ -74,15 +74,22 @@ def test_choices_that_several_processes_counted_are_compared(
         look(task | {"objective": "choice", "source": {"files": files}}, tmp_path)
 
 
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize("processes", [1, 3])
 def test_a_question_without_an_answer_is_refused_unless_the_task_allows_it(
-    task: dict[str, Any], tmp_path: Path
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tokenizer: bool, processes: int
 ) -> None:
+    task = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
     starts: dict[str, list[int | None]] = {"train": [0, 2], "validation": [0, None]}
     for name, places in starts.items():
         every = [{"text": [] if at is None else ["a"], "answer_start": [] if at is None else [at]} for at in places]
         rows = [{"question": f"{name} {n}", "context": "a a", "answers": one} for n, one in enumerate(every)]
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    said = r"validation: .*validation.jsonl: line 2: the question has no answer .* say objective: {span: {no_answer"
+    if processes > 1:
+        by_processes(processes, monkeypatch)
+    said = (
+        r"validation: .*validation.jsonl: line 2: the question has no answer \(1 of 2 have none\); .* {span: {no_answer"
+    )
     with pytest.raises(ValueError, match=said):
         look(task | {"objective": "span"}, tmp_path)
     assert look(task | {"objective": {"span": {"no_answer": True}}}, tmp_path)["splits"]["validation"]["rows"] == 2
@@ -92,3 +99,24 @@ def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes(task: dict[s
     write_choices(tmp_path, {"train": [3, 3], "validation": [3]})
     sizes = look(task | {"objective": "choice", "length": 20}, tmp_path)["row_sizes"]
     assert any(one["is"] == "truncated" and one["longer"] == 1 for one in sizes)
+
+
+@pytest.mark.parametrize(
+    ("objective", "full", "empty"),
+    [
+        ("tagging", {"words": ["a", "b"], "tags": ["D", "N"]}, {"words": [], "tags": []}),
+        (
+            "choice",
+            {"context": "a", "choices": ["b", "c"], "label": 0},
+            {"context": " ", "choices": ["b", "c"], "label": 0},
+        ),
+    ],
+)
+def test_rows_that_training_leaves_out_are_counted_as_empty(
+    task: dict[str, Any], tmp_path: Path, objective: str, full: dict[str, Any], empty: dict[str, Any]
+) -> None:
+    for name, rows in {"train": [full], "validation": [full, empty, empty]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = look(task | {"objective": objective}, tmp_path)["splits"]
+    assert [(found[name]["rows"], found[name]["empty"]) for name in found] == [(1, 0), (3, 2)]
+    assert found["validation"]["documents"] == 1

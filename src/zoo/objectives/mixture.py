@@ -113,6 +113,11 @@ class Mixture:
         """Columns of lists that must have equally many entries in all rows, each with what a task says where not."""
         return {column: setting for member in self.members.values() for column, setting in member.even.items()}
 
+    @property
+    def filled(self) -> dict[str, str]:
+        """Columns of lists that must have an entry in all rows, each with what a task says where not."""
+        return {column: setting for member in self.members.values() for column, setting in member.filled.items()}
+
     def keep(self, form: Form | type[Form], language: str | None) -> StoredFields:
         """What the store keeps for a form, as `Form.keep`, and which of its lists must be even."""
         return form.keep(language)._replace(even=tuple(self.even.items()))

@@ -71,6 +71,7 @@ class Objective(ABC):
         form_options: options of its form, such as how much of a text it leaves out.
         even: columns of lists that must have equally many entries in all rows, each with what a task says where they
             need not.
+        filled: columns of lists that must have an entry in all rows, each with what a task says where they need not.
         sentinels: how many tokens for missing spans a tokenizer needs.
         reads_weights: kinds of attention weights that its loss depends on, so that the model must be asked for them.
     """
@@ -92,6 +93,7 @@ class Objective(ABC):
     draws: ClassVar[bool] = False
     form_options: Mapping[str, Any] = {}
     even: Mapping[str, str] = {}
+    filled: Mapping[str, str] = {}
     sentinels: int = 0
     reads_weights: tuple[str, ...] = ()
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zoo.data.columns.answers import describe_unanswered
 from zoo.data.columns.labels import DIFFERENT
-from zoo.data.ids import CHOICES, CONTEXT, LABEL, TAGS
+from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, TAGS, WORDS
 from zoo.data.sources.checking import Sided, content, text_columns
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
@@ -69,6 +70,7 @@ class RowTally:
 
     rows: int = 0
     empty: int = 0
+    unanswered: int = 0
     characters: int = 0
     bytes: int = 0
     labels: Counter[str] = field(default_factory=Counter)
@@ -79,7 +81,8 @@ class RowTally:
         texts = [str(text) for name in text_columns(row) for text in listed(row[name])]
         text = "\t".join(texts)
         self.rows += 1
-        self.empty += bool(texts) and not text.strip()
+        self.empty += is_empty(row, texts)
+        self.unanswered += is_unanswered(row)
         self.characters += sum(map(len, texts))
         self.bytes += sum(len(each.encode()) for each in texts)
         if isinstance(number := row.get(LABEL), float):  # a class is a text or a whole number
@@ -101,7 +104,7 @@ class RowTally:
 
     def join(self, plain: Mapping[str, Any]) -> None:
         """Count what another one has counted, in plain values."""
-        for name in ("rows", "empty", "characters", "bytes"):
+        for name in ("rows", "empty", "unanswered", "characters", "bytes"):
             setattr(self, name, getattr(self, name) + plain[name])
         for value, count in plain["labels"].items():
             self.count_label(value, count)
@@ -117,6 +120,7 @@ class SourceSurvey:
 
     Attributes:
         choices: by a number of choices, the first row that has so many.
+        unanswered: by the number of a split, its first question without an answer.
     """
 
     def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
@@ -124,6 +128,7 @@ class SourceSurvey:
         self.tallies = {name: RowTally() for name in rows}
         self.repeats, self.near = Repeats(folder), NearRepeats()
         self.choices: FirstRows = {}
+        self.unanswered: FirstRows = {}
         self.left_out = 0
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
         sources = dict.fromkeys((one.reader, one.source) for one in one_by_one)
@@ -150,6 +155,8 @@ class SourceSurvey:
         place = RowPlace(self.names.index(sided.side), number, sided.number)
         if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
             note_first(self.choices, len(sided.row[CHOICES]), place)
+        if is_unanswered(sided.row):
+            note_first(self.unanswered, place.split, place)
         if text.strip():
             code = code_of(text)
             self.repeats.add_code(code, place)
@@ -161,8 +168,8 @@ class SourceSurvey:
         """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
         self.repeats.flush()
         tallies = {name: tally.plain() for name, tally in self.tallies.items()}
-        choices = list(self.choices.items())
-        return {"tallies": tallies, "choices": choices, "left_out": self.left_out, "near": self.near.plain()}
+        firsts = {"choices": list(self.choices.items()), "unanswered": list(self.unanswered.items())}
+        return {"tallies": tallies, **firsts, "left_out": self.left_out, "near": self.near.plain()}
 
     def join(self, others: Mapping[Path, Mapping[str, Any]]) -> None:
         """Take what others have seen of other parts, by the folder in which their hashes lie."""
@@ -170,6 +177,8 @@ class SourceSurvey:
             self.left_out += other["left_out"]
             for count, place in other["choices"]:
                 note_first(self.choices, count, RowPlace(*place))
+            for split, place in other["unanswered"]:
+                note_first(self.unanswered, split, RowPlace(*place))
             for name, tally in self.tallies.items():
                 tally.join(other["tallies"][name])
             self.repeats.take(folder)
@@ -189,9 +198,33 @@ class SourceSurvey:
         """
         refuse_uneven(self.choices, CHOICES, setting, lambda place: self.parts[place.part][-1].line(place.row))
 
+    def refuse_unanswered(self, setting: str) -> None:
+        """Raise a ValueError where a question has no answer.
+
+        Args:
+            setting: what a task says where questions may have none.
+        """
+        for split, place in sorted(self.unanswered.items()):
+            name, tally = self.names[split], self.tallies[self.names[split]]
+            said = describe_unanswered(tally.unanswered, tally.rows, setting)
+            raise ValueError(f"{name}: {self.parts[place.part][-1].line(place.row)}: {said}")
+
     def where(self, place: RowPlace) -> str:
         """A row for a person to find."""
         return f"{self.names[place.split]}: {self.parts[place.part][-1].where(place.row)}"
+
+
+def is_empty(row: Mapping[str, Any], texts: Iterable[str]) -> bool:
+    """Whether training leaves a row out, since nothing stands in it."""
+    if WORDS in row or CHOICES in row:
+        return not any(str(text).strip() for text in listed(row[WORDS if WORDS in row else CONTEXT]))
+    known = list(texts)
+    return bool(known) and not any(text.strip() for text in known)
+
+
+def is_unanswered(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a question without an answer."""
+    return ANSWERS in row and not row[ANSWERS]["text"]
 
 
 def counted(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo import config
 from zoo.data.home import home
-from zoo.data.ids import CHOICES, PICTURE
+from zoo.data.ids import ANSWERS, CHOICES, PICTURE
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
@@ -70,6 +70,8 @@ class Surveyed:
             source.refuse_unknown_labels()
             if setting := self.mixture.even.get(CHOICES):
                 source.refuse_uneven(setting)
+            if setting := self.mixture.filled.get(ANSWERS):
+                source.refuse_unanswered(setting)
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}

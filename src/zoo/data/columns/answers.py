@@ -11,6 +11,16 @@ ALLOWED = (
 )
 
 
+def describe_unanswered(lacking: int, questions: int, setting: str) -> str:
+    """Why questions without an answer are refused.
+
+    Args:
+        setting: what a task says where they may have none.
+    """
+    how_many = f"the question has no answer ({lacking:,} of {questions:,} have none)"
+    return f"{how_many}; if questions may have none, say {setting}"
+
+
 def settle_answers(row: dict[str, Any]) -> None:
     """Have a row hold its answers as a map of two lists: the texts, and the characters that they begin with.
 

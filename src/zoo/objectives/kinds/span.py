@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from zoo.data.columns.answers import describe_unanswered
 from zoo.data.ids import ANSWERS, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits
@@ -44,14 +45,14 @@ class AnswerSpan(Objective):
         refuse_below(1, stride=stride)
         self.form_options: dict[str, Any] = {"stride": stride}
         self.stride, self.no_answer = stride, no_answer
+        self.filled = {} if no_answer else {ANSWERS: ALLOW}
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         answered = np.diff(lengths.offsets[ANSWERS][:])
         lacking = np.flatnonzero(answered == 0)
         if self.no_answer or not len(lacking):
             return None
-        how_many = f"the question has no answer ({len(lacking):,} of {len(answered):,} have none)"
-        return Obstacle(f"{how_many}; if questions may have none, say {ALLOW}", int(lacking[0]))
+        return Obstacle(describe_unanswered(len(lacking), len(answered), ALLOW), int(lacking[0]))
 
     def scored(self, plan: ExamplePlan) -> int:
         return plan.length
