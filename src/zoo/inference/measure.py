@@ -27,7 +27,7 @@ from zoo.metrics.choose import parse_metrics
 from zoo.metrics.metric import metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.heads.classes import numbered_as, with_others
+from zoo.models.heads.classes import numbered_as, refuse_others, with_others
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
@@ -71,7 +71,7 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     those names.
 
     Raises:
-        ValueError: the task needs a head that the checkpoint does not have.
+        ValueError: the task needs a head, or classes, that the checkpoint does not have.
     """
     mixture = Mixture.of(task)
     lacking = [head for head in mixture.heads if head not in loaded.model.heads]
@@ -84,6 +84,7 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
         own, tensors = loaded.task.labels or (), loaded.model.state_dict()
         wanted = with_others(task.labels or (), own)
+        refuse_others(wanted, own)
         if ordered := numbered_as(wanted, own, tensors, loaded.model.heads):
             model, task = copy.deepcopy(loaded.model), replace(task, labels=wanted)
             model.load_state_dict(ordered)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import Tensor
 
 from zoo.models.heads.head import heads
+from zoo.registry import first_few
 
 SCORING = ("output.weight", "output.bias")  # of a head that scores classes: a row, or a number, for each
 
@@ -32,6 +33,21 @@ def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
     asked = {name if exact else name.casefold() for name in wanted}
     beside = [name for name in own if (name if exact else name.casefold()) not in asked]
     return [*wanted, *beside] if len(asked) + len(beside) == len(own) else list(wanted)
+
+
+def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
+    """Raise a ValueError where a task's classes can be none of a checkpoint's by name, nor by number.
+
+    As many names, all of them others, may be the same classes: many checkpoints have LABEL_0, LABEL_1 and so on.
+    """
+    known = {name.casefold() for name in own}
+    common = [name for name in wanted if name.casefold() in known]
+    if not wanted or not own or same_classes(own, wanted) or (not common and len(wanted) == len(own)):
+        return
+    lacking = first_few([name for name in wanted if name.casefold() not in known])
+    raise ValueError(
+        f"task.labels: the checkpoint has no class {lacking}; it has: {first_few(own)}: fine-tune it on this task first"
+    )
 
 
 def numbered_as(
