@@ -7,6 +7,7 @@ import torch
 from tiny import lines, settings, train_tiny
 from torch import nn
 
+from zoo.models.generation.packed import Laid, known
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
 
@@ -64,3 +65,15 @@ def test_the_average_is_over_the_last_checkpoints(tmp_path: Path):
     saved = [open_run(tmp_path / "checkpoints" / step).checkpoint.tensors("weights") for step in ("2", "4", "6")]
     mean = torch.stack([weights["hidden.bias"] for weights in saved]).mean(0)
     torch.testing.assert_close(open_run(tmp_path).weights["hidden.bias"], mean)
+
+
+def test_what_a_validation_laid_out_to_write_is_dropped(tmp_path: Path) -> None:
+    weights = []
+
+    def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
+        weights.extend(model.parameters())
+        known[weights[-1]] = Laid(torch.ones(1), [])
+        return {"loss": 1.0}
+
+    train_tiny(tmp_path, settings(steps=1, evaluate_every=1), watch=Watch(Validation(measure, "loss")))
+    assert len(weights) and not len(known)

@@ -8,6 +8,7 @@ from itertools import islice
 
 from torch import nn
 
+from zoo.models.generation.packed import forget
 from zoo.runs.checkpoint import is_passing
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
@@ -76,6 +77,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
 
     with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
+    forget()
     value = values.get(watch.validation.metric, math.nan)  # absent where nothing of validation is scored
     sign = 1 if watch.validation.higher_is_better else -1
     better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])

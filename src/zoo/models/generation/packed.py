@@ -59,6 +59,11 @@ class Laid(NamedTuple):
 known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
 
 
+def forget() -> None:
+    """Drop all that was laid out: the next step of training changes the matrices, and the copies take memory."""
+    known.clear()
+
+
 class Product:
     """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed."""
 
