@@ -276,10 +276,20 @@ def test_numbers_are_those_of_a_task_that_has_some_of_the_classes(tmp_path: Path
 def test_classes_that_a_checkpoint_has_in_part_are_refused(tmp_path: Path) -> None:
     loaded, _ = classified(tmp_path, "text,label\na,y\nb,z\n")  # its classes are x, y and z
     tree = {"objective": "classification", "length": 8, "source": {"files": {"test": "test.csv"}}}
-    for names, lacking in ((["y", "none"], "none"), (["X", "y", "z", "none"], "none"), (["p", "q"], "p, q")):
+    for names, lacking in (("y-", "-"), ("Xyz-", "-"), ("pq", "p, q"), ("xXy", "X")):
         with pytest.raises(ValueError, match=f"task.labels: the checkpoint has no class {lacking}; it has: x, y, z: "):
-            on_task(loaded, read_task({**tree, "labels": names}, "task"))
+            on_task(loaded, read_task({**tree, "labels": list(names)}, "task"))
     assert on_task(loaded, read_task({**tree, "labels": ["p", "q", "r"]}, "task")).task.labels == ["x", "y", "z"]
+
+
+def test_some_of_several_classes_at_once_are_compared_with_as_many_as_the_checkpoint_scores(tmp_path: Path) -> None:
+    loaded, _ = classified(tmp_path, "text,label\na,x\n")
+    (tmp_path / "some.jsonl").write_text('{"text": "a", "label": ["y"]}\n{"text": "b", "label": ["y", "z"]}\n')
+    tree = {"objective": "classification", "source": {"files": {"test": "some.jsonl"}}}
+    some, every = (read_task({**tree, "labels": {"several": list(names)}}, "task") for names in ("zy", "xyz"))
+    loaded = replace(loaded, task=every)
+    found, wanted = (measure(on_task(loaded, o), "test", tmp_path, GenerateSettings()) for o in (some, every))
+    assert found == pytest.approx(wanted)
 
 
 def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):

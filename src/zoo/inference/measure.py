@@ -88,7 +88,7 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
         if ordered := numbered_as(wanted, own, tensors, loaded.model.heads):
             model, task = copy.deepcopy(loaded.model), replace(task, labels=wanted)
             model.load_state_dict(ordered)
-            return replace(loaded, model=model, task=task, mixture=mixture)
+            return replace(loaded, model=model, task=task, mixture=Mixture.of(task))
         task = replace(task, labels=loaded.task.labels or task.labels)
     return replace(loaded, task=task, mixture=Mixture.of(task))
 

@@ -44,7 +44,7 @@ def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
     common = [name for name in wanted if name.casefold() in known]
     if not wanted or not own or same_classes(own, wanted) or (not common and len(wanted) == len(own)):
         return
-    lacking = first_few([name for name in wanted if name.casefold() not in known])
+    lacking = first_few([name for name in wanted if name.casefold() not in known] or sorted(set(wanted) - set(own)))
     raise ValueError(
         f"task.labels: the checkpoint has no class {lacking}; it has: {first_few(own)}: fine-tune it on this task first"
     )
