@@ -1,5 +1,6 @@
 """Packed matrices multiply as the matrices themselves, and never as what these were before."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from torch.nn import functional as F
 
 from zoo import create_model
 from zoo.models.generation import packed as packing
+from zoo.models.generation.generate import generate
 from zoo.models.generation.packed import Laid, Product, Together, gains, known, multiply, packed
+from zoo.models.generation.settings import GenerateSettings
 
 HALF = pytest.param(
     torch.bfloat16,
@@ -65,6 +68,19 @@ def test_a_packed_model_says_what_it_says_otherwise(attention: Any, dtype: torch
             assert any("forward" in module.__dict__ for module in model.modules() if isinstance(module, nn.Linear))
             again = model(tokens).logits.float()
     torch.testing.assert_close(again, said, rtol=0, atol=CLOSE[dtype] * 2 * float(said.abs().max()))
+
+
+def test_threads_that_share_a_model_write_what_one_writes(dtype: torch.dtype) -> None:
+    model = create_model("gpt2-nano").to(dtype).eval()
+    prompts, settings = [[1, 5, n] for n in range(7, 23)], GenerateSettings(max_new_tokens=4)
+
+    def write(prompt: list[int]) -> list[int]:
+        with torch.no_grad():
+            return list(generate(model, [prompt], settings, None)[0].tokens)
+
+    alone = [write(prompt) for prompt in prompts]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(write, prompts)) == alone
 
 
 def test_a_matrix_that_has_changed_is_packed_anew(dtype: torch.dtype) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import NamedTuple
 
 import torch
@@ -56,6 +57,7 @@ class Laid(NamedTuple):
         return [Print.of(weight) for weight in weights] == self.prints
 
 
+alone = RLock()  # what stands in a model's place of its maps is the model's, not a thread's
 known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
 
 
@@ -162,12 +164,13 @@ def logits_of(head: Head) -> Map:
 
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
-    """Let a model multiply by matrices that were laid out."""
-    replaced = replacements(model)
-    for module, forward in replaced.items():  # what an instance has itself is found before what its class has
-        module.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        for module in replaced:
-            del module.__dict__["forward"]
+    """Let a model multiply by matrices that were laid out; threads that share it write one after the other."""
+    with alone:
+        replaced = replacements(model)
+        for module, forward in replaced.items():  # what an instance has itself is found before what its class has
+            module.__dict__["forward"] = forward
+        try:
+            yield
+        finally:
+            for module in replaced:
+                del module.__dict__["forward"]
