@@ -75,6 +75,13 @@ def test_every_key_is_refused_by_its_name_or_reported(
     assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    changed = {**TREES["training"], "save_every": 17, "seed": 17}
+    with pytest.raises(ValueError, match="seed"):
+        create_run(folder, files(training=changed), resume=True, may_change=MAY_CHANGE)
+    assert "continues" not in caplog.text
+
+
 def test_what_may_change_are_settings() -> None:
     assert MAY_CHANGE.keys() < TREES["training"].keys()
     assert not MAY_CHANGE.keys() & {"batch", "seed", "learning_rate", "schedule", "optimizer", "precision", "ema"}

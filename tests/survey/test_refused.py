@@ -1,12 +1,14 @@
 """Rows that `zoo check TASK` refuses, as training does: unknown labels, and choices of different number."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_survey import by_processes, look
 
+from zoo.objectives.kinds.choice import TRUNCATE
 from zoo.survey.rows import SourceSurvey
 
 
@@ -95,10 +97,16 @@ def test_a_question_without_an_answer_is_refused_unless_the_task_allows_it(
     assert look(task | {"objective": {"span": {"no_answer": True}}}, tmp_path)["splits"]["validation"]["rows"] == 2
 
 
-def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes(task: dict[str, Any], tmp_path: Path) -> None:
+def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes_and_are_remarked(
+    task: dict[str, Any], tmp_path: Path
+) -> None:
     write_choices(tmp_path, {"train": [3, 3], "validation": [3]})
-    sizes = look(task | {"objective": "choice", "length": 20}, tmp_path)["row_sizes"]
-    assert any(one["is"] == "truncated" and one["longer"] == 1 for one in sizes)
+    found = look(task | {"objective": "choice", "length": 20}, tmp_path)
+    assert any(one["is"] == "truncated" and one["longer"] == 1 for one in found["row_sizes"])
+    said = rf"training with length 20 refuses this: train: .*train.jsonl: line 1: .* {re.escape(TRUNCATE)}"
+    assert [remark for remark in found["remarks"] if re.fullmatch(said, remark)]
+    for allowed in ({"objective": {"choice": {"truncate": True}}, "length": 20}, {"objective": "choice", "length": 64}):
+        assert not any("refuses" in remark for remark in look(task | allowed, tmp_path)["remarks"])
 
 
 @pytest.mark.parametrize(

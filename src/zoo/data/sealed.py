@@ -16,7 +16,10 @@ def unseal(text: str) -> Any:
     Raises:
         ValueError: the text is something else, or damaged.
     """
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"nested too deep: {error}") from None
     if not isinstance(found, list) or len(found) != 2:
         raise ValueError("no JSON with a checksum")
     digest, content = found

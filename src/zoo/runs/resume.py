@@ -28,7 +28,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
     Raises:
         ValueError: with the first settings that differ, old and new.
     """
-    faults = []
+    faults, changed = [], []
     for name, data in content.items():
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
         if not before.is_file():
@@ -38,11 +38,13 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
             change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
             if name == TRAINING and section in may_change:
                 also = may_change[section]
-                logger.warning("%s continues with changed %s: %s%s", folder, key, change, also and f" ({also})")
+                changed.append(f"{key}: {change}{also and f' ({also})'}")
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
     if faults:
         raise ValueError(f"{folder}: cannot be resumed with other settings: {first_few(faults, '; ')}")
+    for change in changed:  # only now: what is refused does not continue
+        logger.warning("%s continues with changed %s", folder, change)
 
 
 def parse(name: str, content: bytes, place: str) -> Any:

@@ -65,6 +65,16 @@ def try_sizes(
     return found
 
 
+def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split]) -> list[str]:
+    """Why training on rows of the task's length would refuse the data; empty where it would not."""
+    shape = scaled(task, form, 1)
+    try:
+        mixture.refuse_obstacles(splits, shape.limits)
+    except ValueError as error:
+        return [f"training with length {shape.length} refuses this: {error}"]
+    return []
+
+
 def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
     """By the lengths of all texts, which share of them is longer than examples are, and what share of their tokens."""
     beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]

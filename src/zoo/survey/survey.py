@@ -23,7 +23,7 @@ from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, counted
-from zoo.survey.sizes import form_for_some_model, try_sizes
+from zoo.survey.sizes import form_for_some_model, refused, try_sizes
 from zoo.survey.tokens import TokenTally
 from zoo.survey.worker import survey_rows
 
@@ -89,7 +89,8 @@ class Surveyed:
         if sum(shard.part.size for shard in filling.missing) >= LARGE:
             filling.fill_together(processes_for(len(filling.missing)))
         opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
-        self.mixture.refuse_obstacles(opened)  # what is too long for a row stands in the table of row sizes
+        self.mixture.refuse_obstacles(opened)  # what is too long for a row alone is remarked: rows may be longer
+        found["remarks"] += refused(self.task, form, self.mixture, opened)
         fields = tuple(name for name in form.stored.names if name != PICTURE)
         tallies = {
             name: TokenTally(split, fields, tokenizer, together=not form.source) for name, split in opened.items()
