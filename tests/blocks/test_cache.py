@@ -43,3 +43,14 @@ def test_rows_are_taken_again_and_again():
         expected = cache.read().keys[rows].clone()
         cache = cache.take(torch.tensor(rows))
         assert torch.equal(cache.read().keys, expected)
+
+
+def test_fewer_rows_stand_in_the_tensors_of_more():
+    one = filled(4, [3]).take(torch.tensor([0, 1, 1]))
+    cache = one.take(torch.arange(3))
+    known = {x.data_ptr() for x in (*one.tensors, *cache.tensors)}
+    for rows in ([2, 0], [1, 1], [0], [0]):
+        expected = cache.read().values[rows].clone()
+        cache = cache.take(torch.tensor(rows))
+        assert torch.equal(cache.read().values, expected) and len(cache.tensors[0]) == len(rows)
+        assert known >= {x.data_ptr() for x in cache.tensors}

@@ -154,7 +154,7 @@ class Attention(nn.Module, ABC):
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""
-        return Cache.of(new, room, SDPA.cached(new.keys, room, self.rule(False)))
+        return Cache.of(new, room, SDPA.cached(new.keys, self.rule(False)))
 
 
 attentions: Slot[Attention] = Slot("attention")

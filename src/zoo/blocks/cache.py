@@ -97,9 +97,12 @@ class Cache:
     @torch.no_grad()
     def take(self, rows: Int[Tensor, " chosen"]) -> "Cache":
         """These rows, without gradients, which no search needs. A later call writes into the tensors of this cache."""
-        whole = [(len(rows), *x.shape[1:]) for x in self.tensors]
-        spare = self.spare if self.spare is not None and len(self.spare[0]) == len(rows) else None
-        keys, values = spare or (x.new_empty(shape) for x, shape in zip(self.tensors, whole, strict=True))
+        spare = self.spare if self.spare is not None and len(self.spare[0]) >= len(rows) else None
+        # tensors for fewer rows are part of those for more: memory that is new to the process costs more than the copy
+        keys, values = (
+            x.new_empty(len(rows), *x.shape[1:]) if spare is None else spare[at][: len(rows)]
+            for at, x in enumerate(self.tensors)
+        )
         for taken, x in zip((keys, values), self.tensors, strict=True):
             torch.index_select(x[:, :, : self.filled], 0, rows, out=taken[:, :, : self.filled])
         cache = Cache(keys, values, self.filled)

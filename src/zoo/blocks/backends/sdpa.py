@@ -13,8 +13,8 @@ from zoo.blocks.view import View
 
 SHORT = 128  # keys
 FEW = 64  # queries of a row: new places, or beams that read one source
-# heads of all rows, and places of each: with fewer, starting four operators takes longer than reading less memory saves
-MANY, LONG = 64, 128
+MANY = 64  # heads of all rows: with fewer, starting operators takes longer than reading less memory saves
+LONG = 32  # keys: with more, products in bfloat16 are faster than torch's kernel on a copy in float32
 NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
 # On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
 # (https://github.com/pytorch/pytorch/issues/196678).
@@ -68,12 +68,12 @@ class Sdpa(Backend):
         """
         return torch.promote_types(memory.dtype, torch.float32) if memory.device.type == "cpu" else memory.dtype
 
-    def cached(self, memory: Keys, room: int, rule: Rule) -> torch.dtype:
-        """As `remembered`, of a row's own places, which come to be so many.
+    def cached(self, memory: Keys, rule: Rule) -> torch.dtype:
+        """As `remembered`, of a row's own places.
 
-        Products of matrices in bfloat16 read half as much, and are faster where many rows are long.
+        Where there are many rows, half as much to read, and for beams to move at each step, weighs more.
         """
-        many = memory.shape[0] * memory.shape[1] >= MANY and room >= LONG
+        many = memory.shape[0] * memory.shape[1] >= MANY
         kept = many and memory.dtype == torch.bfloat16 and multiplies(rule)
         return memory.dtype if kept else self.remembered(memory)
 
@@ -92,9 +92,10 @@ def multiplies(rule: Rule) -> bool:
 
 
 def reads_by_products(queries: Queries, keys: Keys, rule: Rule) -> bool:
-    """Whether few queries read a memory in bfloat16 on a CPU, as in generation."""
+    """Whether few queries read a long memory in bfloat16 on a CPU, as in generation."""
     narrow = queries.device.type == "cpu" and queries.dtype == keys.dtype == torch.bfloat16
-    return narrow and queries.shape[2] <= FEW and not torch.is_grad_enabled() and multiplies(rule)
+    few = queries.shape[2] <= FEW and keys.shape[2] > LONG
+    return narrow and few and not torch.is_grad_enabled() and multiplies(rule)
 
 
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
