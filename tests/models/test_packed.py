@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.models.generation import packed as packing
 from zoo.models.generation.generate import generate
-from zoo.models.generation.packed import Laid, Product, Together, gains, known, multiply, packed
+from zoo.models.generation.packed import Laid, Product, Together, gains, known, multiply, packed, replacements
 from zoo.models.generation.settings import GenerateSettings
 
 HALF = pytest.param(
@@ -97,6 +97,20 @@ def test_a_matrix_that_has_changed_is_packed_anew(dtype: torch.dtype) -> None:
         assert len(Laid.of([weight, weight]).prints) == 2
 
 
+@pytest.mark.parametrize("columns", [3, 4, 64])
+def test_a_matrix_whose_rows_or_columns_changed_places_is_packed_anew(columns: int, dtype: torch.dtype) -> None:
+    for at in ([1, 0], [5, 2]):
+        weight = nn.Parameter(torch.randn(6, columns).to(dtype))
+        first = Laid.of([weight])
+        weight.data[at] = weight.data[at[::-1]]
+        assert Laid.of([weight]) is not first
+    for at in ([1, 0], [columns - 1, 0]):
+        weight = nn.Parameter(torch.randn(6, columns).to(dtype))
+        first = Laid.of([weight])
+        weight.data[:, at] = weight.data[:, at[::-1]]
+        assert Laid.of([weight]) is not first
+
+
 def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
     model = create_model("gpt2-nano").to(dtype)
     up = model.decoder.stack.blocks[0].feed_forward.up
@@ -104,6 +118,17 @@ def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
         assert "forward" in up.__dict__
         raise RuntimeError
     assert not any("forward" in module.__dict__ for module in model.modules())
+
+
+def test_batch_after_batch_looks_at_the_matrices_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, looked = create_model("gpt2-nano").to(dtype).eval(), []
+    monkeypatch.setattr(packing, "replacements", lambda model: looked.append(model) or replacements(model))
+    settings = GenerateSettings(max_new_tokens=2)
+    with packed(model):
+        first, again = (generate(model, [[1, 5, 7]], settings, None)[0].tokens for _ in range(2))
+        assert any("forward" in module.__dict__ for module in model.modules())
+    assert len(looked) == 1 and first == again == generate(model, [[1, 5, 7]], settings, None)[0].tokens
+    assert len(looked) == 2 and not any("forward" in module.__dict__ for module in model.modules())
 
 
 def test_float32_stays_bit_by_bit_where_it_is_not_what_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from zoo.inference.predictors.predictor import Prediction, Predictor, Questions,
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import Writing, Written
 from zoo.models.attention_backend import use_fastest
+from zoo.models.generation.packed import packed
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import refuse_below
 
@@ -104,8 +107,10 @@ def answer_sorted(
     for alike in by_predictor.values():
         # the longest first: they show how much memory a batch needs
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
-        passes = in_batches(alike, batch, lambda some: answer(loaded, some, how))
-        found = [one for answered in passes for one in answered]
+        predictor = alike[0].predictor
+        writes = not isinstance(predictor, str) and predictor.writes
+        with packed(loaded.model) if writes else nullcontext():
+            found = [one for some in in_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers
 

@@ -7,6 +7,7 @@ from threading import RLock
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -19,7 +20,7 @@ Map = Callable[..., Tensor]  # what a module computes
 
 
 class Print(NamedTuple):
-    """What a matrix was: writing through `.data` changes no version, but the sum of all bits."""
+    """What a matrix was: writing through `.data` changes no version, but a sum of all bits."""
 
     version: int
     address: int
@@ -27,9 +28,16 @@ class Print(NamedTuple):
 
     @staticmethod
     def of(weight: Tensor) -> "Print":
-        flat = weight.detach().flatten()
-        wide = torch.int64 if flat.numel() % 4 == 0 and flat.storage_offset() % 4 == 0 else torch.int16
-        return Print(weight._version, weight.data_ptr(), int(flat.view(wide).sum(dtype=torch.int64)))
+        in_eights = all(n * weight.element_size() % 8 == 0 for n in (weight.shape[1], weight.storage_offset()))
+        wide = torch.int64 if in_eights else torch.int16
+        return Print(weight._version, weight.data_ptr(), weighted_sum(weight.detach().view(wide)))
+
+
+def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
+    """A sum that changes where two rows change places, or two columns: each row has a weight, and each of the first."""
+    rows, first = words.sum(1, dtype=torch.int64), words[0].long()
+    by_row, by_column = (2 * torch.arange(len(side)) + 3 for side in (rows, first))
+    return int((rows * by_row).sum() + (first * by_column).sum())
 
 
 class Laid(NamedTuple):
@@ -58,6 +66,7 @@ class Laid(NamedTuple):
 
 
 alone = RLock()  # what stands in a model's place of its maps is the model's, not a thread's
+inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
 known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
 
 
@@ -164,13 +173,22 @@ def logits_of(head: Head) -> Map:
 
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
-    """Let a model multiply by matrices that were laid out; threads that share it write one after the other."""
+    """Let a model multiply by matrices that were laid out; threads that share it write one after the other.
+
+    Within another one of the same model it does nothing, so whoever writes batch after batch has the matrices looked at
+    once: they do not change in between.
+    """
     with alone:
+        if id(model) in inside:
+            yield
+            return
         replaced = replacements(model)
         for module, forward in replaced.items():  # what an instance has itself is found before what its class has
             module.__dict__["forward"] = forward
+        inside.add(id(model))
         try:
             yield
         finally:
+            inside.remove(id(model))
             for module in replaced:
                 del module.__dict__["forward"]
