@@ -11,12 +11,12 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import blocked, sdpa, varlen
+from zoo.blocks.backends import blocked, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.blocked import Blocked, Tiling
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
-from zoo.blocks.backends.sdpa import Sdpa, by_products
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.documents import Documents
 from zoo.blocks.position import Position, positions
@@ -266,37 +266,3 @@ def test_kernels_get_one_dtype_that_of_autocast_if_there_is_one():
     assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.float32] * 2
     with torch.autocast("cpu", torch.bfloat16):
         assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.bfloat16] * 2
-
-
-@pytest.mark.parametrize("position", [None, "alibi"])
-@pytest.mark.parametrize("window", [None, 2])
-def test_products_with_keys_on_the_left_are_the_formula(position: str | None, window: int | None):
-    made = None if position is None else positions.build(position, 12, 4, 4, 16, True).double()
-    view = view_of(UNORDERED, UNORDERED, causal=True, position=made)
-    queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
-    rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
-    expected = Eager().attend(queries, keys, values, view.afresh(), rule)
-    torch.testing.assert_close(by_products(queries, keys, values, view, rule), expected, **EXACT)
-
-
-@pytest.mark.parametrize(
-    ("rows", "places", "kept"), [(16, 33, torch.bfloat16), (16, 32, torch.bfloat16), (15, 33, torch.float32)]
-)
-def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_they_are_long(
-    monkeypatch: pytest.MonkeyPatch, rows: int, places: int, kept: torch.dtype
-):
-    attention, asked = FullAttention(64, 4).bfloat16(), []
-    monkeypatch.setattr(sdpa, "by_products", lambda *given: asked.append(given) or by_products(*given))
-    numbers = torch.ones(rows, places, dtype=torch.long)
-    x, view = randn(rows, places, 64).bfloat16(), view_of(numbers[:, :1], numbers)
-    with torch.no_grad():
-        new = attention.read(x)
-        cache = attention.cache(new, places)
-        cache.write(new, 0, places)
-        found = attention.step(x[:, :1], cache.read(), view)
-        expected = attention.step(x[:, :1], new.to(torch.float32), view)
-    assert cache.read().keys.dtype == kept
-    by_matrices = kept == torch.bfloat16 and places == 33
-    assert len(asked) == by_matrices
-    assert by_matrices or torch.equal(found, expected)  # in float32 nothing is lost of what is kept in bfloat16
-    torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
