@@ -13,6 +13,7 @@ import zstandard
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
 REVIEWS = ("imdb/train.jsonl.xz", "imdb/test.jsonl.xz")
+ONCE = 130  # MB of texts that are read once
 ARTICLES = 1000  # that the corpus is made of
 SHARES = dict.fromkeys([f"{name}.jsonl" for name in "abcde"], 0.14) | {"f.jsonl.zst": 0.15, "g.txt": 0.15}
 LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
@@ -27,6 +28,17 @@ def articles(data: Path) -> Iterator[str]:
 def texts_once(data: Path) -> Iterator[str]:
     """The articles, and film reviews behind them, each once: 134 MB."""
     return chain(articles(data), *(read_texts(data / name) for name in REVIEWS))
+
+
+def texts_at_most_once(data: Path, megabytes: int) -> Iterator[str]:
+    """So many MB of articles and reviews, each once; where there are not so many, altered ones stand among them."""
+    altered, lacking = altered_texts(data), 0.0
+    for text in texts_once(data):
+        yield text
+        lacking += len(text) * (megabytes / ONCE - 1)
+        while lacking > 0:
+            yield (other := next(altered))
+            lacking -= len(other)
 
 
 def read_texts(path: Path) -> Iterator[str]:
