@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from zoo import create_model
 from zoo.models.generation import packed as packing
 from zoo.models.generation.generate import generate
-from zoo.models.generation.packed import Laid, Product, Together, gains, known, multiply, packed, replacements
+from zoo.models.generation.packed import Laid, Print, Product, Together, gains, known, multiply, packed, replacements
 from zoo.models.generation.settings import GenerateSettings
 
 HALF = pytest.param(
@@ -98,17 +98,29 @@ def test_a_matrix_that_has_changed_is_packed_anew(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("columns", [3, 4, 64])
-def test_a_matrix_whose_rows_or_columns_changed_places_is_packed_anew(columns: int, dtype: torch.dtype) -> None:
-    for at in ([1, 0], [5, 2]):
+@pytest.mark.parametrize("rows", [slice(None), slice(1, None), slice(2, 3)], ids=["all", "all but the first", "one"])
+def test_a_matrix_whose_rows_or_columns_changed_places_is_packed_anew(
+    columns: int, rows: slice, dtype: torch.dtype
+) -> None:
+    changes = [lambda x: x.flip(0)] if len(range(*rows.indices(6))) > 1 else []
+    for change in [*changes, lambda x: x.roll(1, 1), lambda x: x.roll(columns // 2, 1)]:
         weight = nn.Parameter(torch.randn(6, columns).to(dtype))
+        weight.data[0] = 0.0
         first = Laid.of([weight])
-        weight.data[at] = weight.data[at[::-1]]
+        weight.data[rows] = change(weight.data[rows].clone())
         assert Laid.of([weight]) is not first
-    for at in ([1, 0], [columns - 1, 0]):
-        weight = nn.Parameter(torch.randn(6, columns).to(dtype))
-        first = Laid.of([weight])
-        weight.data[:, at] = weight.data[:, at[::-1]]
-        assert Laid.of([weight]) is not first
+
+
+def test_any_matrix_has_a_print(dtype: torch.dtype) -> None:
+    whole = torch.randn(9, 12).to(dtype)
+    for matrix in (
+        whole,
+        whole[:1, :8],
+        whole[:, :1].clone().T,
+        whole.flatten()[1:9].view(2, 4),
+        whole.flatten()[4:8].view(1, 4),
+    ):
+        assert Print.of(matrix) == Print.of(matrix)
 
 
 def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
@@ -147,3 +159,11 @@ def test_what_was_laid_out_goes_with_its_matrix(dtype: torch.dtype) -> None:
     assert len(known) == before + 1
     del weight
     assert len(known) == before
+
+
+@pytest.mark.parametrize("name", ["gpt2-nano", "transformer-nano"])
+def test_a_score_with_weights_of_its_own_is_read_in_the_dtype_of_the_model(name: str, dtype: torch.dtype) -> None:
+    model = create_model(name, **{"decoder.attention.score": "additive"}).to(dtype).eval()
+    source = torch.randint(5, 200, (2, 6)) if model.encoder is not None else None
+    settings = GenerateSettings(max_new_tokens=4, beams=2)
+    assert all(len(one.tokens) == 4 for one in generate(model, [[1, 5], [1, 7]], settings, None, source))

@@ -109,6 +109,15 @@ def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes_and_are_rema
         assert not any("refuses" in remark for remark in look(task | allowed, tmp_path)["remarks"])
 
 
+def test_a_test_split_is_none_that_training_refuses(task: dict[str, Any], tmp_path: Path) -> None:
+    write_choices(tmp_path, {"train": [3], "validation": [3]})
+    row = {"context": "a" * 64, "choices": ["a"] * 3, "label": 0}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+    files = task["source"]["files"] | {"test": str(tmp_path / "test.jsonl")}
+    found = look(task | {"objective": "choice", "length": 64, "source": {"files": files}}, tmp_path)
+    assert not any("refuses" in remark for remark in found["remarks"])
+
+
 @pytest.mark.parametrize(
     ("objective", "full", "empty"),
     [

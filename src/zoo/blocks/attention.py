@@ -150,7 +150,7 @@ class Attention(nn.Module, ABC):
 
     def remember(self, memory: KeysValues) -> KeysValues:
         """A memory as `step` reads it fastest."""
-        return memory.to(SDPA.remembered(memory.keys))
+        return memory.to(SDPA.remembered(memory.keys, self.rule(False)))
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""

@@ -96,7 +96,10 @@ class Cache:
 
     @torch.no_grad()
     def take(self, rows: Int[Tensor, " chosen"]) -> "Cache":
-        """These rows, without gradients, which no search needs. A later call writes into the tensors of this cache."""
+        """These rows, without gradients, which no search needs.
+
+        A cache is continued once: a later call, on this one or on what it returns, writes into its tensors.
+        """
         spare = self.spare if self.spare is not None and len(self.spare[0]) >= len(rows) else None
         # tensors for fewer rows are part of those for more: memory that is new to the process costs more than the copy
         keys, values = (

@@ -9,6 +9,7 @@ import numpy as np
 from zoo.batches.order import WINDOW, Examples
 from zoo.batches.packing import RowShape, pack
 from zoo.data.ids import PICTURE, Roles
+from zoo.data.sources.reader import TEST
 from zoo.data.store.split import Split
 from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits
@@ -66,10 +67,13 @@ def try_sizes(
 
 
 def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split]) -> list[str]:
-    """Why training on rows of the task's length would refuse the data; empty where it would not."""
-    shape = scaled(task, form, 1)
+    """Why training on rows of the task's length would refuse the data; empty where it would not.
+
+    Training does not read the test split.
+    """
+    shape, read = scaled(task, form, 1), {name: split for name, split in splits.items() if name != TEST}
     try:
-        mixture.refuse_obstacles(splits, shape.limits)
+        mixture.refuse_obstacles(read, shape.limits)
     except ValueError as error:
         return [f"training with length {shape.length} refuses this: {error}"]
     return []

@@ -61,12 +61,15 @@ class Sdpa(Backend):
         else:
             view.scores(rule.window)
 
-    def remembered(self, memory: Tensor) -> torch.dtype:
+    def remembered(self, memory: Tensor, rule: Rule) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.
 
-        On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16.
+        On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16. A score that is no
+        inner product has weights of its own, whose dtype that of the memory stays.
         """
-        return torch.promote_types(memory.dtype, torch.float32) if memory.device.type == "cpu" else memory.dtype
+        if memory.device.type != "cpu" or rule.score.scale is None:
+            return memory.dtype
+        return torch.promote_types(memory.dtype, torch.float32)
 
     def cached(self, memory: Keys, rule: Rule) -> torch.dtype:
         """As `remembered`, of a row's own places.
@@ -75,7 +78,7 @@ class Sdpa(Backend):
         """
         many = memory.shape[0] * memory.shape[1] >= MANY
         kept = many and memory.dtype == torch.bfloat16 and multiplies(rule)
-        return memory.dtype if kept else self.remembered(memory)
+        return memory.dtype if kept else self.remembered(memory, rule)
 
 
 def is_slow(rule: Rule, device: torch.device) -> bool:

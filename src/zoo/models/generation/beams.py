@@ -37,11 +37,9 @@ class BeamSearch(Search):
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens]:
         rows, length = len(self.scores), self.sequences.shape[2] + 1
         scores = self.scores + damage(logits).view(rows, self.width)
-        # no more of a sequence's tokens than are asked for can be among the best of all
-        likely = logits.float().log_softmax(-1).view(rows, self.width, -1).topk(min(2 * self.width, logits.shape[1]))
-        totals = (scores[..., None] + likely.values).flatten(1)
-        candidates, flat = totals.topk(min(2 * self.width, totals.shape[1]))
-        parents, tokens = flat // likely.values.shape[2], likely.indices.flatten(1).gather(1, flat)
+        totals = scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
+        candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
+        parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
         sequences = torch.cat([pick(self.sequences, parents), tokens[..., None]], dim=2)
         last = length >= self.limits
         ends = last.expand_as(tokens).clone()

@@ -28,16 +28,16 @@ class Print(NamedTuple):
 
     @staticmethod
     def of(weight: Tensor) -> "Print":
-        in_eights = all(n * weight.element_size() % 8 == 0 for n in (weight.shape[1], weight.storage_offset()))
-        wide = torch.int64 if in_eights else torch.int16
-        return Print(weight._version, weight.data_ptr(), weighted_sum(weight.detach().view(wide)))
+        flat, size = weight.detach().flatten(), weight.element_size()
+        in_eights = all(n * size % 8 == 0 for n in (weight.shape[1], flat.storage_offset()))
+        words = flat.view(torch.int64 if in_eights else torch.int16).view(len(weight), -1)
+        return Print(weight._version, weight.data_ptr(), weighted_sum(words))
 
 
 def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
-    """A sum that changes where two rows change places, or two columns: each row has a weight, and each of the first."""
-    rows, first = words.sum(1, dtype=torch.int64), words[0].long()
-    by_row, by_column = (2 * torch.arange(len(side)) + 3 for side in (rows, first))
-    return int((rows * by_row).sum() + (first * by_column).sum())
+    """The sums of all rows and of all columns, each with a weight of its own, so that their order counts."""
+    sums = (words.sum(side, dtype=torch.int64) for side in (1, 0))
+    return sum(int((each * (2 * torch.arange(len(each)) + 3)).sum()) << shift for shift, each in enumerate(sums))
 
 
 class Laid(NamedTuple):
@@ -81,7 +81,7 @@ class Product:
     def __init__(self, *maps: nn.Linear) -> None:
         self.maps = maps
         self.laid: Tensor | None = None
-        biases: list[Tensor] = [linear.bias for linear in maps if linear.bias is not None]
+        biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
 
     def __call__(self, x: Tensor) -> Tensor:
