@@ -28,13 +28,17 @@ def spoil_once(model: TinyModel, given: object, said: object) -> None:
         model.hidden.bias.copy_(torch.tensor([torch.inf] * 5))
 
 
-def test_a_step_with_bad_numbers_names_where_to_go_on_from(tmp_path: Path):
+@pytest.mark.parametrize("save_every", [0, 1])
+def test_a_step_with_bad_numbers_names_where_to_go_on_from(tmp_path: Path, save_every: int):
     train_tiny(tmp_path, settings(steps=2))
     model = TinyModel()
     model.hidden.register_forward_hook(lambda module, given, said: said * torch.nan)
-    words = r"step 4: the loss or a gradient was not finite in 2 steps in a row \(training.skip_limit\); the last good "
-    with pytest.raises(RuntimeError, match=words + r"checkpoint is \S+checkpoints/2. Lower training.learning_rate"):
-        train_tiny(tmp_path, settings(steps=9, skip_limit=2, save_every=0), model, resume=True)
+    words = r"step 4: the loss or a gradient was not finite in 2 steps in a row \(training.skip_limit\)"
+    with pytest.raises(
+        RuntimeError,
+        match=words + r"; the last checkpoint from before is \S+checkpoints/2. Lower training.learning_rate",
+    ):
+        train_tiny(tmp_path, settings(steps=9, skip_limit=2, save_every=save_every), model, resume=True)
 
 
 def test_tensors_with_nan_or_infinity_are_named():

@@ -75,7 +75,7 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
             f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} steps in a row "
-            f"(training.skip_limit); {last_good(run)}"
+            f"(training.skip_limit); {last_good(run, int(line['step']) - state.skipped + 1)}"
         )
 
 

@@ -77,7 +77,8 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
     (count,) = learner.processes.add_up([float(spoiled is not None)])
     if count:
         raise RuntimeError(
-            f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; {last_good(run)}"
+            f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; "
+            f"{last_good(run, state.step)}"
         )
     state.scale, state.passing = dict(learner.scaler.state_dict()), passing
     line = state.line and finite_only(state.line)
@@ -86,8 +87,14 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
     run.prune(max(learner.settings.keep, learner.settings.average or 1), best)
 
 
-def last_good(run: Run) -> str:
-    """Where a run can go on from after it broke, and what to change."""
-    newest = next(run.recent(), None)
-    where = "there is no checkpoint yet" if newest is None else f"the last good checkpoint is {newest.folder}"
+def last_good(run: Run, before: int) -> str:
+    """Where a run can go on from after it broke, and what to change.
+
+    Args:
+        before: the first step that went wrong; later checkpoints hold the weights that it began with, or worse ones.
+    """
+    earlier = next((one for one in run.recent() if one.step < before), None)
+    where = (
+        "no checkpoint is from before" if earlier is None else f"the last checkpoint from before is {earlier.folder}"
+    )
     return f"{where}. {ADVICE}"
