@@ -44,3 +44,11 @@ def test_nothing_is_dropped_in_evaluation():
 def test_a_share_that_leaves_nothing_is_refused(share: float):
     with pytest.raises(ValueError, match=f"dropout must be at least 0 and below 1, got {share}"):
         Dropout(share)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_what_is_kept_is_multiplied_by_the_nearest_number_of_its_dtype(dtype: torch.dtype):
+    torch.manual_seed(4)
+    out = dropout(torch.ones(50, 3, dtype=dtype), 0.1, training=True)
+    enlarged = torch.tensor(2**16 / (2**16 - 6554), dtype=dtype)  # 6554 of 65536 are dropped
+    assert out.dtype == dtype and set(out.unique().tolist()) == {0.0, enlarged.item()}

@@ -1,7 +1,7 @@
 """Dropout, with cheap random numbers on CPUs."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,7 +19,7 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
         return x
     if x.device.type != "cpu":
         return F.dropout(x, share)
-    return x * draw_kept(x, dropped).to(x.dtype).mul_(enlarged(dropped))
+    return x * draw_kept(x, dropped, enlarged(dropped))
 
 
 def dropped_steps(share: float) -> int:
@@ -32,12 +32,22 @@ def enlarged(dropped: int) -> float:
     return STEPS / (STEPS - dropped)
 
 
-def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int[Tensor, "*any"]:
-    """For each number of a tensor on a CPU, 1 if it is kept and 0 if it is dropped."""
+def draw_kept(x: Float[Tensor, "*any"], dropped: int, value: float = 1.0) -> Float[Tensor, "*any"]:
+    """For each number of a tensor on a CPU, `value` if it is kept and 0 if it is dropped."""
+    if torch.compiler.is_compiling():  # a compiled graph draws floats as cheaply, and would break at these words
+        return (torch.rand(x.shape) >= dropped / STEPS).to(x.dtype).mul_(value)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    drawn = words.view(torch.int16)[: x.numel()].view(x.shape)
     least = dropped - STEPS // 2  # of what is kept
-    # a comparison and its booleans would take four times as long; `clamp_` on this view does not compile
-    return words.view(torch.int16)[: x.numel()].view(x.shape).clamp(least - 1, least).sub_(least - 1)
+    kept = drawn.clamp_(least - 1, least).sub_(least - 1)  # a comparison and its booleans take four times as long
+    if x.dtype.itemsize == kept.itemsize:  # 1 or 0 times the bits of the value: its own, or those of 0
+        return kept.mul_(bits(value, x.dtype)).view(x.dtype)
+    return kept.to(x.dtype).mul_(value)
+
+
+def bits(value: float, dtype: torch.dtype) -> int:
+    """A number in a dtype of 16 bits, read as an integer."""
+    return int(torch.tensor(value, dtype=dtype).view(torch.int16))
 
 
 class Dropout(nn.Module):

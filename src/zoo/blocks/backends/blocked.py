@@ -143,7 +143,7 @@ class BlockedAttention(torch.autograd.Function):
         for tile in tiling.tiles:
             rows, asking, answering = tile
             weights = tiling.weigh(queries, keys, tile)
-            left = [draw_kept(weights, dropped).to(weights.dtype)] if dropped else []
+            left = [draw_kept(weights, dropped)] if dropped else []
             said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
             kept += [*([weights] if remembered else []), *left] if recorded else []
         ctx.save_for_backward(queries, keys, values, *kept)
