@@ -43,6 +43,8 @@ def describe(device: str, threads: int) -> str:
     about = processor()
     flags = [name for flag, name in FLAGS.items() if flag in about.get("flags", "").split()]
     name = about.get("model name", platform.machine())
+    if "cpu family" in about:  # virtual machines hide more of the name: two kinds of EPYC differ by a factor of 2.4
+        name += f", family {about['cpu family']}, model {about.get('model', '?')}"
     exact = "" if has_bfloat16(torch.device(device)) else "; all sides in float32"
     return f"{name} ({', '.join(flags) or 'no AVX-512'}{exact}), {cores()} cores, {threads} threads, {versions()}"
 
