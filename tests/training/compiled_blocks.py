@@ -51,3 +51,15 @@ read(learner.wrapped, PACKED)
 tell("a step after them")
 print("blocks that are compiled:", sum(module._compiled_call_impl is not None for module in model.modules()))
 print("room:", torch._dynamo.config.recompile_limit)
+
+counters.clear()
+graphs = 0
+dropping: Model = create_model("bert-nano", dropout=0.5).initialize(0)
+learner = Learner(dropping, settings(compile=True, precision="bfloat16"), alone())
+with learner.autocast():
+    for last in (4, 5, 6):  # the places that heads read are others in every step
+        places = {name: torch.tensor([0, last, last + 8]) for name in dropping.heads}
+        said = learner.wrapped(torch.ones(2, LENGTH, dtype=torch.long), places=places)
+        torch.stack([logits.sum() for logits in said.heads.values()]).sum().backward()
+tell("with dropout, and places that heads read")
+print("breaks of a graph:", sum(counters["graph_break"].values()))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
@@ -19,6 +19,8 @@ from zoo.blocks.view import View
 from zoo.registry import Slot
 
 Stream = Float[Tensor, "batch length d_model"]
+Places = Int[Tensor, " places"]
+Picked = Float[Tensor, "places d_model"]
 Sublayer = Callable[[Tensor], Tensor]
 
 
@@ -86,20 +88,29 @@ class Block(nn.Module, ABC):
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         """Put one sublayer into the residual stream."""
 
-    def combine(self, x: Stream, sublayers: dict[str, Sublayer]) -> Stream:
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Stream | Picked:
         """Put all sublayers into the residual stream, one after the other."""
         for name, sublayer in sublayers.items():
+            if name == "feed_forward" and places is not None:
+                x = pick(x, places)
             x = self.connect(x, self.norms[name], sublayer)
         return x
 
-    def forward(self, x: Stream, view: View, source: SourceView | None = None) -> Stream:
-        """Whole rows at once."""
+    def forward(
+        self, x: Stream, view: View, source: SourceView | None = None, places: Places | None = None
+    ) -> Stream | Picked:
+        """Whole rows at once.
+
+        Args:
+            places: flat places (row * length + place), the only ones that are wanted, in this order; None: all. The
+                others are still read, but the feed-forward, most of a block's products, leaves them out.
+        """
         sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view))}
         if self.cross is not None and source is not None:
             cross, memory = self.cross, self.cross.read(source.states)
             sublayers["cross"] = lambda h: self.dropout(cross(h, memory, source.view))
         sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
-        return self.combine(x, sublayers)
+        return self.combine(x, sublayers, places)
 
     def prepare(self, view: View, source: SourceView | None) -> None:
         """Compute what layers share, as masks, before the first of them asks.
@@ -131,6 +142,11 @@ class Block(nn.Module, ABC):
             sublayers["cross"] = lambda h: cross.step(by_memory(h, known), known, seen).view_as(h)
         sublayers["feed_forward"] = self.feed_forward
         return self.combine(x, sublayers), BlockState(mix.state, memory)
+
+
+def pick(x: Stream, places: Places) -> Picked:
+    """The vectors of flat places (row * length + place)."""
+    return x.flatten(0, 1)[places]
 
 
 def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:
@@ -198,10 +214,12 @@ class Parallel(Block):
     def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
         return {"mixer": norm()}
 
-    def combine(self, x: Stream, sublayers: dict[str, Sublayer]) -> Stream:
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Stream | Picked:
         normalized = self.norms["mixer"](x)
-        for sublayer in sublayers.values():
-            x = self.connect(x, nn.Identity(), lambda _, f=sublayer: f(normalized))  # type: ignore[misc]
+        for name, sublayer in sublayers.items():
+            if name == "feed_forward" and places is not None:
+                x, normalized = pick(x, places), pick(normalized, places)
+            x = self.connect(x, nn.Identity(), lambda _, f=sublayer, h=normalized: f(h))  # type: ignore[misc]
         return x
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:

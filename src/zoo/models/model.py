@@ -13,10 +13,11 @@ from zoo.blocks.documents import Documents
 from zoo.blocks.view import Recorder
 from zoo.models.generator import build_generator, generator_size, put
 from zoo.models.heads.head import Head, heads
-from zoo.models.heads.pooler import Pooler, average
+from zoo.models.heads.pooler import Pooler
 from zoo.models.heads.scores import Scores
 from zoo.models.initialize import initialize
 from zoo.models.kinds.part import PARTS, Decoder, Encoder, Memory, Part, PartChoice, PartInput, Pictures, Tokens
+from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
 from zoo.registry import Choice
 
@@ -28,7 +29,8 @@ class Output:
     """What a model says.
 
     Args:
-        states: what the heads score, one vector a place.
+        states: what the heads score, one vector a place (batch, length, d_model); or the vectors of some places alone
+            (places, d_model), where every head has `places` and the model leaves out what nobody reads.
         scores: by head.
         weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
             one entry a layer (None where its mixer has none); None unless asked for.
@@ -87,6 +89,15 @@ class Model(nn.Module):
         """Whether a head reads states through the pooler, where the part has one."""
         assert isinstance(head, Head)
         return head.scores_documents or (head.pools_places and self.settings.pooler.places)
+
+    @property
+    def averages(self) -> bool:
+        """Whether a document's summary is the mean of its states; a picture's is already, whatever the pooler does."""
+        return self.pooler is not None and self.settings.pooler.mean and self.stream.image_size is None
+
+    def heads_by_name(self) -> dict[str, Head]:
+        """The heads, as what they are."""
+        return {name: head for name, head in self.heads.items() if isinstance(head, Head)}
 
     def build_generator(self) -> Encoder | None:
         """The small encoder whose guesses a head learns to detect, where the model has such heads."""
@@ -160,19 +171,21 @@ class Model(nn.Module):
         recorders = {kind: Recorder() for kind in kinds}
         memory = self.remember(source, source_documents, recorders)
         given = PartInput(tokens, documents, segments, recorders)
-        guessed, read = self.guess(given, places or {}, draws)
-        given = given if read is None else replace(given, tokens=read)
-        if self.decoder is not None:
-            states = self.decoder(given, memory)
-        else:
-            assert self.encoder is not None
-            states = self.encoder(given).states
-        scores = {
-            name: guessed[name] if name in guessed else self.score(name, states, given, (places or {}).get(name))
-            for name in self.heads
-        }
+        guessed, guesses = self.guess(given, places or {}, draws)
+        given = given if guesses is None else replace(given, tokens=guesses)
+        others = {name: head for name, head in self.heads_by_name().items() if name not in guessed}
+        reading = Reading(self.stream, given, places or {}, self.averages)
+        states, read = reading.run(others, lambda given: self.states_of(given, memory))
+        scores = {name: guessed[name] if name in guessed else self.score(name, read[name]) for name in self.heads}
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
-        return Output(states, scores, recorded if weights else None, read)
+        return Output(states, scores, recorded if weights else None, guesses)
+
+    def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
+        """The states of the part that the heads score."""
+        if self.decoder is not None:
+            return self.decoder(given, memory)
+        assert self.encoder is not None
+        return self.encoder(given).states
 
     def guess(
         self, given: PartInput, places: Mapping[str, Tensor], draws: Tensor | None
@@ -183,9 +196,10 @@ class Model(nn.Module):
         """
         if self.generator is None:
             return {}, None
-        states = self.generator(replace(given, recorders={})).states
-        names = [name for name, head in self.heads.items() if isinstance(head, Head) and head.guesses]
-        found = {name: self.score(name, states, given, places.get(name)) for name in names}
+        generator, given = self.generator, replace(given, recorders={})
+        names = {name: head for name, head in self.heads_by_name().items() if head.guesses}
+        _, states = Reading(generator, given, places).run(names, lambda given: generator(given).states)
+        found = {name: self.score(name, states[name]) for name in names}
         if draws is None:
             return found, None
         tokens, numbers = given.tokens, draws.flatten()
@@ -209,20 +223,11 @@ class Model(nn.Module):
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
         return self.encoder(PartInput(source, documents, None, recorders or {}))
 
-    def score(self, name: str, states: Tensor, given: PartInput, places: Tensor | None) -> Scores:
-        """What one head says."""
+    def score(self, name: str, states: Tensor) -> Scores:
+        """What one head says of the states that it reads."""
         head, part = self.heads[name], self.stream
         assert isinstance(head, Head)
         table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
-        if head.scores_documents:
-            documents = given.rows().numbers
-            chosen = part.document_places(documents) if places is None else places
-            # a picture's summary is its mean already
-            averages = self.pooler is not None and self.settings.pooler.mean and part.image_size is None
-            summarize = average if averages else part.summarize
-            states = summarize(states, documents, chosen)
-        elif places is not None:
-            states = states.flatten(0, 1)[places.clamp_min(0)]
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
         return head.score(states, table)

@@ -18,6 +18,7 @@ from zoo.hub.targets.declare.words import articles
 from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
 from zoo.models.model import Model
+from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -156,7 +157,9 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """A head's logits; of the first one, unless another is named."""
-        return self.inside.score(head or next(iter(self.heads)), states, given, None).logits()
+        model, name = self.inside, head or next(iter(self.heads))
+        reading = Reading(model.stream, given, {}, model.averages)
+        return model.score(name, reading.select(name, model.heads_by_name()[name], states)).logits()
 
     def read(
         self,

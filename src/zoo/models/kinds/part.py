@@ -61,12 +61,15 @@ class PartInput:
 
     Args:
         recorders: where weights are recorded, by the kinds that are asked for, as in Output.weights.
+        places: flat places (row * length + place) whose states alone are wanted, in this order (places d_model), of a
+            part that `picks`; None: all.
     """
 
     tokens: Tokens | Pictures
     documents: Numbers | Documents | None = None
     segments: Int[Tensor, "batch length"] | None = None
     recorders: Mapping[str, Recorder] = field(default_factory=dict)
+    places: Int[Tensor, " places"] | None = None
 
     def rows(self) -> Documents:
         """The documents of every place."""
@@ -80,6 +83,8 @@ class Part(nn.Module, ABC):
         Settings: the frozen dataclass that its map in a model's file is read into.
         pooled: whether heads that score documents read its summary through the pooler.
         causal: whether a place sees only those before it.
+        picks: whether it can leave out work on the states of places that nobody reads; a document's summary then is the
+            state of one place.
 
     Attributes:
         max_length: the most places of one document.
@@ -90,6 +95,7 @@ class Part(nn.Module, ABC):
     Settings: ClassVar[type]
     pooled: ClassVar[bool]
     causal: ClassVar[bool]
+    picks: ClassVar[bool] = False
     d_model: int
     n_layers: int
     max_length: int
@@ -109,7 +115,11 @@ class Part(nn.Module, ABC):
         self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
         """One vector for each document that `places` stand for (-1: any vector)."""
-        return states.flatten(0, 1)[places.clamp_min(0)]
+        return states.flatten(0, 1)[self.summary_places(documents, places)]
+
+    def summary_places(self, documents: Numbers, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
+        """The flat place whose state sums up each document that `places` stand for (-1: any place)."""
+        return places.clamp_min(0)
 
     def layers_upward(self) -> list[nn.Module]:
         """Its layers, from the input to the output; none in a part that has no depth."""

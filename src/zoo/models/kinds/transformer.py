@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.block import Block, BlockState, SourceView
+from zoo.blocks.block import Block, BlockState, Picked, Places, SourceView
 from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.mixer import settle, take_rows, written
 from zoo.blocks.position import Position
@@ -58,7 +58,7 @@ class Stack(nn.Module):
 
     def forward(
         self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
-    ) -> States:
+    ) -> States | Picked:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
@@ -66,20 +66,23 @@ class Stack(nn.Module):
             for block, view in zip(self.blocks, views, strict=True):
                 block.prepare(view, source)
         for block, view in zip(self.blocks, views, strict=True):
-            x = recomputed(block, x, view, source) if recompute else block(x, view, source)
+            places = given.places if block is self.blocks[-1] else None  # the other layers' places read each other
+            x = recomputed(block, x, view, source, places) if recompute else block(x, view, source, places)
             view.end_layer()
             if source is not None:
                 source.view.end_layer()
         return self.norm(x)
 
 
-def recomputed(block: Block, x: States, view: View, source: SourceView | None) -> States:
+def recomputed(
+    block: Block, x: States, view: View, source: SourceView | None, places: Places | None
+) -> States | Picked:
     """A block whose activations are computed again in the backward pass."""
 
     # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for
     # itself: the second would find them in the view, where the first one left them, and save none.
     def run(x: Tensor) -> Tensor:
-        return block(x, view.afresh(), source)
+        return block(x, view.afresh(), source, places)
 
     return checkpoint(run, x, use_reentrant=False)
 
@@ -108,6 +111,7 @@ class TransformerEncoder(Encoder):
     """
 
     Settings = TransformerSettings
+    picks = True
 
     def __init__(self, settings: TransformerSettings, embeddings: EmbeddingSettings) -> None:
         super().__init__()
@@ -123,12 +127,10 @@ class TransformerEncoder(Encoder):
     def forward(self, given: PartInput) -> Memory:
         return Memory(self.stack(given, given.recorders.get("encoder.self"), None, self.recomputes), given.rows(), self)
 
-    def summarize(
-        self, states: States, documents: Numbers, places: Int[Tensor, " places"]
-    ) -> Float[Tensor, "places d_model"]:
+    def summary_places(self, documents: Numbers, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
         """The document's first place ([CLS]), whichever of its places is given."""
         known = places.clamp_min(0)
-        return states.flatten(0, 1)[known - positions_of(documents).flatten()[known]]
+        return known - positions_of(documents).flatten()[known]
 
 
 @decoders.register("transformer")
@@ -139,6 +141,7 @@ class TransformerDecoder(Decoder):
     """
 
     Settings = TransformerSettings
+    picks = True
 
     def __init__(self, settings: TransformerSettings, embeddings: EmbeddingSettings, d_memory: int | None) -> None:
         super().__init__()
