@@ -45,6 +45,7 @@ def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, d
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["attention"] == attention and f"on cpu, {environment['precision']}" in started
     assert environment["large_blocks"] in ("kept", "given back")
+    assert environment["optimizer"] == "adamw: fused" and environment["compile"] == "nothing"
 
 
 def test_set_beats_the_task_and_the_task_beats_the_model(zoo: Zoo, data: Path, tmp_path: Path):

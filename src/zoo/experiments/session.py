@@ -17,8 +17,6 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.devices.memory import keep_large_blocks
-from zoo.devices.precision import forward_dtype
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
@@ -35,6 +33,7 @@ from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
+from zoo.training.fast import fast_settings
 from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -184,12 +183,9 @@ def begin(
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
     watch = Watch(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
-    dtype = forward_dtype(given.training.precision, processes.device) or torch.float32
-    # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
     environment = {
         "attention": attention_of(model, given, processes.device),
-        "precision": str(dtype).removeprefix("torch."),
-        "large_blocks": "kept" if keep_large_blocks() else "given back",
+        **fast_settings(given.training, processes),
     }
     with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})

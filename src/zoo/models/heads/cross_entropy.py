@@ -15,6 +15,11 @@ LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
 ROWS_IN_FLOAT16 = 2**13
 
 
+def logits_at_once(device: torch.device) -> int:
+    """About how many logits exist at a time; more where summing the weight's gradient would take more memory."""
+    return LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
+
+
 class SummedLoss(NamedTuple):
     """A cross entropy summed over its scored rows.
 
@@ -63,7 +68,7 @@ class Wanted(NamedTuple):
             summed: whether there is a gradient of the weight.
         """
         classes, width = weight.shape
-        limit = LOGITS_ON_CPU if weight.device.type == "cpu" else LOGITS_ON_GPU
+        limit = logits_at_once(weight.device)
         if summed and self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
             return [slice(0, rows)]
         return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)

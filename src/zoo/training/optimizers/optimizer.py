@@ -62,6 +62,14 @@ def fusible(parameters: Iterable[nn.Parameter]) -> bool:
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
 
 
+def kernels(optimizer: torch.optim.Optimizer) -> str:
+    """Whether torch's fused kernels update the weights, as the optimizer itself has it."""
+    fused = [bool(group.get("fused")) for group in optimizer.param_groups]
+    if all(fused):
+        return "fused"
+    return "matrices of layers one by one, all else fused" if any(fused) else "weights one by one"
+
+
 class Skippable(torch.optim.Optimizer):
     """An optimizer that computes what a weight and its state become, so that the device can refuse the step.
 

@@ -1,0 +1,53 @@
+"""The fast settings that a training has on its device: environment.json says what they came to."""
+
+import torch
+from torch import nn
+
+from zoo.config import Tree
+from zoo.devices.memory import keep_large_blocks
+from zoo.devices.precision import forward_dtype
+from zoo.devices.workers import building_workers
+from zoo.models.heads.cross_entropy import logits_at_once
+from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
+from zoo.training.optimizers.optimizer import kernels
+from zoo.training.settings import Training
+from zoo.training.supervision.launch import BUCKETS
+from zoo.training.supervision.processes import Processes
+
+
+def fast_settings(settings: Training, processes: Processes) -> Tree:
+    """By what environment.json calls it, what each fast setting came to; those who decide are asked.
+
+    Raises:
+        ValueError: the settings do not fit the device, or the number of processes.
+    """
+    device = processes.device
+    workers = building_workers(settings.workers, device, processes.here)
+    builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
+    pinned = ", in pinned memory" if device.type == "cuda" else ""
+    few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
+    return {
+        "precision": dtype_of(settings, device),
+        "strategy": strategy(settings, processes),
+        "compile": "each block" if settings.compile else "nothing",
+        "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
+        "loss": f"in chunks of about {logits_at_once(device):,} logits, each with its gradient",
+        "batches": f"built ahead by {builders}{pinned}",
+        # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
+        "large_blocks": "kept" if keep_large_blocks() else "given back",
+    }
+
+
+def dtype_of(settings: Training, device: torch.device) -> str:
+    """The dtype of matrix products."""
+    return str(forward_dtype(settings.precision, device) or torch.float32).removeprefix("torch.")
+
+
+def strategy(settings: Training, processes: Processes) -> str:
+    """How the model is spread, and how gradients come together."""
+    chosen = choose_strategy(settings, processes.count)
+    if chosen == DDP:
+        return f"{chosen}, gradients {'as views of' if BUCKETS.gradient_as_bucket_view else 'copied to'} buckets"
+    if chosen == FSDP:
+        return f"{chosen}, blocks put together in {dtype_of(settings, processes.device)}, gradients added up in float32"
+    return chosen

@@ -1,0 +1,49 @@
+"""environment.json says which fast settings a training has: as those who decide say, on its device."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from tiny import alone, settings
+
+from zoo.training import fast
+from zoo.training.fast import fast_settings
+
+CHANGES: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "optimizer", "adamw: fused"),
+    ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
+    ({"optimizer": "muon"}, "optimizer", "muon: matrices of layers one by one, all else fused"),
+    ({"optimizer": "lion"}, "optimizer", "lion: weights one by one"),
+    ({"compile": True}, "compile", "each block"),
+    ({"compile": False}, "compile", "nothing"),
+    ({"workers": 0}, "batches", "built ahead by a thread"),
+    ({"workers": 1}, "batches", "built ahead by a process"),
+    ({"workers": 3}, "batches", "built ahead by 3 processes"),
+    ({"precision": "float32"}, "precision", "float32"),
+    ({"precision": "bfloat16"}, "precision", "bfloat16"),
+    ({}, "strategy", "one process"),
+    ({}, "loss", "in chunks of about 33,554,432 logits, each with its gradient"),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "said"), CHANGES)
+def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str):
+    assert fast_settings(settings(**changes), alone())[key] == said
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("ddp", "ddp, gradients as views of buckets"),
+        ("fsdp", "fsdp, blocks put together in bfloat16, gradients added up in float32"),
+    ],
+)
+def test_several_processes_say_how_gradients_come_together(strategy: str, said: str):
+    two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
+    assert fast_settings(settings(strategy=strategy, precision="bfloat16"), two)["strategy"] == said
+
+
+def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fast, "keep_large_blocks", lambda: False)
+    assert fast_settings(settings(), alone())["large_blocks"] == "given back"
