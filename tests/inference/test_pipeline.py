@@ -87,3 +87,27 @@ def test_a_model_of_other_texts_takes_no_conversation():
 def test_a_conversation_that_cannot_be_answered_is_refused(given: Any, said: str):
     with pytest.raises(ValueError, match=said):
         Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))(given)
+
+
+@pytest.mark.parametrize(
+    ("pair", "generate", "said"),
+    [
+        (["b"], {}, "^pair: 1 second texts for 2 first ones; give one for each"),
+        (
+            ["a", "b"],
+            {},
+            "^input 1: pair: this checkpoint was trained for causal_lm, which reads one text; leave it out",
+        ),
+        (None, {"beam": 1}, "^generate: unknown key 'beam' .did you mean 'beams'"),
+    ],
+)
+def test_errors_name_arguments_and_no_flags(pair: Any, generate: Any, said: str):
+    with pytest.raises(ValueError, match=said):
+        Pipeline(loaded("gpt2-nano", "causal_lm"))(["the cat", "the dog"], pair, generate)
+
+
+def test_a_text_that_fills_the_model_is_called_unfinished_where_nobody_set_up_a_log(caplog: pytest.LogCaptureFixture):
+    Pipeline(loaded("gpt2-nano", "causal_lm"))("the cat", generate={"max_new_tokens": 500})
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "1 of 1 texts end at the model's max_length (64 tokens), unfinished")
+    ]

@@ -8,11 +8,13 @@ from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.inference.pipeline import Pipeline
+from zoo.inference.python_words import for_python
 from zoo.inference.typed import BATCH
 from zoo.models.model import Model
 from zoo.registry import refuse_below
 
 
+@for_python
 def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Model:
     """The model of a CHECKPOINT, in evaluation mode.
 
@@ -28,6 +30,7 @@ def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Mod
     return load_checkpoint(path, choose_placement(device, precision)).model
 
 
+@for_python
 def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
     """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
 
@@ -44,6 +47,7 @@ def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO, bat
     return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
 
+@for_python
 def export(path: str | Path, folder: str | Path, target: str | None = None, *, device: str = AUTO) -> ExportReport:
     """Write a trained model into a new or empty folder that plain transformers loads.
 
@@ -56,4 +60,9 @@ def export(path: str | Path, folder: str | Path, target: str | None = None, *, d
         ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
-    return export_model(load_trained(resolve(path), choose_placement(device, EXACT)), Path(folder), target)
+    return export_on(path, Path(folder), target, device)
+
+
+def export_on(path: str | Path, folder: Path, target: str | None, device: str) -> ExportReport:
+    """As `export`, for the command."""
+    return export_model(load_trained(resolve(path), choose_placement(device, EXACT)), folder, target)

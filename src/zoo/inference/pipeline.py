@@ -11,6 +11,7 @@ from zoo.data.ids import MESSAGES
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import chats
+from zoo.inference.python_words import for_python
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
@@ -29,6 +30,7 @@ class Pipeline:
     loaded: Loaded
     batch: int = BATCH
 
+    @for_python
     def __call__(
         self,
         texts: str | Sequence[str] | Conversation | Sequence[Conversation],

@@ -32,7 +32,7 @@ class Written:
             decoder = loaded.model.decoder
             assert decoder is not None
             said = "%d of %d texts end at the model's max_length (%d tokens), unfinished"
-            logger.info(said, self.full, self.texts, decoder.max_length)
+            logger.warning(said, self.full, self.texts, decoder.max_length)
 
 
 @dataclass(frozen=True)

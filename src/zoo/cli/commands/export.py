@@ -9,7 +9,7 @@ from zoo.cli.options import Checkpoint, Device, output_path
 from zoo.cli.visible import say
 from zoo.devices.choose import EXACT
 from zoo.devices.precision import AUTO
-from zoo.hub.api import export as run_export
+from zoo.hub.api import export_on
 
 PRECISION = "Of the check, which compares in float32: auto and float32 are the same."
 
@@ -24,5 +24,5 @@ def export(
     """Write a checkpoint as a folder that plain transformers loads."""
     if precision not in (AUTO, EXACT):
         raise ValueError(f"--precision: {precision}: the check of an export compares numbers in float32; leave it out")
-    for line in run_export(checkpoint, folder, to, device=device).lines():
+    for line in export_on(checkpoint, folder, to, device).lines():
         say(line)

@@ -13,6 +13,7 @@ from accelerate.utils import DistributedDataParallelKwargs, DistributedType, Ini
 from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
+from zoo.devices.compiling import refuse_without_compiler
 from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.registry import refuse_unknown
@@ -64,6 +65,8 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)
+    if settings.compile:
+        refuse_without_compiler(accelerator.device, "training.compile")
     return accelerator
 
 
