@@ -131,7 +131,7 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
     with pytest.raises(SystemExit) as stopped:
         main([*asked, "--set", f"{KEY}={backend}"])
     assert stopped.value.code == 2
-    refusal = f"{KEY}: {backend} runs on cuda only, and this is cpu; use auto, sdpa or eager"
+    refusal = f"{KEY}: {backend} runs on cuda only, and this is cpu; use one of auto, blocked, eager, sdpa"
     assert refusal in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -143,10 +143,10 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
             "flex",
             {"name": "bert-nano", "dropout": 0.1},
             GPU,
-            "flex drops no attention weights, and attention.dropout is 0.1; use auto, sdpa or eager",
+            "flex drops no attention weights, and attention.dropout is 0.1; use one of auto, eager, sdpa",
         ),
-        ("varlen", {"name": "gpt2-nano", "position": "alibi"}, GPU, "which position 'alibi' does; use auto"),
-        ("varlen", {"name": "gpt2-nano", "attention.sinks": 1}, GPU, "varlen knows no sinks; use auto, sdpa or eager"),
+        ("varlen", {"name": "gpt2-nano", "position": "alibi"}, GPU, "which position 'alibi' does; use one of auto, eager, flex, sdpa"),
+        ("varlen", {"name": "gpt2-nano", "attention.sinks": 1}, GPU, "varlen knows no sinks; use one of auto, eager, flex, sdpa"),
         ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
         ("eager", {"name": "rnn-attention-nano"}, GPU, "no attention over whole rows; leave the setting out"),
         ("blocked", {}, GPU, "blocked runs on cpu only, and this is cuda"),

@@ -5,10 +5,11 @@ from torch import nn
 
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.backends.sdpa import Sdpa
-from zoo.devices.precision import forward_dtype
+from zoo.devices.precision import AUTO, forward_dtype
 from zoo.models.attention_backend import (
     ChosenBackends,
     Hardware,
+    Layer,
     fastest,
     hardware,
     lacking,
@@ -52,5 +53,11 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
         backend = wanted.build()
         problem = next(filter(None, (obstacle_of(backend, layer) for layer in layers)), None)
     if problem is not None:
-        raise ValueError(f"{place} {problem}; use auto, sdpa or eager")
+        raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *able(layers, on)])}")
     return ChosenBackends([backend] * len(layers), f"{wanted.name} ({KEY})")
+
+
+def able(layers: list[Layer], on: Hardware) -> list[str]:
+    """The backends that can compute all layers."""
+    here = [name for name in backends.names() if lacking(backends[name], on) is None]
+    return [name for name in here if all(obstacle_of(backends[name](), layer) is None for layer in layers)]
