@@ -57,9 +57,12 @@ def formula(one: Given, label_smoothing: float) -> Tensor:
 
 @SMOOTHING
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_the_papers_formula_with_its_gradients(label_smoothing: float, bias: bool):
+@pytest.mark.parametrize("chunked", [True, False])
+def test_it_is_the_papers_formula_with_its_gradients(label_smoothing: float, bias: bool, chunked: bool):
     one = given(bias=bias)
-    found = one.scores.cross_entropy(one.targets, label_smoothing, guess=True)
+    scores = one.scores
+    scores.chunked = chunked
+    found = scores.cross_entropy(one.targets, label_smoothing, guess=True)
     expected = formula(one, label_smoothing)
     torch.testing.assert_close(found.sum, expected)
     torch.testing.assert_close(found.likelihood, formula(one, 0.0))

@@ -1,5 +1,6 @@
 """environment.json says which fast settings a training has: as those who decide say, on its device."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +10,12 @@ from tiny import alone, settings
 
 from zoo.training import fast
 from zoo.training.fast import fast_settings
+from zoo.training.supervision import launch
 
 CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "optimizer", "adamw: fused"),
     ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
+    ({"optimizer": {"name": "adamw", "fused": False}}, "optimizer", "adamw: weights one by one"),
     ({"optimizer": "muon"}, "optimizer", "muon: matrices of layers one by one, all else fused"),
     ({"optimizer": "lion"}, "optimizer", "lion: weights one by one"),
     ({"compile": True}, "compile", "each block"),
@@ -23,6 +26,8 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({"precision": "float32"}, "precision", "float32"),
     ({"precision": "bfloat16"}, "precision", "bfloat16"),
     ({}, "strategy", "one process"),
+    ({"chunked_loss": False}, "loss", "of all logits at once"),
+    ({"keep_memory": False}, "large_blocks", "given back"),
     ({}, "loss", "in chunks of about 33,554,432 logits, each with its gradient"),
 ]
 
@@ -42,6 +47,14 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 def test_several_processes_say_how_gradients_come_together(strategy: str, said: str):
     two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
     assert fast_settings(settings(strategy=strategy, precision="bfloat16"), two)["strategy"] == said
+
+
+def test_a_training_that_keeps_no_memory_never_asks_the_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[bool] = []
+    monkeypatch.setattr(launch, "keep_large_blocks", lambda: asked.append(True))
+    for keep in (False, True):
+        launch.start_processes(settings(keep_memory=keep), tmp_path)
+        assert asked == [True] * keep
 
 
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):

@@ -135,9 +135,20 @@ def test_sgd_is_torchs(nesterov: bool):
     assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
 
 
-@pytest.mark.parametrize("name", optimizers.names())
+HAVE_KERNELS = ["adamw", "adam", "muon", "sgd"]
+
+
+@pytest.mark.parametrize("name", HAVE_KERNELS)
+def test_without_torchs_kernel_the_weights_are_the_same_but_for_rounding(name: str):
+    fused, plain = TinyModel(), TinyModel()
+    chosen = [optimizers.build({"name": name, "fused": on}, m, 0.1) for on, m in ((True, fused), (False, plain))]
+    assert [any(group.get("fused") for group in optimizer.param_groups) for optimizer in chosen] == [True, False]
+    torch.testing.assert_close(updated(plain, chosen[1]), updated(fused, chosen[0]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*optimizers.names(), *({"name": name, "fused": False} for name in HAVE_KERNELS)])
 @pytest.mark.parametrize("good", [0, 2])
-def test_a_step_that_is_bad_changes_no_bit_whatever_the_gradients_hold(name: str, good: int):
+def test_a_step_that_is_bad_changes_no_bit_whatever_the_gradients_hold(name: object, good: int):
     """Neither weights nor moments nor counters: the steps behind it are those of a run without it."""
     model, never = TinyModel(), TinyModel()
     optimizer, reference = optimizers.build(name, model, 0.1), optimizers.build(name, never, 0.1)

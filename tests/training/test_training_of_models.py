@@ -57,6 +57,19 @@ def test_the_split_into_micro_batches_changes_no_term(tmp_path: Path, name: str)
             assert split[key] == pytest.approx(whole[key], abs=1e-4)
 
 
+SLOW = {"chunked_loss": False, "keep_memory": False, "optimizer": {"name": "adamw", "fused": False}}
+
+
+@pytest.mark.parametrize("name", NANO)
+def test_with_the_fast_settings_turned_off_the_losses_are_the_same(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    train_nano(tmp_path / "fast", name)
+    monkeypatch.delattr("zoo.models.heads.cross_entropy.LinearCrossEntropy.forward")
+    train_nano(tmp_path / "slow", name, attention_backend="eager", **SLOW)
+    assert losses(tmp_path / "slow") == pytest.approx(losses(tmp_path / "fast"), rel=1e-5)
+
+
 def test_both_losses_and_the_accuracy_of_next_sentence_are_logged_apart(tmp_path: Path):
     train_nano(tmp_path, "bert-nano")
     for line in lines(tmp_path):

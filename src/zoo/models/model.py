@@ -63,6 +63,7 @@ class Model(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings
+        self.chunked_loss = True  # how the heads' scores compute a cross entropy
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
         if settings.encoder is not None:
@@ -230,7 +231,9 @@ class Model(nn.Module):
         table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
-        return head.score(states, table)
+        scores = head.score(states, table)
+        scores.chunked = self.chunked_loss
+        return scores
 
 
 def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:

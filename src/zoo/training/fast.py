@@ -25,16 +25,17 @@ def fast_settings(settings: Training, processes: Processes) -> Tree:
     workers = building_workers(settings.workers, device, processes.here)
     builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
     pinned = ", in pinned memory" if device.type == "cuda" else ""
+    chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": dtype_of(settings, device),
         "strategy": strategy(settings, processes),
         "compile": "each block" if settings.compile else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
-        "loss": f"in chunks of about {logits_at_once(device):,} logits, each with its gradient",
+        "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",
         # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
-        "large_blocks": "kept" if keep_large_blocks() else "given back",
+        "large_blocks": "kept" if settings.keep_memory and keep_large_blocks() else "given back",
     }
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from zoo.config import Tree
 from zoo.devices.precision import forward_dtype, mixed
 from zoo.models.kinds.part import Part
+from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
@@ -36,6 +37,8 @@ class Learner:
         for module in model.modules():
             if isinstance(module, Part):
                 module.checkpointing = settings.checkpointing
+            if isinstance(module, Model):
+                module.chunked_loss = settings.chunked_loss
         use_backends(model, settings, processes.device)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:

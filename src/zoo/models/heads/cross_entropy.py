@@ -1,11 +1,13 @@
 """Cross entropy of what a linear map says of each row, without holding all that it says."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
@@ -72,6 +74,19 @@ class Wanted(NamedTuple):
         if summed and self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
             return [slice(0, rows)]
         return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)
+
+
+def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> SummedLoss:
+    """The same of logits that are all there, by torch's own cross entropy.
+
+    Args:
+        logits: (rows, n).
+        targets: (rows); -1 costs nothing.
+    """
+    exact = logits.to(wanted.exact)
+    summed = partial(F.cross_entropy, target=targets, ignore_index=-1, reduction="sum")
+    guesses = logits.argmax(-1) if wanted.guess else None
+    return SummedLoss(summed(exact, label_smoothing=wanted.label_smoothing), summed(exact.detach()), guesses)
 
 
 class LinearCrossEntropy(torch.autograd.Function):

@@ -7,7 +7,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.heads.cross_entropy import EXACT_ON_CPU, EXACT_ON_GPU, LinearCrossEntropy, SummedLoss, Wanted, split
+from zoo.models.heads.cross_entropy import (
+    EXACT_ON_CPU,
+    EXACT_ON_GPU,
+    LinearCrossEntropy,
+    SummedLoss,
+    Wanted,
+    split,
+    whole_cross_entropy,
+)
 
 DRAW_BITS = 31  # of a number that decides a draw
 
@@ -38,6 +46,7 @@ class Scores:
         narrows = narrows and states.dtype != torch.float64  # which autocast leaves alone
         self.dtype = torch.get_autocast_dtype(kind) if narrows else states.dtype
         self.states, self.weight, self.bias = states, weight, bias
+        self.chunked = True  # how `cross_entropy` is computed
 
     @staticmethod
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
@@ -70,10 +79,13 @@ class Scores:
             label_smoothing: the share of probability that is spread evenly over the classes.
             guess: whether the likeliest class of each place is wanted.
         """
-        rows = self.states.reshape(-1, self.states.shape[-1]), self.weight, self.bias, targets.reshape(-1)
+        rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
         with self.recording():
             wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled())
-            found = LinearCrossEntropy.apply(*rows, wanted)  # type: ignore[no-untyped-call]
+            if self.chunked:
+                found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
+            else:
+                found = whole_cross_entropy(self.logits().flatten(0, -2), answers, wanted)
         guesses = None if found[2] is None else found[2].reshape(targets.shape)
         return SummedLoss(found[0], found[1], guesses)
 

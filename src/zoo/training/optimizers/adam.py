@@ -14,6 +14,9 @@ class AdamW(torch.optim.AdamW):
     (biases, scales of norms), attention's sinks or tables of relative positions.
 
     Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2.
+
+    Args:
+        fused: update all weights in torch's one kernel, where the device has it.
     """
 
     def __init__(
@@ -24,11 +27,12 @@ class AdamW(torch.optim.AdamW):
         weight_decay: float = 0.01,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        fused: bool = True,
     ) -> None:
         check_betas(betas, eps)
         parameters = trained(model)
         groups = decay_groups(model, parameters, weight_decay)
-        super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fusible(parameters))
+        super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))
 
 
 @optimizers.register("adam")
@@ -36,6 +40,9 @@ class Adam(torch.optim.Adam):
     """w <- w - rate * m / (sqrt(v) + eps), without weight decay.
 
     Source: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1.
+
+    Args:
+        fused: update all weights in torch's one kernel, where the device has it.
     """
 
     def __init__(
@@ -45,7 +52,8 @@ class Adam(torch.optim.Adam):
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        fused: bool = True,
     ) -> None:
         check_betas(betas, eps)
         parameters = trained(model)
-        super().__init__(parameters, lr=learning_rate, betas=betas, eps=eps, fused=fusible(parameters))
+        super().__init__(parameters, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))

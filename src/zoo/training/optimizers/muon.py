@@ -88,6 +88,7 @@ class HiddenMuon(NeedsWholeMatrices):
     Args:
         momentum, nesterov: of the matrices.
         betas, eps: of AdamW.
+        fused: update what AdamW has in torch's one kernel, where the device has it.
     """
 
     _step_supports_amp_scaling = True
@@ -103,6 +104,7 @@ class HiddenMuon(NeedsWholeMatrices):
         nesterov: bool = True,
         betas: tuple[float, float] = (0.9, 0.95),
         eps: float = 1e-8,
+        fused: bool = True,
     ) -> None:
         check_betas(betas, eps)
         check_momentum(momentum)
@@ -115,7 +117,8 @@ class HiddenMuon(NeedsWholeMatrices):
             self.parts.append(OrthogonalMomentum(groups, learning_rate, momentum, nesterov))
         if others:
             groups = decay_groups(model, others, weight_decay)
-            self.parts.append(torch.optim.AdamW(groups, learning_rate, betas, eps, fused=fusible(others)))
+            kernel = fused and fusible(others)
+            self.parts.append(torch.optim.AdamW(groups, learning_rate, betas, eps, fused=kernel))
         parts = enumerate(self.parts)
         super().__init__([{**group, "part": number} for number, part in parts for group in part.param_groups], {})
 

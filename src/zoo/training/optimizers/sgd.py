@@ -16,6 +16,7 @@ class Descent(torch.optim.SGD):
     torch's form: the rate multiplies the momentum, not the gradients that go into it.
 
     Args:
+        fused: update all weights in torch's one kernel, where the device has it.
         nesterov: step by gradient + momentum * m, that is from where the momentum leads.
     """
 
@@ -27,13 +28,14 @@ class Descent(torch.optim.SGD):
         weight_decay: float = 0.0,
         momentum: float = 0.9,
         nesterov: bool = False,
+        fused: bool = True,
     ) -> None:
         check_momentum(momentum)
         if nesterov and not momentum:
             raise ValueError("training.optimizer.nesterov: needs a momentum above 0")
         parameters = trained(model)
-        groups, fused = decay_groups(model, parameters, weight_decay), fusible(parameters)
-        super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=fused)
+        groups, kernel = decay_groups(model, parameters, weight_decay), fused and fusible(parameters)
+        super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=kernel)
         if momentum:
             # torch makes them in the first step, and where its kernel skips that, leaves in them what lay in memory
             for parameter in parameters:

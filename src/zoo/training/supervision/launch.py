@@ -46,7 +46,8 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     """
     for tracker in settings.trackers:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
-    keep_large_blocks()
+    if settings.keep_memory:
+        keep_large_blocks()
     launched = count_launched(os.environ)
     if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         # on CPUs Accelerate would train with DDP instead, without a word
