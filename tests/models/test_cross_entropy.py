@@ -192,3 +192,13 @@ def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch
     right = rows * size * (1 / CLASSES - 1)
     assert right < -torch.finfo(torch.float16).max
     torch.testing.assert_close(weight.grad[0], torch.full((WIDTH,), right), rtol=1e-3, atol=0)
+
+
+def test_other_states_are_scored_as_the_first_ones_are():
+    one = given(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = one.scores
+    scores.chunked = False
+    others = scores.of_others(one.states[:1])
+    assert others.logits().dtype == torch.bfloat16 and not others.chunked
+    assert torch.equal(others.logits(), scores.logits()[:1])

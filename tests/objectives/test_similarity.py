@@ -86,7 +86,7 @@ def test_the_order_of_the_texts_does_not_change_the_answer(loaded: Loaded):
 
 
 def test_one_text_alone_is_refused(loaded: Loaded):
-    with pytest.raises(ValueError, match="--pair: similarity compares two texts: give the second one"):
+    with pytest.raises(ValueError, match="pair: similarity compares two texts: give the second one"):
         Pipeline(loaded)("a dog")
 
 

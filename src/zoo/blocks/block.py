@@ -20,7 +20,7 @@ from zoo.registry import Slot
 
 Stream = Float[Tensor, "batch length d_model"]
 Places = Int[Tensor, " places"]
-Picked = Float[Tensor, "places d_model"]
+Picked = Float[Tensor, "rows picked d_model"]  # all of a stream, or some places of it as one row
 Sublayer = Callable[[Tensor], Tensor]
 
 
@@ -88,7 +88,7 @@ class Block(nn.Module, ABC):
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         """Put one sublayer into the residual stream."""
 
-    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Stream | Picked:
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Picked:
         """Put all sublayers into the residual stream, one after the other."""
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:
@@ -96,14 +96,13 @@ class Block(nn.Module, ABC):
             x = self.connect(x, self.norms[name], sublayer)
         return x
 
-    def forward(
-        self, x: Stream, view: View, source: SourceView | None = None, places: Places | None = None
-    ) -> Stream | Picked:
+    def forward(self, x: Stream, view: View, source: SourceView | None = None, places: Places | None = None) -> Picked:
         """Whole rows at once.
 
         Args:
-            places: flat places (row * length + place), the only ones that are wanted, in this order; None: all. The
-                others are still read, but the feed-forward, most of a block's products, leaves them out.
+            places: flat places (row * length + place), the only ones that are wanted; they are returned as one row, in
+                this order. None: all. The others are still read, but the feed-forward, most of a block's products,
+                leaves them out.
         """
         sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view))}
         if self.cross is not None and source is not None:
@@ -144,9 +143,9 @@ class Block(nn.Module, ABC):
         return self.combine(x, sublayers), BlockState(mix.state, memory)
 
 
-def pick(x: Stream, places: Places) -> Picked:
-    """The vectors of flat places (row * length + place)."""
-    return x.flatten(0, 1)[places]
+def pick(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
+    """The vectors of flat places (row * length + place), as one row."""
+    return x.flatten(0, 1)[places][None]
 
 
 def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:
@@ -214,7 +213,7 @@ class Parallel(Block):
     def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
         return {"mixer": norm()}
 
-    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Stream | Picked:
+    def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Picked:
         normalized = self.norms["mixer"](x)
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:

@@ -44,9 +44,9 @@ class Reading:
         flat, sizes = torch.cat([*picked.values()]), [len(places) for places in picked.values()]
         if flat.device.type == "cpu":  # a GPU would have to be asked how many different places there are
             flat, where = torch.unique(flat, return_inverse=True)
-            states = states_of(replace(self.given, places=flat))[where]
+            states = states_of(replace(self.given, places=flat))[0][where]
         else:
-            states = states_of(replace(self.given, places=flat))
+            states = states_of(replace(self.given, places=flat))[0]
         return states, dict(zip(picked, torch.split(states, sizes), strict=True))
 
     def pick(self, heads: Heads) -> dict[str, Int[Tensor, " places"]] | None:

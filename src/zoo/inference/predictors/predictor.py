@@ -15,7 +15,6 @@ from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.typed import typed_examples
 from zoo.inference.writing import Writing
-from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
 Texts = Sequence[str]
@@ -109,7 +108,7 @@ class Predictor(ABC):
         found = []
         for number in range(len(passed.plans)):
             its = torch.from_numpy(np.flatnonzero(owners == number)).to(states.device)
-            scores = Scores(states[its], passed.scores.weight, passed.scores.bias)
+            scores = passed.scores.of_others(states[its])
             term = passed.objective.term(scores, targets[its])
             found.append((term.sum.item(), int(term.count)))
         return found

@@ -1,5 +1,6 @@
 """What a head says, before it is multiplied out."""
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -52,6 +53,12 @@ class Scores:
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
         """What a head says that does more than a linear map: its logits, which are few, by the identity."""
         return Scores(logits, torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device))
+
+    def of_others(self, states: Float[Tensor, "*places d_model"]) -> "Scores":
+        """What the same map says of other states, computed in the same way."""
+        scores = copy(self)
+        scores.states = states
+        return scores
 
     def recording(self) -> Any:
         """Record gradients where the head did, unless they are not wanted by now."""

@@ -61,8 +61,8 @@ class PartInput:
 
     Args:
         recorders: where weights are recorded, by the kinds that are asked for, as in Output.weights.
-        places: flat places (row * length + place) whose states alone are wanted, in this order (places d_model), of a
-            part that `picks`; None: all.
+        places: flat places (row * length + place) whose states alone are wanted, as one row in this order, of a part
+            that `picks`; None: all.
     """
 
     tokens: Tokens | Pictures

@@ -58,7 +58,7 @@ class Stack(nn.Module):
 
     def forward(
         self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
-    ) -> States | Picked:
+    ) -> States:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
@@ -74,9 +74,7 @@ class Stack(nn.Module):
         return self.norm(x)
 
 
-def recomputed(
-    block: Block, x: States, view: View, source: SourceView | None, places: Places | None
-) -> States | Picked:
+def recomputed(block: Block, x: States, view: View, source: SourceView | None, places: Places | None) -> Picked:
     """A block whose activations are computed again in the backward pass."""
 
     # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for

@@ -44,4 +44,4 @@ class Similarity(Classification):
 def added(scores: Scores) -> Scores:
     """What is said of pairs, from what is said of both of their orders, one after the other."""
     orders = scores.states.reshape(-1, ORDERS, scores.states.shape[-1])
-    return Scores(orders.sum(1), scores.weight, scores.bias)
+    return scores.of_others(orders.sum(1))
