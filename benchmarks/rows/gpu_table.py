@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rows.table import BERT, GPT, OURS, ROWS, Row
+from rows.table import BERT, GPT, OURS, ROWS, Row, head
 
 
 def on_gpu(name: str, title: str, goals: dict[str, str], **changes: object) -> Row:
@@ -25,6 +25,7 @@ TRAINING = {
     "gpu-translation": replace(
         on_gpu("translation", "a step of `transformer-base` on Multi30k", {"hf": "3x"}, pairs=512), each=20
     ),
+    "gpu-head": head("`gpt2`", 32768, 768, 50257, on_gpu=True),
     # the last, and a row of its own: a backend that fails takes no other figure with it
     "gpu-backends": replace(
         on_gpu("bert", "row `gpu-bert` by each backend of attention", BACKENDS, **LONG),

@@ -1,5 +1,7 @@
 """The rows of the benchmark: their sides, sizes and goals. Nothing here is heavy: each side imports its own module."""
 
+import importlib.metadata
+import importlib.util
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +77,20 @@ def beams(batch: int, sentences: int) -> Row:
     return Row(title, "sentences/s", sides, sizes, small, goals, None, "generating.prepare_beams", told=told)
 
 
+def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False) -> Row:
+    """The loss of a head: beside ours torch's two ways, and Liger's on a GPU, as far as they are installed."""
+    sides = {OURS: "head.zoo", "plain": "head.plain"}
+    if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
+        sides["torch's"] = "head.fused"
+    if on_gpu and importlib.util.find_spec("liger_kernel") is not None:
+        sides["liger"] = "liger_head.liger"
+    sizes = {"places": places, "width": width, "classes": classes}
+    small = {"places": 40, "width": 8, "classes": 300}
+    title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
+    goals = {name: ("", "") for name in sides if name != OURS}
+    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False)
+
+
 ROWS = {
     "gpt": training(
         "a step of `gpt2`, 124M, 8 rows of 256", "gpt", GPT, SMALL_GPT, hf=("1.6x", "3x"), textbook=("1.35x", "2.2x")
@@ -100,6 +116,10 @@ ROWS = {
     "greedy-16": greedy(16, "2x"),
     "beams-1": beams(1, 16),
     "beams-16": beams(16, 128),
+    "head-gpt": head("`gpt2`", 2048, 768, 50257),
+    "head-bert": head("`bert-base`", 320, 768, 30522),
+    "head-translation": head("`transformer-base`", 1800, 512, 8000),
+    "head-narrow": head("a narrow model", 4096, 256, 32768),
     "start-up": Row(
         "`zoo --help`, `zoo list`, the first token of `zoo predict`",
         "seconds",

@@ -1,0 +1,59 @@
+"""Rows `head`: the loss of a vocabulary's head with its gradients, by zoo and by what torch has."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rows.given import Given
+from rows.turns import Turn
+from zoo.devices.memory import keep_large_blocks
+from zoo.models.heads.scores import Scores
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of states, weight and targets
+
+
+def work(turn: Turn, given: Given, loss: Loss) -> None:
+    """One forward and backward pass after the other, with the allocator as zoo's training has it on every side."""
+    keep_large_blocks()
+    places, width, classes = (given.sizes[key] for key in ("places", "width", "classes"))
+    generator = torch.Generator(given.device).manual_seed(0)
+    drawn = {"generator": generator, "device": given.device}
+    states = torch.randn(places, width, **drawn).to(given.dtype).requires_grad_()
+    weight = (0.02 * torch.randn(classes, width, **drawn)).requires_grad_()
+    targets = torch.randint(classes, (places,), **drawn)
+    # the peak is counted beyond 16 bytes a parameter; here there are no moments, only weights and their gradient
+    turn.note(parameters=weight.numel() // 2, cost=6 * width * classes)
+    turn.forget_peak()
+    while True:
+        loss(states, weight, targets).backward()
+        states.grad = weight.grad = None
+        turn.done(places)
+
+
+def zoo(turn: Turn, given: Given) -> None:
+    def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        with torch.autocast(states.device.type, states.dtype, enabled=states.dtype != torch.float32):
+            return Scores(states, weight).cross_entropy(targets).sum
+
+    work(turn, given, loss)
+
+
+def plain(turn: Turn, given: Given) -> None:
+    """As most people write it: all logits, then their cross entropy in float32."""
+
+    def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(F.linear(states, weight.to(states.dtype)).float(), targets, reduction="sum")
+
+    work(turn, given, loss)
+
+
+def fused(turn: Turn, given: Given) -> None:
+    """torch's own, in chunks, with its own choice of them."""
+    options = torch.nn.LinearCrossEntropyOptions()
+
+    def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        return F.linear_cross_entropy(states, weight.to(states.dtype), targets, reduction="sum", options=options)
+
+    work(turn, given, loss)
