@@ -11,9 +11,11 @@ from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
+from zoo.devices import precision
 from zoo.models.create import create_model
 from zoo.training.devices.shards import spread_like
 from zoo.training.devices.shards import whole as whole_tensor
+from zoo.training.optimizers import muon as muon_module
 from zoo.training.optimizers.muon import hidden_matrices
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers, step_unless
 
@@ -94,7 +96,8 @@ def test_logits_of_attention_do_not_decay_whatever_their_shape(name: str):
     assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
 
 
-def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest():
+def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.bfloat16)  # torch's Muon has no other
     ours, theirs = create_model("gpt2-nano"), create_model("gpt2-nano")
     choice = {"name": "muon", "weight_decay": 0.2, "momentum": 0.9, "betas": [0.8, 0.9], "eps": 1e-6}
     matrix = re.compile(r"decoder\.stack\.blocks\..*(query|key|value|output|up|down)\.weight")
@@ -107,6 +110,27 @@ def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest()
         updated(ours, optimizers.build(choice, ours, 0.1)), updated(theirs, muon, adamw), strict=True
     ):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("shape", [(5, 17), (17, 5), (7, 12)])
+def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_emulated(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+):
+    matrix, found = torch.randn(shape, generator=torch.Generator().manual_seed(0)), {}
+    for dtype in (torch.float32, torch.bfloat16):
+        monkeypatch.setattr(muon_module, "rough_dtype", lambda device, dtype=dtype: dtype)
+        found[dtype] = muon_module.orthogonal(matrix)
+        assert found[dtype].dtype == dtype
+    torch.testing.assert_close(found[torch.bfloat16].float(), found[torch.float32], rtol=0.0, atol=0.02)
+    sizes = torch.linalg.svdvals(found[torch.float32])
+    assert ((sizes > 0.6) & (sizes < 1.3)).all()
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_products_that_need_few_digits_are_never_emulated(emulated: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(precision, "emulates_bfloat16", lambda device: emulated)
+    expected = torch.float32 if emulated else torch.bfloat16
+    assert precision.rough_dtype.__wrapped__(torch.device("cpu")) == expected
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,12 @@ def emulates_bfloat16(device: torch.device) -> bool:
     return device.type != "mps" and not has_bfloat16(device)
 
 
+@cache  # an optimizer asks for each matrix of each step
+def rough_dtype(device: torch.device) -> torch.dtype:
+    """What products of matrices are fastest in that need no more digits than bfloat16 has."""
+    return torch.float32 if emulates_bfloat16(device) else torch.bfloat16
+
+
 @cache  # each part of a run asks for its dtype
 def warn_of_emulation(kind: str, place: str) -> None:
     """Say that this kind of device computes bfloat16 by software."""
