@@ -53,8 +53,8 @@ def refuse_below(least: int, **values: Any) -> None:
     """
     for name, value in values.items():
         for one in value.values if isinstance(value, PerLayer) else (value,):
-            if one is not None and one < least:
-                raise ValueError(f"{name} must be at least {least}, got {plain(value)}")
+            if one is not None and (not isinstance(one, int | float) or one < least):
+                raise ValueError(f"{name} must be at least {least}, got {plain(value)!r}")
 
 
 class Slot(Generic[T]):

@@ -26,7 +26,7 @@ def test_a_device_that_is_not_there_is_a_wrong_request(zoo: Zoo, run_of: RunOf, 
     [
         (("--precision", "bfloat"), r"--precision: unknown value 'bfloat' (did you mean 'bfloat16'?); allowed: auto"),
         (("--precision", "float16", "--device", "cpu"), "--precision: float16 needs a GPU; on a CPU use bfloat16"),
-        (("--batch", "0"), "batch must be at least 1, got 0"),
+        (("--batch", "0"), "--batch must be at least 1, got 0"),
     ],
 )
 @pytest.mark.parametrize("words_of", [("evaluate",), ("predict", "the")])
@@ -66,6 +66,17 @@ def test_an_evaluation_computes_as_the_runs_validation_did(
 EXACT = ("--precision", "float32")
 
 
+def test_wrong_types_from_python_are_named(run_of: RunOf):
+    for wrong, words in (
+        ({"device": 3}, "^device: there is no device '3' here"),
+        ({"batch": "x"}, "^batch .* got 'x'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            library.pipeline(run_of("lm"), **wrong)
+    with pytest.raises(ValueError, match="^generate: expected a map, got 3"):
+        library.pipeline(run_of("lm"))("the", generate=3)
+
+
 def test_a_pipeline_gives_what_predict_prints_as_json(zoo: Zoo, run_of: RunOf):
     texts = ["the red cat", "a dog", "the blue tree runs over the house"]
     answer = library.pipeline(run_of("classify"), precision="float32")
@@ -73,7 +84,8 @@ def test_a_pipeline_gives_what_predict_prints_as_json(zoo: Zoo, run_of: RunOf):
     assert [one["input"] for one in answer(texts)] == texts
     in_ones = library.pipeline(run_of("classify"), precision="float32", batch=1)
     assert in_ones.batch == 1 and [one["output"] for one in in_ones(texts)] == [one["output"] for one in answer(texts)]
-    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="^batch must be at least 1, got 0"):
         library.pipeline(run_of("classify"), batch=0)
+    assert library.pipeline(run_of("lm"), device=torch.device("cpu")).batch == answer.batch
     narrow = library.pipeline(run_of("lm"), precision="bfloat16").loaded.model
     assert {parameter.dtype for parameter in narrow.parameters()} == {torch.bfloat16}

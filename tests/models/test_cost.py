@@ -34,6 +34,12 @@ def test_a_head_that_scores_few_places_costs_less():
     assert flops_per_token(model, 64, {"masked_lm": 8}) < flops_per_token(model, 64)
 
 
+def test_a_head_that_reads_the_mean_of_a_document_is_counted():
+    changes = [(("heads",), ["classification"]), (("pooler", "mean"), True)]
+    flops = flops_per_token(on_meta(load_settings("bert-nano", changes)), 64, {"classification": 1})
+    assert flops > 0
+
+
 def test_memory_is_four_bytes_for_weights_gradients_and_two_moments():
     model = on_meta(load_settings("transformer-nano"))
     found = memory(model)

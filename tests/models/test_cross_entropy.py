@@ -202,3 +202,16 @@ def test_other_states_are_scored_as_the_first_ones_are():
     others = scores.of_others(one.states[:1])
     assert others.logits().dtype == torch.bfloat16 and not others.chunked
     assert torch.equal(others.logits(), scores.logits()[:1])
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_infinite_logits_of_unscored_places_change_no_gradient(chunked: bool):
+    states = torch.tensor([[300.0, 300.0], [1.0, 2.0]], dtype=torch.float16, requires_grad=True)
+    weight = torch.full((3, 2), 150.0, dtype=torch.float16, requires_grad=True)
+    scores = Scores(states, weight)
+    scores.chunked = chunked
+    assert scores.logits()[0].isinf().all()
+    loss = scores.cross_entropy(torch.tensor([-1, 1])).sum
+    loss.backward()
+    assert loss.isfinite() and states.grad.isfinite().all() and weight.grad.isfinite().all()
+    assert not states.grad[0].any()

@@ -20,11 +20,15 @@ from zoo.models.settings import load_settings
 CUDA, ROWS, END = torch.device("cuda"), 3, 2
 WINDOWED = {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}
 BEAMS, SAMPLES = GenerateSettings(beams=3), GenerateSettings(temperature=1.0, top_k=5, top_p=0.9)
+GREEDY = GenerateSettings()
 FAMILIES = [
     ("gpt2-nano", SAMPLES, ()),
+    ("gpt2-nano", GREEDY, ()),
     ("gpt-modern-nano", BEAMS, [(("decoder", "attention"), WINDOWED)]),
     ("gpt-nano", SAMPLES, [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
     ("transformer-nano", BEAMS, [(("decoder", "position"), "relative")]),
+    ("t5-nano", BEAMS, ()),
+    ("t5-nano", GREEDY, ()),
     ("captioner-transformer-nano", BEAMS, ()),
     ("rnn-attention-nano", BEAMS, [(("decoder", "cell"), "lstm")]),
     ("rnn-seq2seq-nano", SAMPLES, ()),

@@ -10,6 +10,7 @@ import load  # noqa: F401 - the device, before torch
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.batches.collate import MicroBatch
 from zoo.blocks.documents import Documents
@@ -38,8 +39,10 @@ def ones(*shape: int) -> Tensor:
 
 
 def packed(length: int) -> Documents:
-    """Rows of one document, as collating lays them."""
-    return Documents.packed([[length]] * ROWS, ones(ROWS, length))
+    """Rows as collating lays them: with two documents and empty places, with one, and empty; of a picture each."""
+    rows = [[length]] * ROWS if length == 1 else [[5, length - 7], [length], []]
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in rows]
+    return Documents.packed(rows, torch.tensor(numbers, device="cpu"))
 
 
 def batch(model: Model, goal: Mixture) -> MicroBatch:
@@ -60,6 +63,20 @@ def batch(model: Model, goal: Mixture) -> MicroBatch:
         name: ones(SCORED) if head in chosen else ones(ROWS, LENGTH) for head, name in goal.names_by_head.items()
     }
     return MicroBatch(given, targets, [(0, 0, 0)], ROWS * LENGTH, 1.0)
+
+
+class Products(TorchDispatchMode):
+    """Notes the dtypes of products of matrices: autocast goes on without a word where it finds no GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        said = func(*args, **(kwargs or {}))
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            self.dtypes.add(said.dtype)
+        return said
 
 
 def objectives_of(model: Model) -> Mixture:
@@ -86,14 +103,16 @@ def step(name: str, optimizer: str = "adamw") -> str:
     goal = objectives_of(model)
     try:
         tally = Tally(1, {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members})
-        take_step(learner, goal, [batch(model, goal)], tally, [0.0, 0.0])
+        with Products() as products:
+            take_step(learner, goal, [batch(model, goal)], tally, [0.0, 0.0])
     except Exception as error:
         if "-v" in sys.argv:
             raise
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
     still = [name for name, weight in model.named_parameters() if weight not in learner.optimizer.state]
     on = {tensor.device.type for tensor in [*model.parameters(), tally.bad]}
-    return "done" if on == {"cuda"} and not still else f"on {on}, not updated: {still}"
+    narrow = torch.bfloat16 in products.dtypes
+    return "done" if on == {"cuda"} and narrow and not still else f"on {on}, in {products.dtypes}, not updated: {still}"
 
 
 def reads() -> list[str]:
@@ -113,7 +132,10 @@ def reads() -> list[str]:
 SHAPES = torch.library.Library("aten", "IMPL", "Meta")
 for silent in ("_fused_sgd_", "record_stream"):
     SHAPES.impl(silent, lambda *given, **named: None)  # they return nothing; torch has no rule that says so
-torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a driver knows
+# which only a driver knows; without the second, autocast turns itself off
+torch.cuda.get_device_capability = lambda device=None: (9, 0)
+torch.cuda.is_available = lambda: True
+torch.cuda.is_bf16_supported = lambda including_emulation=True: True
 FAMILIES = [name for name in list_models("*-nano") if name not in RECURRENT]
 with FakeTensorMode(allow_non_fake_inputs=True):
     others = {optimizer: step("gpt2-nano", optimizer) for optimizer in optimizers.names()}

@@ -11,6 +11,7 @@ from zoo.registry import nearest
 
 CPU = "cpu"
 EXACT = "float32"  # the precision of what is compared or drawn
+DeviceName = str | torch.device
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -39,7 +40,7 @@ def with_dtype(model: M, dtype: torch.dtype) -> M:
 AS_STORED = Placement(torch.device(CPU), torch.float32)
 
 
-def choose_placement(device: str = AUTO, precision: str = AUTO) -> Placement:
+def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placement:
     """Where a model goes that a user wants on a device and in a precision.
 
     Raises:
@@ -49,7 +50,7 @@ def choose_placement(device: str = AUTO, precision: str = AUTO) -> Placement:
     return Placement(chosen, forward_dtype(precision, chosen, "--precision") or torch.float32)
 
 
-def choose_device(wanted: str = AUTO) -> torch.device:
+def choose_device(wanted: DeviceName = AUTO) -> torch.device:
     """The device of a name; auto: CUDA, then MPS, then the CPU.
 
     Args:
@@ -58,13 +59,13 @@ def choose_device(wanted: str = AUTO) -> torch.device:
     Raises:
         ValueError: there is no such device; the message names those that are there.
     """
-    there = available()
+    name, there = str(wanted), available()
     known = [AUTO, *(["cuda"] if there[0] == "cuda:0" else []), *there]
-    if wanted not in known:
+    if name not in known:
         raise ValueError(
-            f"--device: there is no device '{wanted}' here{nearest(wanted, known)}; allowed: {', '.join(known)}"
+            f"--device: there is no device '{name}' here{nearest(name, known)}; allowed: {', '.join(known)}"
         )
-    return torch.device({AUTO: there[0], "cuda": there[0]}.get(wanted, wanted))
+    return torch.device({AUTO: there[0], "cuda": there[0]}.get(name, name))
 
 
 def available() -> list[str]:

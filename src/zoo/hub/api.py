@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zoo.devices.choose import EXACT, choose_placement
+from zoo.devices.choose import EXACT, DeviceName, choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
@@ -15,7 +15,7 @@ from zoo.registry import refuse_below
 
 
 @for_python
-def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Model:
+def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT) -> Model:
     """The model of a CHECKPOINT, in evaluation mode.
 
     Args:
@@ -31,7 +31,7 @@ def load(path: str | Path, *, device: str = AUTO, precision: str = EXACT) -> Mod
 
 
 @for_python
-def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
+def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
     """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
 
     Args:
@@ -43,12 +43,14 @@ def pipeline(path: str | Path, *, device: str = AUTO, precision: str = AUTO, bat
     Raises:
         ValueError: as `load`, or the batch is below 1.
     """
-    refuse_below(1, batch=batch)
+    refuse_below(1, **{"--batch": batch})
     return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
 
 @for_python
-def export(path: str | Path, folder: str | Path, target: str | None = None, *, device: str = AUTO) -> ExportReport:
+def export(
+    path: str | Path, folder: str | Path, target: str | None = None, *, device: DeviceName = AUTO
+) -> ExportReport:
     """Write a trained model into a new or empty folder that plain transformers loads.
 
     Args:
@@ -63,6 +65,6 @@ def export(path: str | Path, folder: str | Path, target: str | None = None, *, d
     return export_on(path, Path(folder), target, device)
 
 
-def export_on(path: str | Path, folder: Path, target: str | None, device: str) -> ExportReport:
+def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:
     """As `export`, for the command."""
     return export_model(load_trained(resolve(path), choose_placement(device, EXACT)), folder, target)

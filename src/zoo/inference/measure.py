@@ -114,7 +114,7 @@ def measure(
             was never trained.
         RuntimeError: the loss is not finite.
     """
-    refuse_below(1, batch=batch)
+    refuse_below(1, **{"--batch": batch})
     if show.predictions is not None:
         check_file(show.predictions)
     device, wanted = loaded.model.device, precision

@@ -49,7 +49,7 @@ class Pipeline:
             ValueError: a text is too long, or asks for what the model was not trained for.
             RuntimeError: the model fails, or its outputs are not finite.
         """
-        settings = parse_generate(merge(self.loaded.task.generate, dict(generate or {})))
+        settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else several(pair, "pair")
         first = several(as_texts(self.loaded, texts), "texts")
         found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)

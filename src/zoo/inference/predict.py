@@ -81,7 +81,7 @@ def answer_each(
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
         RuntimeError: the model fails, or its outputs are not finite.
     """
-    refuse_below(1, batch=batch)
+    refuse_below(1, **{"--batch": batch})
     dtype = next(loaded.model.parameters()).dtype
     use_fastest(loaded.model, None if dtype == torch.float32 else dtype)
     if pairs is not None and len(pairs) != len(texts):

@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-FLAG = re.compile(r"--(set )?(?=[a-z])")
+# a flag that stands by itself, or what is quoted: a command, a path, or words of the caller's
+FLAG = re.compile(r"(?<!\w)'[^']*'(?!\w)|`[^`]*`|(?<![^\s(])--(?:set )?(?=[a-z])")
 
 
 def for_python(function: Callable[P, T]) -> Callable[P, T]:
@@ -18,7 +19,12 @@ def for_python(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*words, **options)
         except (ValueError, RuntimeError) as error:
-            error.args = tuple(FLAG.sub("", part) if isinstance(part, str) else part for part in error.args)
+            error.args = tuple(in_python(part) if isinstance(part, str) else part for part in error.args)
             raise
 
     return called
+
+
+def in_python(message: str) -> str:
+    """A message without the dashes of flags."""
+    return FLAG.sub(lambda found: "" if found[0].startswith("--") else found[0], message)

@@ -23,7 +23,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
 
     Args:
         content: what the run's files would now be.
-        may_change: keys of training.yaml, and what can differ when one changes.
+        may_change: keys of training.yaml, with all below them, and what can differ when one changes.
 
     Raises:
         ValueError: with the first settings that differ, old and new.
@@ -36,8 +36,9 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         for key, old, new in differences(*(parse(name, read, str(before)) for read in (before.read_bytes(), data))):
             section = key.split(".")[0]
             change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
-            if name == TRAINING and section in may_change:
-                also = may_change[section]
+            allowed = next((part for part in (section, key) if part in may_change), None)
+            if name == TRAINING and allowed is not None:
+                also = may_change[allowed]
                 changed.append(f"{key}: {change}{also and f' ({also})'}")
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")

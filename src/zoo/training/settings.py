@@ -22,7 +22,7 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
-    **dict.fromkeys(("checkpointing", "chunked_loss"), ROUNDING),
+    **dict.fromkeys(("checkpointing", "chunked_loss", "optimizer.fused"), ROUNDING),
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
     "evaluation_examples": "validations before and after are of different examples",

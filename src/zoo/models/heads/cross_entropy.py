@@ -83,7 +83,8 @@ def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> Summ
         logits: (rows, n).
         targets: (rows); -1 costs nothing.
     """
-    exact = logits.to(wanted.exact)
+    # what stands at an unscored place may be infinite, and 0 times that is no number
+    exact = logits.masked_fill(targets[:, None] < 0, 0).to(wanted.exact)
     summed = partial(F.cross_entropy, target=targets, ignore_index=-1, reduction="sum")
     guesses = logits.argmax(-1) if wanted.guess else None
     return SummedLoss(summed(exact, label_smoothing=wanted.label_smoothing), summed(exact.detach()), guesses)

@@ -1,5 +1,6 @@
 """From a document's states to the one vector that a head scores."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -42,7 +43,8 @@ def average(
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
     its = (documents[rows] == documents.flatten()[places][:, None]).to(wide)
-    with torch.autocast(states.device.type, enabled=False):
+    kind = states.device.type  # "meta", where costs are counted, knows no autocast
+    with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
         mean = torch.einsum("pl,pld->pd", its / its.sum(1, keepdim=True), states[rows].to(wide))
     return mean.to(states.dtype)
 
