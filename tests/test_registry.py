@@ -84,12 +84,12 @@ def test_nothing_allowed_is_said():
 
 
 def test_an_unknown_option_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"unknown option of part 'grouped' 'n_group' \(did you mean 'n_groups'\?\)"):
+    with pytest.raises(ValueError, match=r"unknown option of part 'grouped': 'n_group' \(did you mean 'n_groups'\?\)"):
         parts.parse({"name": "grouped", "n_group": 3})
 
 
 def test_an_option_that_is_a_number_is_unknown():
-    with pytest.raises(ValueError, match="unknown option of part 'plain' '3'"):
+    with pytest.raises(ValueError, match="unknown option of part 'plain': '3'"):
         parts.parse({"name": "plain", 3: 1})
 
 

@@ -131,7 +131,7 @@ class Slot(Generic[T]):
         known = self.options(name)
         given = {key: v for key, v in value.items() if key != "name"}
         for key in given:
-            refuse_unknown(str(key), known, f"option of {self.name} '{name}'", place)
+            refuse_unknown(str(key), known, f"option of {self.name} '{name}':", place)
         missing = [key for key, option in known.items() if option.default is REQUIRED and key not in given]
         if missing:
             raise ValueError(f"{place}: {self.name} '{name}' needs the option '{missing[0]}'")

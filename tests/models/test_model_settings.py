@@ -169,7 +169,7 @@ WRONG = [
     (
         "gpt2-nano",
         "norm.epz=1",
-        r"unknown option of norm 'layernorm' 'epz' \(did you mean 'eps'\?\); allowed: eps, bias",
+        r"unknown option of norm 'layernorm': 'epz' \(did you mean 'eps'\?\); allowed: eps, bias",
     ),
     ("gpt2-nano", "norm.eps=small", r"gpt2-nano.decoder.norm.eps: expected a number, got 'small'"),
     ("gpt2-nano", "n_layers=2.5", r"gpt2-nano.decoder.n_layers: expected a whole number, got 2.5"),
@@ -206,7 +206,7 @@ WRONG = [
         "heads.masked_lm.bias=false",
         r"--set heads.masked_lm.bias: the model has no head 'masked_lm'; it has",
     ),
-    ("gpt2-nano", "heads.language.tide=false", r"unknown option of head 'language' 'tide' \(did you mean 'tied'\?\)"),
+    ("gpt2-nano", "heads.language.tide=false", r"unknown option of head 'language': 'tide' \(did you mean 'tied'\?\)"),
     ("gpt2-nano", "initialize=xavir", r"gpt2-nano.initialize: unknown initialize 'xavir' \(did you mean 'xavier'\?\)"),
     ("gpt2-nano", "embeddings.segment=2", r"gpt2-nano.embeddings: unknown key 'segment' \(did you mean 'segments'\?\)"),
 ]

@@ -34,7 +34,7 @@ def test_heads_come_in_the_order_of_the_map():
     ("value", "message"),
     [
         ("causal_ml", r"objective: unknown objective 'causal_ml' \(did you mean 'causal_lm'\?\); allowed: "),
-        ({"masked_lm": {"whole_words": True}}, r"unknown option of objective 'masked_lm' 'whole_words' \(did you mean"),
+        ({"masked_lm": {"whole_words": True}}, r"unknown option of objective 'masked_lm': 'whole_words' \(did you"),
         ({"masked_lm": {"share": "much"}}, r"objective\.share: expected a number, got 'much'"),
         ({"masked_lm": {"share": [0.1, 0.2]}}, r"objective 'masked_lm': share: expected one value, not a list"),
         ({"masked_lm": {"name": "causal_lm"}}, r"objective\.masked_lm: expected a map of options, got \{'name': "),

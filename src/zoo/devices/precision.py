@@ -74,7 +74,8 @@ def rough_dtype(device: torch.device) -> torch.dtype:
 @cache  # each part of a run asks for its dtype
 def warn_of_emulation(kind: str, place: str) -> None:
     """Say that this kind of device computes bfloat16 by software."""
-    logger.warning("%s: this %s has no bfloat16 in hardware; float32 is 10 times as fast, or more", place, NAMES[kind])
+    said = "%s: this %s has no bfloat16 in hardware; float32 is 10 times as fast, or more"
+    logger.warning(said, place.removeprefix("--"), NAMES[kind])  # as commands and Python have it
 
 
 def widest(device: torch.device) -> torch.dtype:
