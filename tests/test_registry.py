@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.annotations import PerLayer
-from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_below, refuse_unknown
 
 
 class Part:
@@ -264,3 +265,10 @@ def test_any_value_is_taken_or_refused_with_its_place(value: Any, annotation: An
         check_cycled(value, annotation, "here")
     except ValueError as refusal:
         assert str(refusal).startswith("here")
+
+
+def test_sizes_are_numbers_of_any_library():
+    refuse_below(1, d_model=np.int64(3), window=None, share=1.5)
+    for wrong in (np.int64(0), "x"):
+        with pytest.raises(ValueError, match="d_model must be at least 1, got"):
+            refuse_below(1, d_model=wrong)

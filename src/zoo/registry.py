@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Real
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 from zoo.annotations import MAPS, UNIONS, PerLayer, describe, pair_up, takes_list
@@ -53,7 +54,7 @@ def refuse_below(least: int, **values: Any) -> None:
     """
     for name, value in values.items():
         for one in value.values if isinstance(value, PerLayer) else (value,):
-            if one is not None and (not isinstance(one, int | float) or one < least):
+            if one is not None and (not isinstance(one, Real) or one < least):
                 raise ValueError(f"{name} must be at least {least}, got {plain(value)!r}")
 
 
