@@ -1,5 +1,6 @@
 """Documents of rows: positions, and each of them in a row of its own."""
 
+import pytest
 import torch
 
 from zoo.blocks.documents import Borders, Documents, positions_of
@@ -13,7 +14,7 @@ def test_positions_restart_at_each_document_and_are_0_where_there_is_none():
 
 def test_documents_without_numbers_are_whole_rows():
     found = Documents.of(None, torch.zeros(2, 3, 5))
-    assert found.whole and found.numbers.tolist() == [[1, 1, 1], [1, 1, 1]] and found.unpacked() is None
+    assert found.whole and found.numbers.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
 def test_rows_of_documents_keep_what_is_known_of_them():
@@ -43,3 +44,30 @@ def test_a_place_that_is_widened_is_a_document_as_wide():
     assert pictures.numbers.tolist() == [[1, 1, 1], [0, 0, 0]]
     assert torch.equal(pictures.borders.queries, expected.queries) and pictures.borders.longest >= 3
     assert torch.equal(pictures.borders.keys, expected.keys)
+
+
+def test_documents_are_sequences_from_the_longest_on_whoever_knows_their_lengths():
+    numbers = torch.tensor([[1, 1, 2, 3, 3, 3, 0], [0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0]])
+    for documents in (Documents.packed([[2, 1, 3], [], [4]], numbers), Documents(numbers)):
+        sequences, x = documents.sequences(), torch.arange(21).view(3, 7)
+        spans = [(2, 1, 14, 4), (0, 3, 3, 3), (0, 1, 0, 2), (0, 2, 2, 1)]  # row, number, first place, length
+        assert [tuple(span) for span in sequences.spans] == spans and sequences.starts.tolist() == [14, 3, 0, 2]
+        assert sequences.sizes == [4, 3, 2, 1]
+        assert sequences.to_steps(x).tolist() == [14, 3, 0, 2, 15, 4, 1, 16, 5, 17]
+        assert torch.equal(sequences.to_rows(sequences.to_steps(x)), x * (numbers > 0))
+        assert sequences.padded(x).tolist() == [[14, 15, 16, 17], [3, 4, 5, 0], [0, 1, 0, 0], [2, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("where", ["cpu", "meta"])
+def test_what_a_packer_knows_is_not_looked_up(where: str):
+    numbers = torch.empty(2, 3, dtype=torch.long, device=where)  # on the meta device nothing can be looked up
+    known = Documents.packed([[2, 1], [3]], torch.empty(2, 3, dtype=torch.long)).to(where)
+    assert [span.length for span in known.sequences().spans] == [3, 2, 1]
+    assert [span.length for span in known.widen(4).sequences().spans] == [12, 8, 4]
+    assert [span.length for span in Documents.of(None, numbers).sequences().spans] == [3, 3]
+
+
+def test_where_there_is_no_document_one_of_no_place_stands_for_it():
+    sequences, x = Documents(torch.zeros(2, 3, dtype=torch.long)).sequences(), torch.ones(2, 3, 4)
+    assert sequences.sizes == [1] and sequences.to_steps(x).shape == (1, 4)
+    assert not sequences.to_rows(sequences.to_steps(x)).any() and not sequences.padded(x).any()

@@ -5,6 +5,7 @@ devices there, and nothing is computed: whatever asks for a number of such a ten
 """
 
 import ctypes
+import importlib
 import importlib.util
 import os
 from pathlib import Path
@@ -17,3 +18,7 @@ TORCH = Path(found.origin).parent
 if LIBRARY in os.environ:
     ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so"))
     ctypes.CDLL(os.environ[LIBRARY])
+    fakes = importlib.import_module("torch._subclasses.fake_impls")
+    # pinned memory is memory of the CPU; torch has no rule for fake tensors in it
+    pin = importlib.import_module("torch").ops.aten._pin_memory.default
+    fakes.op_implementations_dict[pin] = lambda mode, func, tensor, device=None: tensor

@@ -7,7 +7,7 @@ import pytest
 import pretending
 
 
-def test_no_training_step_of_a_transformer_reads_on_the_host_whatever_the_optimizer(
+def test_no_training_step_reads_on_the_host_whatever_the_model_and_the_optimizer(
     tmp_path_factory: pytest.TempPathFactory,
 ):
     done = json.loads(pretending.run("training_step", tmp_path_factory))

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float, Int, Int32, Shaped
+from jaxtyping import Int, Int32, Shaped
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from zoo.blocks.sequences import Sequences, found, laid
 
 T = TypeVar("T")
 ROOM = 16  # borders for each row of a batch; GPUs look at each, however short its document is
@@ -34,50 +35,6 @@ def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch l
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     starts = torch.where(begins, places, 0).cummax(dim=1).values
     return torch.where(documents > 0, places - starts, 0)
-
-
-class Unpacked:
-    """The documents of packed rows, each in a row of its own, in reading order.
-
-    Where there is no document at all, one of length 0 stands for it.
-
-    Attributes:
-        lengths: of the documents (places).
-        rows, numbers: which row each document stands in, and which document of that row it is.
-    """
-
-    def __init__(self, documents: Int[Tensor, "batch length"]) -> None:
-        self.real = documents > 0
-        begins = self.real & (positions_of(documents) == 0)
-        order = begins.flatten().cumsum(0) - 1
-        self.lengths = torch.bincount(order[self.real.flatten()], minlength=1)
-        places = begins.flatten().nonzero()[:, 0]
-        places = places if len(places) else places.new_zeros(1)
-        self.rows, self.numbers = places // documents.shape[1], documents.flatten()[places]
-        longest = max(int(self.lengths.max()), 1)
-        self.inside = torch.arange(longest, device=documents.device) < self.lengths[:, None]
-
-    def unpack(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "documents longest *any"]:
-        """A row for each document, zeros after its end."""
-        out = x.new_zeros(*self.inside.shape, *x.shape[2:])
-        out[self.inside] = x[self.real]
-        return out
-
-    def pack(self, x: Shaped[Tensor, "documents longest *any"]) -> Shaped[Tensor, "batch length *any"]:
-        """The rows that the documents came from, zeros where there was none."""
-        out = x.new_zeros(*self.real.shape, *x.shape[2:])
-        out[self.real] = x[self.inside]
-        return out
-
-    def sequence(self, x: Float[Tensor, "batch length width"]) -> PackedSequence:
-        """The documents as torch's recurrent kernels take them."""
-        # torch sorts the sequences by length, which it wants to know on the CPU; a length of 0 is an error there
-        lengths = self.lengths.clamp_min(1).cpu()
-        return pack_padded_sequence(self.unpack(x), lengths, batch_first=True, enforce_sorted=False)
-
-    def from_sequence(self, x: PackedSequence) -> Float[Tensor, "batch length width"]:
-        """The rows that the documents came from."""
-        return self.pack(pad_packed_sequence(x, batch_first=True, total_length=self.inside.shape[1])[0])
 
 
 class Borders(NamedTuple):
@@ -131,6 +88,7 @@ class Documents(Computed):
         positions: of the places inside their documents; None: as `positions_of` counts them.
         borders: of documents 1, 2 and so on of each row, one after the other from its first place on; None: not known.
             An attention from rows to rows wants both from the same packer, so that the same documents meet.
+        lengths: of documents 1, 2 and so on of each row, laid in the same way; None: not known.
     """
 
     def __init__(
@@ -139,9 +97,10 @@ class Documents(Computed):
         whole: bool = False,
         positions: Int[Tensor, "batch length"] | None = None,
         borders: Borders | None = None,
+        lengths: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
-        self.numbers, self.whole, self.borders = numbers, whole, borders
+        self.numbers, self.whole, self.borders, self.lengths = numbers, whole, borders, lengths
         if positions is not None:
             self.found["positions"] = positions
 
@@ -159,14 +118,14 @@ class Documents(Computed):
         """Those of a packer, which knows the lengths of each row's documents."""
         length = numbers.shape[1]
         whole = all(list(lengths) == [length] for lengths in rows)
-        return Documents(numbers, whole, borders=Borders.of(rows, length))
+        return Documents(numbers, whole, borders=Borders.of(rows, length), lengths=rows)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Documents":
         """The same with each tensor changed: copied to a device, or to other memory."""
         borders = self.borders
         if borders is not None:
             borders = Borders(change(borders.queries), change(borders.keys), borders.longest)
-        return Documents(change(self.numbers), self.whole, borders=borders)
+        return Documents(change(self.numbers), self.whole, borders=borders, lengths=self.lengths)
 
     def to(self, device: torch.device | str) -> "Documents":
         """The same on a device, copied while the CPU goes on."""
@@ -177,19 +136,25 @@ class Documents(Computed):
         borders = self.borders
         if borders is not None:
             borders = Borders(places * borders.queries, places * borders.keys, places * borders.longest)
-        return Documents(self.numbers.repeat_interleave(places, dim=1), self.whole, borders=borders)
+        lengths = None if self.lengths is None else [[places * one for one in row] for row in self.lengths]
+        numbers = self.numbers.repeat_interleave(places, dim=1)
+        return Documents(numbers, self.whole, borders=borders, lengths=lengths)
 
     @property
     def positions(self) -> Int[Tensor, "batch length"]:
         """Positions of the places inside their documents."""
         return self.once("positions", lambda: positions_of(self.numbers))
 
-    def unpacked(self) -> Unpacked | None:
-        """Each document in a row of its own; None where it stands so already.
+    def sequences(self) -> Sequences:
+        """Each document as a sequence of its own."""
+        return self.once("sequences", self.find_sequences)
 
-        So a model without documents runs on the meta device, too, where lengths cannot be read and costs are counted.
-        """
-        return None if self.whole else self.once("unpacked", lambda: Unpacked(self.numbers))
+    def find_sequences(self) -> Sequences:
+        """From what is known on the CPU, or else from the numbers."""
+        rows, length = self.numbers.shape
+        lengths = [[length]] * rows if self.whole else self.lengths
+        spans = found(self.numbers) if lengths is None else laid(lengths, length)
+        return Sequences(spans, (rows, length), self.numbers.device)
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":
         """These rows of the batch."""

@@ -151,7 +151,8 @@ class RecurrentMixer(Mixer):
         return self.output(self.cell(x, view.documents))
 
     def prepare(self, view: View) -> None:
-        view.documents.unpacked()
+        if not view.documents.whole:
+            view.documents.sequences()
 
     def step(
         self, x: New, view: View, state: Float[Tensor, "batch vectors d_state"] | None

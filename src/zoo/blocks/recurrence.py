@@ -1,7 +1,7 @@
 """Slot `cell`: how a state takes in the next vector. Supplied: d_input, d_state, whether both directions are read."""
 
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -46,18 +46,26 @@ class Cell(nn.Module, ABC):
         """The state before the first vector, of the inputs' type."""
         return x.new_zeros(self.n_vectors, len(x), self.d_state)
 
-    def run(self, x: PackedSequence, state: States | None = None) -> PackedSequence:
-        """The states along sequences of different lengths; of both directions side by side."""
-        return self.kernel(x, None if state is None else self.split(state))[0]
+    def run(
+        self, steps: Float[Tensor, "places d_input"], sizes: Sequence[int], state: States | None = None
+    ) -> Float[Tensor, "places states"]:
+        """The states along sequences, of both directions side by side.
+
+        Args:
+            steps: as `Sequences.to_steps` gives them.
+            sizes: how many sequences have each step.
+        """
+        packed = PackedSequence(steps, torch.tensor(sizes, device="cpu"))
+        return self.kernel(packed, None if state is None else self.split(state))[0].data
 
     def forward(
         self, x: Float[Tensor, "batch length d_input"], documents: Documents
     ) -> Float[Tensor, "batch length states"]:
         """The states along rows; they start anew with each document, and are 0 where there is none."""
-        unpacked = documents.unpacked()
-        if unpacked is None:
+        if documents.whole:
             return self.kernel(x)[0]
-        return unpacked.from_sequence(self.run(unpacked.sequence(x)))
+        sequences = documents.sequences()
+        return sequences.to_rows(self.run(sequences.to_steps(x), sequences.sizes))
 
     def step(self, x: Float[Tensor, "rows d_input"], state: States) -> States:
         """The state after one vector more."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.documents import Documents, positions_of
@@ -38,19 +37,9 @@ class Memory:
     documents: Documents
     encoder: "Encoder"
 
-    def summaries(self) -> Float[Tensor, "batch numbers d_memory"]:
-        """One vector for each row's k-th document, at [row, k]; zeros at k = 0 and where there is none."""
-        batch, length = self.states.shape[:2]
-        numbers = self.documents.numbers
-        if self.documents.whole:  # known without looking at the numbers, for which the CPU would wait
-            begins = torch.arange(batch, device=self.states.device) * length
-            return F.pad(self.encoder.summarize(self.states, numbers, begins)[:, None], (0, 0, 1, 0))
-        places = self.encoder.document_places(numbers)
-        found = self.encoder.summarize(self.states, numbers, places)
-        most = max(int(numbers.max()), 1)
-        out = found.new_zeros(batch, most + 1, found.shape[1])
-        out[places // length, numbers.flatten()[places]] = found
-        return out
+    def summaries(self) -> Float[Tensor, "documents d_memory"]:
+        """One vector for each document, in the order of `documents.sequences()`."""
+        return self.encoder.summarize(self.states, self.documents.numbers, self.documents.sequences().starts)
 
 
 @dataclass

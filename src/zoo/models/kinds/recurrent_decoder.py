@@ -7,10 +7,8 @@ from typing import Annotated, cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from zoo.blocks.attention import Attention, attentions
-from zoo.blocks.documents import Unpacked
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import written
 from zoo.blocks.position import Position
@@ -19,7 +17,7 @@ from zoo.blocks.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Decoder, Memory, Numbers, PartInput, States, Tokens, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings
-from zoo.models.kinds.source import SourceReading, in_rows, source_of, whole_source
+from zoo.models.kinds.source import SourceReading, in_rows, source_of
 from zoo.registry import Choice, refuse_below
 
 Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)
@@ -94,31 +92,19 @@ class RecurrentDecoder(Decoder):
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])
-        target = documents.unpacked()
-        source = None if memory is None else self.source(memory, target, len(x))
+        target = documents.sequences()
+        source = None if memory is None else source_of(memory, self.attention, [span[:2] for span in target.spans])
         steps, recorder = Recorder(), given.recorders.get("decoder.cross")
         if source is not None and recorder is not None:
             source = replace(source, recorder=steps)
-        lengths = torch.full((len(x),), x.shape[1])
-        packed = pack_padded_sequence(x, lengths, batch_first=True) if target is None else target.sequence(x)
-        said = self.unroll(packed, source)
+        said = target.to_rows(self.unroll(target.to_steps(x), target.sizes, source))
         if "decoder.self" in given.recorders:
             given.recorders["decoder.self"].layers = [None] * self.n_layers
         if recorder is not None and memory is not None and steps.layers:
-            weights = padded_weights([w for w in steps.layers if w is not None], packed)
-            weights = weights if target is None else target.pack(weights)
-            recorder.write(in_rows(weights, documents.numbers, memory))
+            weights = torch.cat([w for w in steps.layers if w is not None]).squeeze(2)  # each is of one query
+            recorder.write(in_rows(target.to_rows(weights), documents.numbers, memory))
             recorder.end_layer()
-        return pad_packed_sequence(said, batch_first=True)[0] if target is None else target.from_sequence(said)
-
-    def source(self, memory: Memory, target: Unpacked | None, batch: int) -> SourceReading:
-        """What each target document reads."""
-        if target is not None:
-            return source_of(memory, self.attention, target.rows, target.numbers)
-        if memory.documents.whole:
-            return whole_source(memory, self.attention)
-        rows = torch.arange(batch, device=memory.states.device)
-        return source_of(memory, self.attention, rows, torch.ones_like(rows))
+        return said
 
     def first(self, like: Tensor, rows: int, source: SourceReading | None) -> Vectors:
         """s_0 of each layer."""
@@ -127,35 +113,36 @@ class RecurrentDecoder(Decoder):
         begun = torch.tanh(self.begin(source.summary)).view(rows, self.n_layers, self.n_vectors, self.d_model)
         return list(begun.permute(1, 2, 0, 3))
 
-    def unroll(self, x: PackedSequence, source: SourceReading | None) -> PackedSequence:
-        """What the head scores, along sequences of different lengths."""
-        if source is not None and x.sorted_indices is not None:
-            source = source.take(x.sorted_indices)
-        vectors = self.first(x.data, int(x.batch_sizes[0]), source)
+    def unroll(
+        self, x: Float[Tensor, "places d_model"], sizes: Sequence[int], source: SourceReading | None
+    ) -> Float[Tensor, "places d_model"]:
+        """What the head scores, along sequences.
+
+        Args:
+            x, sizes: as `Sequences` lays them.
+        """
+        vectors = self.first(x, sizes[0], source)
         if self.attention is None:
-            context = None if source is None else along(source.summary, x)
-            return with_data(x, self.read_out(self.run(x, vectors, context), x.data, context))
+            context = None if source is None else torch.cat([source.summary[:size] for size in sizes])
+            return self.read_out(self.run(x, sizes, vectors, context), x, context)
         tops, contexts = [], []
-        for word in torch.split(x.data, x.batch_sizes.tolist()):
+        for word in torch.split(x, list(sizes)):
             if source is not None and len(word) < len(source.summary):  # the shortest sequences have ended
                 source, vectors = source.take(slice(len(word))), [v[:, : len(word)] for v in vectors]
             step = self.context(vectors, source)
             vectors = self.advance(word, vectors, step)
             tops.append(vectors[-1][0])
             contexts.append(step)
-        read = torch.cat([c for c in contexts if c is not None])
-        return with_data(x, self.read_out(torch.cat(tops), x.data, read))
+        return self.read_out(torch.cat(tops), x, torch.cat([c for c in contexts if c is not None]))
 
-    def run(self, x: PackedSequence, vectors: Vectors, context: Tensor | None) -> Tensor:
+    def run(self, x: Tensor, sizes: Sequence[int], vectors: Vectors, context: Tensor | None) -> Tensor:
         """The top layer's states where the context does not depend on them: whole sequences, layer by layer."""
-        data = x.data if context is None else torch.cat([x.data, context], dim=-1)
+        x = x if context is None else torch.cat([x, context], dim=-1)
         for layer, start in zip(self.layers, vectors, strict=True):
-            # torch sorts a state as it sorts the sequences, but these are sorted already
-            sorted_x = PackedSequence(data, x.batch_sizes)
-            data = layer.run(sorted_x, start).data
+            x = layer.run(x, sizes, start)
             if layer is not self.layers[-1]:
-                data = self.dropout(data)
-        return data
+                x = self.dropout(x)
+        return x
 
     def context(self, vectors: Vectors, source: SourceReading | None) -> Tensor | None:
         """c_t: what is read of the memory with the state before the step; rows that follow each other may share one."""
@@ -182,7 +169,7 @@ class RecurrentDecoder(Decoder):
         return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 
     def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> RecurrentDecoderState:
-        source = None if memory is None else self.source(memory, None, batch)
+        source = None if memory is None else source_of(memory, self.attention, [(row, 1) for row in range(batch)])
         return RecurrentDecoderState(self.first(self.embed.tokens.weight, batch, source), source)
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: RecurrentDecoderState) -> States:
@@ -204,21 +191,3 @@ class RecurrentDecoder(Decoder):
         state.keep([vectors.index_select(1, rows) for vectors in state.vectors])
         if state.source is not None and sources is not None:
             state.source = state.source.take(sources)
-
-
-def along(vectors: Float[Tensor, "rows width"], x: PackedSequence) -> Float[Tensor, "places width"]:
-    """One vector a sequence (in sorted order), repeated at each of its places."""
-    return torch.cat([vectors[:count] for count in x.batch_sizes.tolist()])
-
-
-def with_data(x: PackedSequence, data: Float[Tensor, "places *any"]) -> PackedSequence:
-    """Sequences of the same lengths with other vectors."""
-    return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
-
-
-def padded_weights(steps: list[Tensor], x: PackedSequence) -> Float[Tensor, "rows longest heads memory"]:
-    """The weights of every step, each of one query, as rows of the sequences."""
-    heads, _, memory = steps[0].shape[1:]
-    flat = with_data(x, torch.cat(steps).flatten(1))
-    padded = pad_packed_sequence(flat, batch_first=True)[0]
-    return padded.view(*padded.shape[:2], heads, memory)

@@ -1,5 +1,6 @@
 """What each of many target sequences reads of a memory, step by step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.cache import KeysValues
-from zoo.blocks.documents import Documents, Unpacked, positions_of
+from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.view import Recorder, View, Visibility
 from zoo.models.kinds.part import Memory
 
@@ -43,28 +44,21 @@ class SourceReading:
         return replace(self, summary=self.summary[rows], attended=attended)
 
 
-def whole_source(memory: Memory, attention: Attention | None) -> SourceReading:
-    """What target sequences read that are the rows of the memory, each of which is one document without gaps."""
-    attended = None if attention is None else (attention.read(memory.states), memory.documents)
-    return SourceReading(memory.summaries()[:, 1], attended)
-
-
-def source_of(
-    memory: Memory, attention: Attention | None, rows: Int[Tensor, " sequences"], numbers: Int[Tensor, " sequences"]
-) -> SourceReading:
+def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tuple[int, int]]) -> SourceReading:
     """What target sequences read: each one the document of this number in this row of the memory."""
-    summaries = memory.summaries()
-    known = numbers.where(numbers < summaries.shape[1], 0)  # 0: there is no such document
-    summary = summaries[rows, known]
+    documents, summaries = memory.documents, memory.summaries()
+    sequences = documents.sequences()
+    at = {(span.row, span.number): n for n, span in enumerate(sequences.spans)}
+    chosen = [at.get(one, -1) for one in wanted]
+    if documents.whole and chosen == list(range(len(memory.states))):  # the rows as they are
+        return SourceReading(summaries, None if attention is None else (attention.read(memory.states), documents))
+    index = sequences.there(chosen)  # -1: there is no such document
+    summary = summaries[index].masked_fill((index < 0)[:, None], 0.0)
     if attention is None:
         return SourceReading(summary, None)
-    unpacked = Unpacked(memory.documents.numbers)
-    order = known.new_full(summaries.shape[:2], -1)
-    order[unpacked.rows, unpacked.numbers] = torch.arange(len(unpacked.rows), device=known.device)
-    order[:, 0] = -1
-    chosen = order[rows, known]
-    there = unpacked.inside[chosen] & (chosen >= 0)[:, None]
-    return SourceReading(summary, (attention.read(unpacked.unpack(memory.states)[chosen]), Documents(there.long())))
+    lengths = sequences.there([0 if n < 0 else sequences.spans[n].length for n in chosen])
+    there = torch.arange(len(sequences.sizes), device=lengths.device) < lengths[:, None]
+    return SourceReading(summary, (attention.read(sequences.padded(memory.states)[index]), Documents(there.long())))
 
 
 def in_rows(
