@@ -5,7 +5,7 @@ Their lengths are read on the CPU, where a packer knows them: no kernel of a GPU
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import torch
@@ -62,6 +62,8 @@ class Sequences:
     Attributes:
         sizes: how many documents have a first place, a second one and so on: torch's `batch_sizes`.
         starts: the first place of each document.
+        places: the place of each step: the first ones of all documents, then the second ones and so on.
+        slots: the same where each document has a row of its own.
     """
 
     def __init__(self, spans: Iterator[Span], shape: tuple[int, int], device: torch.device) -> None:
@@ -69,11 +71,15 @@ class Sequences:
         self.shape, self.device = shape, device
         upward = [span.length for span in reversed(self.spans)]
         sizes = [len(upward) - bisect_right(upward, at) for at in range(upward[-1])]
-        steps = [(n, at) for at, size in enumerate(sizes) for n in range(size)]
         self.sizes = sizes or [1]  # kernels take no empty sequence
-        self.places = self.there([self.spans[n].start + at for n, at in steps])
-        self.slots = self.there([n * len(sizes) + at for n, at in steps])
         self.starts = self.there([span.start for span in self.spans])
+        # of each step its place within a document and its document; told how many there are, the GPU is not asked
+        n, repeats, total = len(sizes), self.there([*sizes, *sizes]), sum(sizes)
+        begins = self.there([0, *accumulate(sizes)][:n])
+        both = torch.cat([torch.arange(n, device=device), begins]).repeat_interleave(repeats, output_size=2 * total)
+        at, document = both[:total], torch.arange(total, device=device) - both[total:]
+        self.places = self.starts[document] + at
+        self.slots = document * n + at
 
     def there(self, numbers: list[int]) -> Int[Tensor, " numbers"]:
         """Numbers on the device of the rows, copied while the CPU goes on."""
@@ -81,7 +87,7 @@ class Sequences:
         return (here.pin_memory() if self.device.type == "cuda" else here).to(self.device, non_blocking=True)
 
     def to_steps(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "places *any"]:
-        """The first places of all documents, then the second ones and so on: the data of a PackedSequence."""
+        """What stands at each step: the data of a PackedSequence."""
         flat = x.flatten(0, 1)
         return flat.index_select(0, self.places) if len(self.places) else flat[:1]
 
