@@ -13,7 +13,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 
-class Span(NamedTuple):
+class DocumentSpan(NamedTuple):
     """Where a document lies.
 
     Args:
@@ -28,24 +28,24 @@ class Span(NamedTuple):
     length: int
 
 
-def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[Span]:
+def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
     """The documents of rows so long, from their lengths: one after the other, from a row's first place on."""
     for row, lengths in enumerate(rows):
         start = row * length
         for number, places in enumerate(lengths, start=1):
             if places:
-                yield Span(row, number, start, places)
+                yield DocumentSpan(row, number, start, places)
             start += places
 
 
-def found(numbers: Int[Tensor, "batch length"]) -> Iterator[Span]:
+def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
     """The documents of rows, from their numbers by place, wherever they lie; a GPU is waited for."""
     for row, by_place in enumerate(numbers.tolist()):
         start = row * len(by_place)
         for number, run in groupby(by_place):
             places = len(list(run))
             if number > 0:
-                yield Span(row, number, start, places)
+                yield DocumentSpan(row, number, start, places)
             start += places
 
 
@@ -66,8 +66,8 @@ class Sequences:
         slots: the same where each document has a row of its own.
     """
 
-    def __init__(self, spans: Iterator[Span], shape: tuple[int, int], device: torch.device) -> None:
-        self.spans = sorted(spans, key=lambda span: -span.length) or [Span(0, 0, 0, 0)]
+    def __init__(self, spans: Iterator[DocumentSpan], shape: tuple[int, int], device: torch.device) -> None:
+        self.spans = sorted(spans, key=lambda span: -span.length) or [DocumentSpan(0, 0, 0, 0)]
         self.shape, self.device = shape, device
         upward = [span.length for span in reversed(self.spans)]
         sizes = [len(upward) - bisect_right(upward, at) for at in range(upward[-1])]
