@@ -1,5 +1,7 @@
 """Claims about predictions: each input goes to the objective that it fits, and answers carry the right names."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from zoo.inference.predict import Unanswered, answer_each, predict
 from zoo.inference.predictors.predictor import Prediction, predictors
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.model import Model
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
@@ -131,6 +134,21 @@ def test_outputs_that_are_not_finite_are_no_answer(name: str, objective: str, te
     message = r"^the model's outputs are not finite \(NaN or infinite\): the weights are damaged, .* run zoo check"
     with pytest.raises(RuntimeError, match=message):
         predict(model, [text], None, replace(SETTINGS, beams=beams))
+
+
+def test_the_fast_way_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
+    entered: list[Model] = []
+
+    @contextmanager
+    def watched(model: Model) -> Iterator[None]:
+        entered.append(model)
+        yield
+
+    for module in ("zoo.inference.predict", "zoo.models.generation.generate"):
+        monkeypatch.setattr(f"{module}.packed", watched)
+    gpt = loaded("gpt2-nano", "causal_lm")
+    fast, slow = (predict(gpt, ["the"], None, replace(SETTINGS, fast=on)) for on in (True, False))
+    assert fast == slow and len(entered) == 2
 
 
 def test_a_run_records_which_heads_were_never_trained(tmp_path: Path):

@@ -90,6 +90,13 @@ def test_captured_steps_write_what_others_write(name: str, changes: dict[str, An
     assert [graph.replays for graph in graphs] == [20, 4, 4]
 
 
+def test_nothing_is_captured_where_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
+    model = build("gpt2-nano", {"max_length": 64})
+    expected = written(model, {})
+    graphs = captured_on_the_cpu(monkeypatch)
+    assert written(model, {"fast": False}) == expected and not graphs
+
+
 def test_a_step_that_cannot_be_captured_is_taken_as_it_is_and_that_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

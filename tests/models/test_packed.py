@@ -143,6 +143,12 @@ def test_batch_after_batch_looks_at_the_matrices_once(dtype: torch.dtype, monkey
     assert len(looked) == 2 and not any("forward" in module.__dict__ for module in model.modules())
 
 
+def test_nothing_is_laid_out_where_that_is_turned_off(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = create_model("gpt2-nano").to(dtype).eval()
+    monkeypatch.setattr(packing, "replacements", lambda model: pytest.fail("it was looked at"))
+    generate(model, [[1, 5, 7]], GenerateSettings(max_new_tokens=2, fast=False), None)
+
+
 def test_float32_stays_bit_by_bit_where_it_is_not_what_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = torch.ones(2, 2)
     monkeypatch.setattr(packing, "packs_float32", lambda: False)

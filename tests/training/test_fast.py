@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
 from tiny import alone, settings
 
 from zoo.training import fast
@@ -16,8 +18,8 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "optimizer", "adamw: fused"),
     ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
     ({"optimizer": {"name": "adamw", "fused": False}}, "optimizer", "adamw: weights one by one"),
-    ({"optimizer": "muon"}, "optimizer", "muon: matrices of layers one by one, all else fused"),
-    ({"optimizer": "lion"}, "optimizer", "lion: weights one by one"),
+    ({"optimizer": "muon"}, "optimizer", "muon: matrices of one shape together, all else fused"),
+    ({"optimizer": "lion"}, "optimizer", "lion: weights of one shape together"),
     ({"compile": True}, "compile", "each block"),
     ({"compile": False}, "compile", "nothing"),
     ({"workers": 0}, "batches", "built ahead by a thread"),
@@ -38,15 +40,37 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 
 
 @pytest.mark.parametrize(
-    ("strategy", "said"),
+    ("changes", "said"),
     [
-        ("ddp", "ddp, gradients as views of buckets"),
-        ("fsdp", "fsdp, blocks put together in bfloat16, gradients added up in float32"),
+        ({"strategy": "ddp"}, "ddp, gradients as views of buckets"),
+        ({"strategy": "ddp", "bucket_views": False}, "ddp, gradients copied to buckets"),
+        ({"strategy": "fsdp"}, "fsdp, blocks put together in bfloat16, gradients added up in float32"),
     ],
 )
-def test_several_processes_say_how_gradients_come_together(strategy: str, said: str):
+def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
     two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
-    assert fast_settings(settings(strategy=strategy, precision="bfloat16"), two)["strategy"] == said
+    assert fast_settings(settings(precision="bfloat16", **changes), two)["strategy"] == said
+
+
+def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fast, "reads_pinned", lambda device: True)
+    said = [fast_settings(settings(pin_memory=on, workers=0), alone())["batches"] for on in (True, False)]
+    assert said == ["built ahead by a thread, in pinned memory", "built ahead by a thread"]
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_gradients_lie_in_their_buckets_unless_that_is_turned_off(
+    views: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given: list[Any] = []
+
+    def watched(kwargs_handlers: list[Any], **options: Any) -> Accelerator:
+        given.extend(kwargs_handlers)
+        return Accelerator(kwargs_handlers=kwargs_handlers, **options)
+
+    monkeypatch.setattr(launch, "Accelerator", watched)
+    launch.start_processes(settings(bucket_views=views), tmp_path)
+    assert [one.gradient_as_bucket_view for one in given if isinstance(one, DistributedDataParallelKwargs)] == [views]
 
 
 def test_a_training_that_keeps_no_memory_never_asks_the_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

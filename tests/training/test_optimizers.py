@@ -16,6 +16,7 @@ from zoo.models.create import create_model
 from zoo.training.devices.shards import spread_like
 from zoo.training.devices.shards import whole as whole_tensor
 from zoo.training.optimizers import muon as muon_module
+from zoo.training.optimizers import optimizer as optimizer_module
 from zoo.training.optimizers.muon import hidden_matrices
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers, step_unless
 
@@ -112,6 +113,22 @@ def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(m
         assert torch.equal(mine, other)
 
 
+@pytest.mark.parametrize("name", ["muon", "lion", "adafactor"])
+@pytest.mark.parametrize("count", [1, 3 * 64 * 64])
+def test_weights_of_one_shape_are_updated_together_as_each_is_alone(
+    name: str, count: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.float64)
+    together, alone = (create_model("bert-nano", d_model=64).double() for _ in range(2))
+    taken = [len(found) for found in optimizer_module.stacks(together.parameters())]
+    assert max(taken) > 3
+    expected = updated(together, optimizers.build(name, together, 0.1))
+    monkeypatch.setattr(optimizer_module, "STACK", count)
+    fewer = [len(found) for found in optimizer_module.stacks(p for p in alone.parameters() if p.shape == (64, 64))]
+    assert max(fewer) == (1 if count == 1 else 3) and sum(fewer) > 3
+    torch.testing.assert_close(updated(alone, optimizers.build(name, alone, 0.1)), expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(5, 17), (17, 5), (7, 12)])
 def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_emulated(
     shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -119,7 +136,7 @@ def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_em
     matrix, found = torch.randn(shape, generator=torch.Generator().manual_seed(0)), {}
     for dtype in (torch.float32, torch.bfloat16):
         monkeypatch.setattr(muon_module, "rough_dtype", lambda device, dtype=dtype: dtype)
-        found[dtype] = muon_module.orthogonal(matrix)
+        found[dtype] = muon_module.orthogonal(matrix[None])[0]
         assert found[dtype].dtype == dtype
     torch.testing.assert_close(found[torch.bfloat16].float(), found[torch.float32], rtol=0.0, atol=0.02)
     sizes = torch.linalg.svdvals(found[torch.float32])

@@ -57,7 +57,12 @@ def test_the_split_into_micro_batches_changes_no_term(tmp_path: Path, name: str)
             assert split[key] == pytest.approx(whole[key], abs=1e-4)
 
 
-SLOW = {"chunked_loss": False, "keep_memory": False, "optimizer": {"name": "adamw", "fused": False}}
+SLOW = {
+    "chunked_loss": False,
+    "keep_memory": False,
+    "pin_memory": False,
+    "optimizer": {"name": "adamw", "fused": False},
+}
 
 
 @pytest.mark.parametrize("name", NANO)

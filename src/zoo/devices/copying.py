@@ -7,6 +7,11 @@ import torch
 from torch import Tensor
 
 
+def reads_pinned(device: torch.device) -> bool:
+    """Whether a device copies from pinned memory by itself, while the host goes on."""
+    return device.type == "cuda"
+
+
 def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
     """How to copy a tensor to a device: to a GPU in a stream of its own, for which the work that comes next waits.
 

@@ -109,7 +109,7 @@ def answer_sorted(
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
-        with packed(loaded.model) if writes else nullcontext():
+        with packed(loaded.model) if writes and how.settings.fast else nullcontext():
             found = [one for some in in_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from zoo.config import Tree
+from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
@@ -11,7 +12,6 @@ from zoo.models.heads.cross_entropy import logits_at_once
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
 from zoo.training.optimizers.optimizer import kernels
 from zoo.training.settings import Training
-from zoo.training.supervision.launch import BUCKETS
 from zoo.training.supervision.processes import Processes
 
 
@@ -24,7 +24,7 @@ def fast_settings(settings: Training, processes: Processes) -> Tree:
     device = processes.device
     workers = building_workers(settings.workers, device, processes.here)
     builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
-    pinned = ", in pinned memory" if device.type == "cuda" else ""
+    pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
@@ -48,7 +48,7 @@ def strategy(settings: Training, processes: Processes) -> str:
     """How the model is spread, and how gradients come together."""
     chosen = choose_strategy(settings, processes.count)
     if chosen == DDP:
-        return f"{chosen}, gradients {'as views of' if BUCKETS.gradient_as_bucket_view else 'copied to'} buckets"
+        return f"{chosen}, gradients {'as views of' if settings.bucket_views else 'copied to'} buckets"
     if chosen == FSDP:
         return f"{chosen}, blocks put together in {dtype_of(settings, processes.device)}, gradients added up in float32"
     return chosen

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from zoo.batches.ahead import Steps, build_ahead
 from zoo.batches.feed import Feed
+from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import explain_memory
 from zoo.devices.workers import building_workers
 from zoo.objectives.mixture import Mixture
@@ -54,7 +55,7 @@ def train(
     if workers := building_workers(settings.workers, processes.device, processes.here):
         logger.info("batches are built by %d processes beside this one (training.workers)", workers)
     left = Steps(feed, settings.steps - state.step, settings.batch, micro_batch, processes.rank, processes.count)
-    steps = build_ahead(left, processes.device.type == "cuda", workers)
+    steps = build_ahead(left, settings.pin_memory and reads_pinned(processes.device), workers)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)

@@ -22,12 +22,12 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
-    **dict.fromkeys(("checkpointing", "chunked_loss", "optimizer.fused"), ROUNDING),
+    **dict.fromkeys(("checkpointing", "chunked_loss", "bucket_views", "optimizer.fused"), ROUNDING),
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience", "average"), ""),
     "evaluation_examples": "validations before and after are of different examples",
     **dict.fromkeys(("log_every", "trackers", "processes", "workers", "skip_limit", "peak_flops"), ""),
-    **dict.fromkeys(("keep_memory", "hang_timeout", "peer_timeout"), ""),
+    **dict.fromkeys(("keep_memory", "pin_memory", "hang_timeout", "peer_timeout"), ""),
 }
 AT_LEAST = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
@@ -63,6 +63,9 @@ class Training:
         chunked_loss: compute the logits of some rows at a time, each with its gradient, and never hold them all; false:
             all at once, by torch's cross entropy.
         keep_memory: on a CPU, keep the memory of large tensors for the next step; false: give it back to the system.
+        pin_memory: on a GPU, build batches in pinned memory, so that no copy holds up the process; false: in ordinary
+            memory.
+        bucket_views: with ddp, keep gradients where they are exchanged; false: each also has memory of its own.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         evaluation_examples: how many examples a validation asks: a fixed sample, the same every time; None: all.
         keep: how many of the last checkpoints stay, beside the best one.
@@ -100,6 +103,8 @@ class Training:
     checkpointing: bool = False
     chunked_loss: bool = True
     keep_memory: bool = True
+    pin_memory: bool = True
+    bucket_views: bool = True
     seed: int = 0
     evaluate_every: int | None = None
     save_every: int | None = None

@@ -1,6 +1,7 @@
 """Generate tokens: one loop for every decoder and every way of choosing."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ def generate(
     limits = [min(settings.max_new_tokens, decoder.max_length - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     search = started(settings, limits, end, numbers, model.device)
-    with packed(model):
+    with packed(model) if settings.fast else nullcontext():
         memory = model.remember(source, source_documents)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
         logits = reader(model, state)(tokens, documents)
@@ -55,16 +56,20 @@ def generate(
             copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
             decoder.reorder(state, copies)
             logits = logits[copies]
-        found = carry_on(model, search, state, logits, max(limits))
+        found = carry_on(model, search, state, logits, max(limits), settings.fast)
     full = [len(one.tokens) == limit < settings.max_new_tokens for one, limit in zip(found, limits, strict=True)]
     return [one._replace(full=is_full) for one, is_full in zip(found, full, strict=True)]
 
 
-def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int) -> list[Generated]:
-    """Choose and read token after token; rows leave the batch when they have ended."""
+def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int, fast: bool) -> list[Generated]:
+    """Choose and read token after token; rows leave the batch when they have ended.
+
+    Args:
+        fast: capture the steps where that pays.
+    """
     here: Sequence[int] = range(len(search.ended))
     found: dict[int, Generated] = {}
-    captured, read = captures(model.device, steps), reader(model, state)
+    captured, read = fast and captures(model.device, steps), reader(model, state)
     patience = 1 if model.device.type == "cpu" and not captured else PATIENCE
     if captured:
         assert model.decoder is not None

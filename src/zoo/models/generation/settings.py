@@ -19,6 +19,8 @@ class GenerateSettings:
         beams: sequences that are carried on side by side; 1: no beam search.
         length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty.
         seed: of sampling; a text's samples depend on the seed and the text's number, never on the texts beside it.
+        fast: lay matrices out for the CPU's kernels, and capture steps as CUDA graphs, where that saves time; false: do
+            neither.
     """
 
     max_new_tokens: int = 100
@@ -28,6 +30,7 @@ class GenerateSettings:
     beams: int = 1
     length_penalty: float = 1.0
     seed: int = 0
+    fast: bool = True
 
     def __post_init__(self) -> None:
         refuse_below(1, max_new_tokens=self.max_new_tokens, top_k=self.top_k, beams=self.beams)

@@ -54,26 +54,27 @@ class FactoredMoments(Skippable, NeedsWholeMatrices):
         }
 
     def become(
-        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+        self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        updates, tiny = state["updates"] + 1, torch.finfo(weight.dtype).eps
-        kept = renewed(state, gradient, updates ** -group["memory"])
-        rate = (updates**-0.5).clamp_max(group["lr"]) * rms(weight).clamp_min(group["least_scale"])
-        update = moments(kept, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradient)
-        update.mul_(rate / (rms(update) / group["threshold"]).clamp_min(1))
-        return weight.mul(1 - group["lr"] * group["weight_decay"]).sub_(update), {"updates": updates, **kept}
+        updates, tiny = states["updates"] + 1, torch.finfo(weights.dtype).eps
+        each = updates.view(-1, *[1] * (weights.dim() - 1))
+        kept = renewed(states, gradients, each ** -group["memory"])
+        rates = (each**-0.5).clamp_max(group["lr"]) * rms(weights).clamp_min(group["least_scale"])
+        steps = moments(kept, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradients)
+        steps.mul_(rates / (rms(steps) / group["threshold"]).clamp_min(1))
+        return weights.mul(1 - group["lr"] * group["weight_decay"]).sub_(steps), {"updates": updates, **kept}
 
 
-def renewed(state: Mapping[str, Tensor], gradient: Tensor, new: Tensor) -> dict[str, Tensor]:
-    """What is kept of the squares of gradients, with those of a new one.
+def renewed(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dict[str, Tensor]:
+    """What is kept of the squares of gradients, with those of new ones.
 
     Args:
-        new: how much of the new one is taken in, 0 to 1.
+        new: how much of each new one is taken in, 0 to 1.
     """
-    if gradient.dim() < 2:
-        return {"moments": state["moments"].lerp(gradient.square(), new)}
-    sides = {"rows": -1, "columns": -2}
-    return {name: state[name].lerp(rms(gradient, dim).square_(), new) for name, dim in sides.items()}
+    if "moments" in states:
+        return {"moments": states["moments"].lerp(gradients.square(), new)}
+    sides = {"rows": (-1,), "columns": (-2,)}
+    return {name: states[name].lerp(rms(gradients, axes).square_(), new) for name, axes in sides.items()}
 
 
 def moments(kept: Mapping[str, Tensor], tiny: float) -> Tensor:
@@ -83,8 +84,10 @@ def moments(kept: Mapping[str, Tensor], tiny: float) -> Tensor:
     return (kept["rows"] @ kept["columns"]).div_(kept["rows"].mean(-2, keepdim=True).clamp_min_(tiny))
 
 
-def rms(x: Tensor, dim: int | None = None) -> Tensor:
-    """sqrt(mean(x^2)) of all or along an axis, which stays; the squares are not kept, as those of x.square() are."""
-    count = x.numel() if dim is None else x.shape[dim]
-    norm: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=dim is not None)
-    return norm / math.sqrt(count)
+def rms(x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
+    """sqrt(mean(x^2)) along axes, which stay, or of each weight; squares are not kept, as those of x.square() are."""
+    axes = tuple(range(1, x.dim())) if axes is None else axes
+    if not axes:  # weights that are one number each
+        return x.abs()
+    norms: Tensor = torch.linalg.vector_norm(x, dim=axes, keepdim=True)
+    return norms / math.sqrt(math.prod(x.shape[axis] for axis in axes))

@@ -34,9 +34,9 @@ class Lion(Skippable):
         return {"momentum": torch.zeros_like(weight)}
 
     def become(
-        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+        self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        momentum, rate, (b1, b2) = state["momentum"], group["lr"], group["betas"]
-        direction = momentum.mul(b1).add_(gradient, alpha=1 - b1).sign_()
-        later = weight.mul(1 - rate * group["weight_decay"]).add_(direction, alpha=-rate)
-        return later, {"momentum": momentum.lerp(gradient, 1 - b2)}
+        momentum, rate, (b1, b2) = states["momentum"], group["lr"], group["betas"]
+        direction = momentum.mul(b1).add_(gradients, alpha=1 - b1).sign_()
+        later = weights.mul(1 - rate * group["weight_decay"]).add_(direction, alpha=-rate)
+        return later, {"momentum": momentum.lerp(gradients, 1 - b2)}

@@ -15,6 +15,7 @@ from zoo.training.devices.shards import local
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
 FUSED = ("cpu", "cuda", "mps", "xpu")
+STACK = 2**23  # numbers updated at once: enough to fill a GPU, fewer than the embedding of a large vocabulary has
 
 
 class NeedsWholeMatrices(torch.optim.Optimizer):
@@ -67,13 +68,16 @@ def kernels(optimizer: torch.optim.Optimizer) -> str:
     fused = [bool(group.get("fused")) for group in optimizer.param_groups]
     if all(fused):
         return "fused"
-    return "matrices of layers one by one, all else fused" if any(fused) else "weights one by one"
+    if any(fused):
+        return "matrices of one shape together, all else fused"
+    return "weights of one shape together" if isinstance(optimizer, Skippable) else "weights one by one"
 
 
 class Skippable(torch.optim.Optimizer):
-    """An optimizer that computes what a weight and its state become, so that the device can refuse the step.
+    """An optimizer that computes what weights and their states become, so that the device can refuse the step.
 
-    Weights are updated one by one, and beside the model only one weight with its state is held twice.
+    Weights of one shape are computed together: a GPU takes as long to begin a product as to compute a small one, and a
+    single small one leaves most of it idle. Beside the model, one stack of weights with its states is held twice.
     """
 
     _step_supports_amp_scaling = True  # what torch's own optimizers say whose kernels read `found_inf`
@@ -85,30 +89,50 @@ class Skippable(torch.optim.Optimizer):
 
     @abstractmethod
     def become(
-        self, weight: Tensor, gradient: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]
+        self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """A weight and its state after a step, as new tensors."""
+        """Weights and their states after a step, as new tensors.
+
+        Args:
+            weights, gradients: several of one shape, one for each place of the first axis.
+            states: what `begin` made for each of them, by its name there, stacked in the same way.
+        """
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         bad = None if self.found_inf is None else self.found_inf > 0
         for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self.update(weight, group, bad)
+            for weights in stacks(weight for weight in group["params"] if weight.grad is not None):
+                self.update(weights, group, bad)
 
-    def update(self, weight: Tensor, group: Mapping[str, Any], bad: Tensor | None) -> None:
-        """One step of a weight, unless it is bad."""
-        assert weight.grad is not None
-        if not self.state[weight]:
-            self.state[weight] |= self.begin(weight)
-        held, state = local(weight), {name: local(old) for name, old in self.state[weight].items()}
-        later, states = self.become(held, local(weight.grad), state, group)
-        for old, new in ((held, later), *((state[name], states[name]) for name in state)):
-            if bad is None:
-                old.copy_(new)
-            else:  # selected, not multiplied by 0, which makes no number of NaN
-                torch.where(bad, old, new, out=old)
+    def update(self, weights: list[Tensor], group: Mapping[str, Any], bad: Tensor | None) -> None:
+        """One step of weights of one shape, unless it is bad."""
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight] |= self.begin(weight)
+        states = {name: [local(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]}
+        held, gradients = [local(w) for w in weights], [local(w.grad) for w in weights if w.grad is not None]
+        given = {name: stacked(olds) for name, olds in states.items()}
+        later, becomes = self.become(stacked(held), stacked(gradients), given, group)
+        for olds, news in ((held, later), *((states[name], becomes[name]) for name in states)):
+            if bad is not None:  # selected, not multiplied by 0, which makes no number of NaN
+                torch.where(bad, stacked(olds), news, out=news)
+            torch._foreach_copy_(olds, news.unbind())
+
+
+def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Weights of one shape, on this process, and of at most STACK numbers together, in their order."""
+    alike: dict[tuple[object, ...], list[Tensor]] = {}
+    for weight in weights:
+        alike.setdefault((local(weight).shape, weight.dtype), []).append(weight)
+    for found in alike.values():
+        count = max(1, STACK // max(1, local(found[0]).numel()))
+        yield from (found[start : start + count] for start in range(0, len(found), count))
+
+
+def stacked(tensors: list[Tensor]) -> Tensor:
+    """Tensors of one shape as one with an axis more; a single one is not copied."""
+    return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)
 
 
 def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:

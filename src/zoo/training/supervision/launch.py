@@ -22,9 +22,6 @@ from zoo.training.settings import Training
 
 # torch would end a process that waits longer, but tokenising may take days; the watchdog ends a process that hangs
 PATIENT = timedelta(days=7)
-# Gradients lie where they are exchanged, which saves a copy of them all. The graph is not declared static: torch would
-# rely on the same heads being trained in every step, and gains nothing where every parameter is used.
-BUCKETS = DistributedDataParallelKwargs(gradient_as_bucket_view=True)
 PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 WAYS = (
@@ -54,13 +51,16 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = choose_device().type == "cpu"
+    # The graph is not declared static: torch would rely on the same heads being trained in every step, and gains
+    # nothing where every parameter is used.
+    buckets = DistributedDataParallelKwargs(gradient_as_bucket_view=settings.bucket_views)
     try:
         accelerator = Accelerator(
             cpu=on_cpu,
             mixed_precision="no",
             log_with=list(settings.trackers) or None,
             project_dir=str(folder),
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT), BUCKETS],
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT), buckets],
         )
     except DistNetworkError as error:
         raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
