@@ -38,6 +38,7 @@ def import_outside() -> None:
             )
 
 
+@cache  # reading what every installed package offers takes a tenth of a second
 def outside_packages() -> dict[str, str]:
     """The other installed packages that register variants, with their versions."""
     points = importlib.metadata.entry_points(group=GROUP)

@@ -10,6 +10,7 @@ the keys be asked of their dataclasses, so they are read from the source of thos
 
 import ast
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -142,6 +143,7 @@ def check_key(path: tuple[str, ...]) -> None:
     raise ValueError(f"--set {written}: unknown key '{path[0]}'{close}; allowed: {allowed}")
 
 
+@cache
 def declared(section: str) -> list[str]:
     """The keys of a section, read from the source of its settings."""
     files = [(path, name) for pattern, name in KEYS[section] for path in sorted(PACKAGE.glob(pattern))]
