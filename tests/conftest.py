@@ -20,7 +20,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers of one run share its 
 
 # before zoo is imported: every annotated shape in these packages can be checked at each call, which doubles its time
 jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.examples", "zoo.objectives"], "beartype.beartype")
-SHAPES = ("contracts", "blocks", "examples", "objectives", "test_shapes.py")  # tests that call all of them
+SHAPES = ("blocks", "examples", "objectives", "test_shapes.py")  # with the tests marked `shapes` they call all of them
 
 os.fsync = os.fstat  # type: ignore[assignment]  # waiting for the disk takes a tenth of all time, and no power is cut here
 
@@ -62,7 +62,8 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Check shapes in the tests that call every annotated function, fixtures included, and in no others."""
     here = item.path.relative_to(Path(__file__).parent).parts[0]
-    jaxtyping.config.update("jaxtyping_disable", here not in SHAPES)
+    checked = here in SHAPES or item.get_closest_marker("shapes") is not None
+    jaxtyping.config.update("jaxtyping_disable", not checked)
 
 
 @pytest.fixture(autouse=True)

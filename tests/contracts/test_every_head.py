@@ -8,6 +8,7 @@ from zoo import create_model
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 
+pytestmark = pytest.mark.shapes
 EACH = pytest.mark.parametrize("name", heads.names())
 MODELS = pytest.mark.parametrize("model_name", ["bert-nano", "gpt-nano"])
 N_DOCUMENTS = 5

@@ -49,6 +49,7 @@ def test_other_values_follow_from_an_options_type_and_default():
     assert others(option(int | None, None)) == []  # a person must tell
 
 
+@pytest.mark.shapes
 @EACH_OPTION
 def test_every_parameter_gets_a_finite_gradient(slot: str, choice: dict[str, Any]):
     model = build(slot, choice).train()
@@ -120,6 +121,7 @@ def test_a_packed_document_says_what_it_says_alone(slot: str, choice: dict[str, 
         torch.testing.assert_close(packed[row, DOCUMENTS[row] == number], single[0], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.shapes
 @EACH
 def test_weights_on_request_change_no_logits(slot: str, choice: dict[str, Any]):
     model = build(slot, choice, torch.float64)

@@ -32,13 +32,14 @@ ROWS = {
     "wikipedia-mlm": {"train": 4_022, "validation": 99},
     "wikitext2-lm": {"train": 36_718, "validation": 3_760, "test": 4_358},
 }
+LARGE = ("imdb", "nsmc")
 
 
 def rows(name: str, *splits: str) -> Mapping[str, SplitRows]:
     return load_rows(load_task(name), inputs(), DATA, splits or None)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in ROWS])
 def test_a_task_has_the_published_rows(name: str) -> None:
     counts = {split: sum(1 for _ in part) for split, part in rows(name).items()}
     if "validation" not in ROWS[name]:
