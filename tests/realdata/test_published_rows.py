@@ -32,7 +32,7 @@ ROWS = {
     "wikipedia-mlm": {"train": 4_022, "validation": 99},
     "wikitext2-lm": {"train": 36_718, "validation": 3_760, "test": 4_358},
 }
-LARGE = ("imdb", "nsmc")
+LARGE = ("imdb", "nsmc", "wikipedia-mlm")  # the last one reads the files of wikipedia-lm
 
 
 def rows(name: str, *splits: str) -> Mapping[str, SplitRows]:

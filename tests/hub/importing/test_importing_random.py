@@ -22,7 +22,7 @@ from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
 
-ROUNDS = settings(max_examples=8, derandomize=True, deadline=None, phases=[Phase.generate])
+ROUNDS = settings(max_examples=5, derandomize=True, deadline=None, phases=[Phase.generate])
 
 
 def look_up(tree: Any, path: str) -> Any:
