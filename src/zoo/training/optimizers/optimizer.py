@@ -15,7 +15,8 @@ from zoo.training.devices.shards import local
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
 FUSED = ("cpu", "cuda", "mps", "xpu")
-STACK = 2**23  # numbers updated at once: enough to fill a GPU, fewer than the embedding of a large vocabulary has
+STACK_ON_CPU = 2**18  # numbers updated at once: larger ones leave the caches, and copying them takes longer
+STACK_ON_GPU = 2**23  # enough to fill one, and fewer than the embedding of a large vocabulary has
 
 
 class NeedsWholeMatrices(torch.optim.Optimizer):
@@ -121,12 +122,13 @@ class Skippable(torch.optim.Optimizer):
 
 
 def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Weights of one shape, on this process, and of at most STACK numbers together, in their order."""
+    """Weights of one shape, as this process holds them: as many together as a device updates well, in their order."""
     alike: dict[tuple[object, ...], list[Tensor]] = {}
     for weight in weights:
         alike.setdefault((local(weight).shape, weight.dtype), []).append(weight)
     for found in alike.values():
-        count = max(1, STACK // max(1, local(found[0]).numel()))
+        most = STACK_ON_CPU if found[0].device.type == "cpu" else STACK_ON_GPU
+        count = max(1, most // max(1, local(found[0]).numel()))
         yield from (found[start : start + count] for start in range(0, len(found), count))
 
 
