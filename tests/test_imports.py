@@ -13,8 +13,8 @@ from zoo.data.store.filling import WORKER
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "late discover annotations registry strict_json disk config devices blocks models data examples objectives batches "
-    "metrics runs inference training experiments survey report hub cli"
+    "late python_words discover annotations registry strict_json disk config devices blocks models data examples "
+    "objectives batches metrics runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -31,6 +31,7 @@ HOMES = {
 }
 ONLY: dict[str, set[str]] = {
     "late": set(),
+    "python_words": set(),
     "discover": set(),
     "annotations": set(),
     "registry": set(),

@@ -247,6 +247,11 @@ def test_options_that_do_not_combine_are_refused_with_the_reason(name: str, writ
         create_model(name, **{".".join(path): value})
 
 
+def test_a_caller_from_python_is_told_of_keys_and_not_of_flags():
+    with pytest.raises(ValueError, match=r"^n_layer: unknown key 'n_layer' \(did you mean 'n_layers'\?\)"):
+        create_model("gpt2-nano", n_layer=3)
+
+
 def test_an_unknown_model_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match=r"unknown model 'gtp2' \(did you mean 'gpt2'\?\); known: bert-base, "):
         load_settings("gtp2")

@@ -8,9 +8,9 @@ from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.python_words import for_python
 from zoo.inference.typed import BATCH
 from zoo.models.model import Model
+from zoo.python_words import for_python
 from zoo.registry import refuse_below
 
 

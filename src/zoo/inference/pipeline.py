@@ -11,9 +11,9 @@ from zoo.data.ids import MESSAGES
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import chats
-from zoo.inference.python_words import for_python
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
+from zoo.python_words import for_python
 
 Turns = Sequence[Mapping[str, str]]
 Conversation = Turns | Mapping[str, Turns]

@@ -6,6 +6,7 @@ from typing import Any
 from zoo import config
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
+from zoo.python_words import for_python
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -13,11 +14,13 @@ def list_models(pattern: str = "*") -> list[str]:
     return fnmatch.filter(config.names("configs"), pattern)
 
 
+@for_python
 def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
     """Build a model by its name or the path of its file, initialised from a seed.
 
     Args:
-        changes: keys as for `--set`: `create_model("gpt2", n_layers=6, norm="rmsnorm", **{"decoder.d_ff": 1024})`.
+        changes: keys of the model, as for `--set`: `create_model("gpt2", n_layers=6, norm="rmsnorm",
+            **{"decoder.d_ff": 1024})`.
 
     Raises:
         ValueError: an unknown name, key or option, or a value that does not fit.

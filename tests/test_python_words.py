@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.inference.python_words import for_python, in_python
+from zoo.python_words import for_python, in_python
 
 
 @pytest.mark.parametrize(
