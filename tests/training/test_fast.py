@@ -19,6 +19,11 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
     ({"optimizer": {"name": "adamw", "fused": False}}, "optimizer", "adamw: weights one by one"),
     ({"optimizer": "muon"}, "optimizer", "muon: matrices of one shape together, all else fused"),
+    (
+        {"optimizer": {"name": "muon", "fused": False}},
+        "optimizer",
+        "muon: matrices of one shape together, all else one by one",
+    ),
     ({"optimizer": "lion"}, "optimizer", "lion: weights of one shape together"),
     ({"compile": True}, "compile", "each block"),
     ({"compile": False}, "compile", "nothing"),

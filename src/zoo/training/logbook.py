@@ -23,7 +23,7 @@ def begin(learner: Learner, watch: Watch) -> Speed:
         processes.accelerator.init_trackers("trackers")
     peak = settings.peak_flops
     if peak is None and watch.flops_per_token is not None:
-        peak = measure_peak(processes.device, learner.dtype or torch.float32)
+        peak = measure_peak(processes.device, learner.dtype or torch.float32, torch.get_num_threads())
     return Speed(watch.flops_per_token, peak and peak * processes.count, measured=settings.peak_flops is None)
 
 

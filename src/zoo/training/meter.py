@@ -135,12 +135,17 @@ class Speed:
 
 
 @cache  # the trainings of one process share the device
-def measure_peak(device: torch.device, dtype: torch.dtype, repeats: int = 3) -> float:
-    """FLOP/s of one device in large matrix products, the best of a few, or of those of a second."""
+def measure_peak(device: torch.device, dtype: torch.dtype, threads: int, repeats: int = 3) -> float:
+    """FLOP/s of one device in large matrix products, the best of a few; where they take long, of fewer.
+
+    Args:
+        threads: of the CPU, as they are now; with others it is measured anew.
+    """
     n = 1024 if device.type == "cpu" else 8192
     left, right = torch.ones(2, n, n, device=device, dtype=dtype)
     taken: list[float] = []
-    while len(taken) <= repeats and sum(taken) < PATIENCE:
+    # the first one may have to start a device's libraries, so it never stands alone
+    while len(taken) < 2 or (len(taken) <= repeats and sum(taken) < PATIENCE):
         began = time.perf_counter()
         (left @ right)[0, 0].item()
         taken.append(time.perf_counter() - began)

@@ -71,7 +71,10 @@ def kernels(optimizer: torch.optim.Optimizer) -> str:
         return "fused"
     if any(fused):
         return "matrices of one shape together, all else fused"
-    return "weights of one shape together" if isinstance(optimizer, Skippable) else "weights one by one"
+    stacked_parts = [isinstance(part, Skippable) for part in getattr(optimizer, "parts", [optimizer])]
+    if all(stacked_parts):
+        return "weights of one shape together"
+    return "matrices of one shape together, all else one by one" if any(stacked_parts) else "weights one by one"
 
 
 class Skippable(torch.optim.Optimizer):
@@ -125,7 +128,7 @@ def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     """Weights of one shape, as this process holds them: as many together as a device updates well, in their order."""
     alike: dict[tuple[object, ...], list[Tensor]] = {}
     for weight in weights:
-        alike.setdefault((local(weight).shape, weight.dtype), []).append(weight)
+        alike.setdefault((local(weight).shape, weight.dtype, weight.device), []).append(weight)
     for found in alike.values():
         most = STACK_ON_CPU if found[0].device.type == "cpu" else STACK_ON_GPU
         count = max(1, most // max(1, local(found[0]).numel()))

@@ -1,0 +1,40 @@
+"""Claims about the device's peak: it is never that of a first product alone, nor that of another number of threads."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from zoo.training import meter
+from zoo.training.meter import measure_peak
+
+CPU, N = torch.device("cpu"), 1024
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The seconds that the next products take, first one first."""
+    taken: list[float] = []
+    now, running = 0.0, False
+
+    def read() -> float:
+        nonlocal now, running
+        now += taken.pop(0) if running else 0.0
+        running = not running
+        return now
+
+    monkeypatch.setattr(meter.time, "perf_counter", read)
+    measure_peak.cache_clear()
+    yield taken
+    measure_peak.cache_clear()
+
+
+def test_a_slow_start_is_not_the_peak_and_slow_products_are_few(clock: list[float]):
+    clock += [5.0, 2.0, 1.0]
+    assert measure_peak(CPU, torch.float32, 1) == 2 * N**3 / 2.0 and clock == [1.0]
+
+
+def test_the_peak_is_measured_once_for_each_number_of_threads(clock: list[float]):
+    clock += [0.2, 0.1, 0.1, 0.1, 0.2, 0.05, 0.05, 0.05]
+    found = [measure_peak(CPU, torch.float32, threads) for threads in (1, 1, 2)]
+    assert found == pytest.approx([2 * N**3 / 0.1] * 2 + [2 * N**3 / 0.05]) and not clock
