@@ -76,7 +76,8 @@ def test_choices_that_several_processes_counted_are_compared(
         look(task | {"objective": "choice", "source": {"files": files}}, tmp_path)
 
 
-@pytest.mark.parametrize(("has_tokenizer", "processes"), [(True, 1), (False, 1), (True, 3)])
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize("processes", [1, 3])
 def test_a_question_without_an_answer_is_refused_unless_the_task_allows_it(
     task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tokenizer: bool, processes: int
 ) -> None:

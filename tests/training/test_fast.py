@@ -17,14 +17,14 @@ from zoo.training.supervision import launch
 CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "optimizer", "adamw: fused"),
     ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
-    ({"optimizer": {"name": "adamw", "fused": False}}, "optimizer", "adamw: weights one by one"),
-    ({"optimizer": "muon"}, "optimizer", "muon: matrices of one shape together, all else fused"),
+    ({"optimizer": {"name": "adamw", "fused": False}}, "optimizer", "adamw: one by one"),
+    ({"optimizer": "muon"}, "optimizer", "muon: matrices stacked by shape, all else fused"),
     (
         {"optimizer": {"name": "muon", "fused": False}},
         "optimizer",
-        "muon: matrices of one shape together, all else one by one",
+        "muon: matrices stacked by shape, all else one by one",
     ),
-    ({"optimizer": "lion"}, "optimizer", "lion: weights of one shape together"),
+    ({"optimizer": "lion"}, "optimizer", "lion: stacked by shape"),
     ({"compile": True}, "compile", "each block"),
     ({"compile": False}, "compile", "nothing"),
     ({"workers": 0}, "batches", "built ahead by a thread"),

@@ -65,16 +65,14 @@ def fusible(parameters: Iterable[nn.Parameter]) -> bool:
 
 
 def kernels(optimizer: torch.optim.Optimizer) -> str:
-    """Whether torch's fused kernels update the weights, as the optimizer itself has it."""
-    fused = [bool(group.get("fused")) for group in optimizer.param_groups]
-    if all(fused):
-        return "fused"
-    if any(fused):
-        return "matrices of one shape together, all else fused"
-    stacked_parts = [isinstance(part, Skippable) for part in getattr(optimizer, "parts", [optimizer])]
-    if all(stacked_parts):
-        return "weights of one shape together"
-    return "matrices of one shape together, all else one by one" if any(stacked_parts) else "weights one by one"
+    """How kernels update the weights, as the optimizer itself has it; one of two parts has matrices, and all else."""
+    parts: list[torch.optim.Optimizer] = getattr(optimizer, "parts", [optimizer])
+    if len(parts) > 1:
+        matrices, others = (kernels(part) for part in parts)
+        return f"matrices {matrices}, all else {others}"
+    if isinstance(parts[0], Skippable):
+        return "stacked by shape"
+    return "fused" if all(group.get("fused") for group in parts[0].param_groups) else "one by one"
 
 
 class Skippable(torch.optim.Optimizer):
