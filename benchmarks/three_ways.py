@@ -26,9 +26,9 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import Mixer, mixers
-from zoo.blocks.view import Recorder, View
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Recorder, View
 from zoo.models.cost import on_meta, parameters
 from zoo.models.settings import load_settings
 

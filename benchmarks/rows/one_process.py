@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.batches.collate import MicroBatch
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.config import Tree
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture

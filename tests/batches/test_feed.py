@@ -16,7 +16,7 @@ from zoo.batches.ahead import Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 
 
 class Empty:

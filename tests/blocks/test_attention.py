@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, DirectAttention, FullAttention, GroupedAttention
-from zoo.blocks.documents import Documents
 from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Recorder, View, Visibility
 from zoo.blocks.score import scores
-from zoo.blocks.view import Recorder, View, Visibility
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2], [1, 1, 2, 2, 0]])

@@ -18,9 +18,9 @@ from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.backends.varlen import Varlen
-from zoo.blocks.documents import Documents
 from zoo.blocks.position import Position, positions
-from zoo.blocks.view import View, Visibility
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
 
 UNORDERED = torch.tensor([[3, 3, 1, 1, 1, 0], [0, 0, 2, 2, 7, 0]])
 SOURCES = torch.tensor([[1, 1, 0, 3, 3, 3, 4], [5, 2, 2, 2, 2, 0, 7]])

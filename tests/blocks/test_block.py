@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.block import Block, SourceView, blocks
-from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.feed_forward import MLP
 from zoo.blocks.mixer import AttentionMixer
 from zoo.blocks.norm import LayerNorm
-from zoo.blocks.view import Recorder, View, Visibility
+from zoo.blocks.rows.documents import Documents, positions_of
+from zoo.blocks.rows.view import Recorder, View, Visibility
 
 DOCUMENTS = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 2]])
 MEMORY_DOCUMENTS = torch.tensor([[1, 1, 1], [1, 2, 0]])

@@ -7,9 +7,9 @@ from torch.nn import functional as F
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.convolution import Neighbours
-from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import ConvolutionMixer
-from zoo.blocks.view import View
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View
 
 D_MODEL = 6
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 1, 1, 2, 2, 0], [1, 1, 2, 2, 2, 2, 2, 2, 2]])

@@ -3,10 +3,10 @@
 import torch
 
 from zoo.blocks.attention import GroupedAttention
-from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import AttentionMixer, take_rows
 from zoo.blocks.position import Rotary
-from zoo.blocks.view import View, Visibility
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
 
 
 def test_attention_remembers_keys_and_values_of_its_own_heads_only():

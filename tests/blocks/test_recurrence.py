@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import mixers, take_rows
 from zoo.blocks.recurrence import cells
-from zoo.blocks.view import View
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 THEIRS: dict[str, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "vanilla": nn.RNN}

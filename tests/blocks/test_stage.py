@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Recorder, View, Visibility
 from zoo.blocks.stage import AttentionStage, ResidualStage, Stage, stages
-from zoo.blocks.view import Recorder, View, Visibility
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 D_INPUT = 8

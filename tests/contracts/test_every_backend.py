@@ -23,7 +23,7 @@ from torch import Tensor
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import backends
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.attention_backend import attentions, layers_of, obstacle_of
 from zoo.models.model import Model
 

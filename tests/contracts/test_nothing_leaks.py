@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.blocks.view import Visibility
+from zoo.blocks.rows.view import Visibility
 from zoo.models.create import create_model, list_models
 from zoo.models.kinds.part import PARTS, Part
 from zoo.models.model import Model

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo import create_model
-from zoo.blocks.view import View
+from zoo.blocks.rows.view import View
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from zoo import create_model
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.kinds.transformer import TransformerDecoder, TransformerEncoder
 from zoo.models.model import Model, Output
 

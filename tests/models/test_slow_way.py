@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo import create_model
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import Decoder, Memory, PartInput

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from zoo.blocks.backends import flex
 from zoo.blocks.backends.backend import backends
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.attention_backend import attentions
 from zoo.models.model import Model
 from zoo.models.settings import load_settings

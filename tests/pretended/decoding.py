@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from zoo.blocks.cache import Cache
+from zoo.blocks.rows.cache import Cache
 from zoo.models.generation.generate import reader, started
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model

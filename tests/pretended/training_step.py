@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.batches.collate import MicroBatch
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.inference.loaded import stream_of
 from zoo.models.create import list_models
 from zoo.models.kinds.part import CHANNELS

@@ -10,7 +10,7 @@ from tiny import alone, settings
 from torch import nn
 from torch._dynamo.utils import counters
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.learner import Learner

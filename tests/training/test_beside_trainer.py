@@ -17,7 +17,7 @@ from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.data.ids import Lengths
 from zoo.data.store.split import table_of
 from zoo.data.task import read_task

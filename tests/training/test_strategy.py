@@ -14,7 +14,7 @@ from tiny import losses, settings, tensors
 from torch import distributed
 
 from zoo.blocks.block import Block
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.devices.precision import mixed
 from zoo.models.create import create_model
 from zoo.models.model import Model

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoo.batches.order import Examples, PackedRow
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.data.ids import Ids
 from zoo.devices.copying import copier
 from zoo.examples.example import Example

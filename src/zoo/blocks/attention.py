@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from zoo.blocks.backends.backend import Backend, Rule
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
-from zoo.blocks.cache import Cache, KeysValues
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.residual import IntoScores, IntoStream
+from zoo.blocks.rows.cache import Cache, KeysValues
+from zoo.blocks.rows.view import View
 from zoo.blocks.score import ScoreOption, scores
-from zoo.blocks.view import View
 from zoo.registry import Slot, refuse_below
 
 SDPA, EAGER = Sdpa(), Eager()

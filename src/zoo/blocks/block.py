@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.cache import KeysValues
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import Mixer
-from zoo.blocks.view import View
+from zoo.blocks.rows.cache import KeysValues
+from zoo.blocks.rows.view import View
 from zoo.registry import Slot
 
 Stream = Float[Tensor, "batch length d_model"]

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.cache import Cache
 from zoo.blocks.convolution import Neighbours
 from zoo.blocks.recurrence import CellOption, cells, hold
 from zoo.blocks.residual import IntoStream
-from zoo.blocks.view import View
+from zoo.blocks.rows.cache import Cache
+from zoo.blocks.rows.view import View
 from zoo.registry import Slot, refuse_below
 
 New = Float[Tensor, "batch new d_model"]

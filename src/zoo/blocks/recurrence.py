@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.registry import Choice, Slot
 
 States = Float[Tensor, "vectors rows d_state"]

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.attention import FullAttention
+from zoo.blocks.rows.view import View
 from zoo.blocks.score import ScoreOption
-from zoo.blocks.view import View
 from zoo.registry import Choice, Slot, refuse_below
 
 Padding = Literal["zeros", "replicate"]  # what a convolution reads beyond the rim

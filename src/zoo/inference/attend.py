@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Picture
 from zoo.inference.loaded import Loaded, refuse_not_finite

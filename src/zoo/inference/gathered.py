@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
 from zoo.batches.order import Examples, PackedRow
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.data.ids import ANSWERS
 from zoo.data.ids import CONTEXT as CONTEXT_COLUMN
 from zoo.data.store.split import Split

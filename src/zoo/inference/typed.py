@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.batches.collate import changed, documents_in, lay_rows
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece, Read
 from zoo.examples.example import Example, ExamplePlan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.inference.loaded import Loaded, working
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated

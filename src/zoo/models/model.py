@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from zoo.blocks.documents import Documents
-from zoo.blocks.view import Recorder
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Recorder
 from zoo.models.generator import build_generator, generator_size, put
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.blocks.position import Position
+from zoo.blocks.rows.view import View
 from zoo.blocks.score import Score
-from zoo.blocks.view import View
 from zoo.registry import Slot
 
 

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.dropout import draw_kept, dropped_steps, enlarged
 from zoo.blocks.position import Position, positions
-from zoo.blocks.view import View
+from zoo.blocks.rows.view import View
 
 QUERIES = 128  # of a row at a time, where they see less than all keys: the rest is not computed
 WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many

@@ -4,7 +4,7 @@ import torch
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
 from zoo.blocks.dropout import dropout
-from zoo.blocks.view import View
+from zoo.blocks.rows.view import View
 
 
 @backends.register("eager")

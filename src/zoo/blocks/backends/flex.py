@@ -12,7 +12,7 @@ from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_bloc
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position
-from zoo.blocks.view import View, Visibility
+from zoo.blocks.rows.view import View, Visibility
 from zoo.devices.compiling import make_room
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels

@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
 from zoo.blocks.backends.eager import Eager
-from zoo.blocks.view import View
+from zoo.blocks.rows.view import View
 
 SHORT = 128  # keys
 FEW = 64  # queries of a row: new places, or beams that read one source

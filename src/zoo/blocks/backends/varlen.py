@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position, positions
-from zoo.blocks.view import View, Visibility
+from zoo.blocks.rows.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, ModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.losses import IGNORED, LOSSES, detection_loss, mean_loss

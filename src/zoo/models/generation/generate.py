@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.blocks.documents import Documents
+from zoo.blocks.rows.documents import Documents
 from zoo.models.generation.beams import BeamSearch
 from zoo.models.generation.captured import CapturedStep, captures
 from zoo.models.generation.packed import packed

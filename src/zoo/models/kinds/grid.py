@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from zoo.blocks.documents import Documents
 from zoo.blocks.dropout import Dropout
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
 from zoo.blocks.stage import StageOption, group_norm
-from zoo.blocks.view import View, Visibility
 from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.kinds.part import CHANNELS, Encoder, Memory, PartInput, States, encoders
 from zoo.registry import refuse_below

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.position import Position
-from zoo.blocks.view import Recorder
+from zoo.blocks.rows.documents import Documents, positions_of
+from zoo.blocks.rows.view import Recorder
 from zoo.models.embeddings import Embeddings
 from zoo.registry import Slot
 

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.blocks.cache import Place
-from zoo.blocks.documents import Documents
 from zoo.blocks.mixer import written
-from zoo.blocks.view import Visibility
+from zoo.blocks.rows.cache import Place
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Visibility
 
 ROOM = 64  # places at first, where nobody says how many there will be
 

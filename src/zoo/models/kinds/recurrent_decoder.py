@@ -13,7 +13,7 @@ from zoo.blocks.dropout import Dropout
 from zoo.blocks.mixer import written
 from zoo.blocks.position import Position
 from zoo.blocks.recurrence import Cell, hold
-from zoo.blocks.view import Recorder
+from zoo.blocks.rows.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Decoder, Memory, Numbers, PartInput, States, Tokens, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings

@@ -6,9 +6,9 @@ from typing import Annotated
 from jaxtyping import Float, Int
 from torch import Tensor, cat, nn
 
-from zoo.blocks.documents import positions_of
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.recurrence import Cell, cells
+from zoo.blocks.rows.documents import positions_of
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Encoder, Memory, Numbers, PartInput, States, encoders
 from zoo.registry import Choice, refuse_below

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.cache import KeysValues
-from zoo.blocks.documents import Documents, positions_of
-from zoo.blocks.view import Recorder, View, Visibility
+from zoo.blocks.rows.cache import KeysValues
+from zoo.blocks.rows.documents import Documents, positions_of
+from zoo.blocks.rows.view import Recorder, View, Visibility
 from zoo.models.kinds.part import Memory
 
 

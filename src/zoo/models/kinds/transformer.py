@@ -10,10 +10,10 @@ from torch.utils.checkpoint import checkpoint
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.block import Block, BlockState, Picked, Places, SourceView
-from zoo.blocks.documents import Documents, positions_of
 from zoo.blocks.mixer import settle, take_rows, written
 from zoo.blocks.position import Position
-from zoo.blocks.view import Recorder, View, Visibility
+from zoo.blocks.rows.documents import Documents, positions_of
+from zoo.blocks.rows.view import Recorder, View, Visibility
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
 from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, Tokens, decoders, encoders

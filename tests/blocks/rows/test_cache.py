@@ -2,7 +2,7 @@
 
 import torch
 
-from zoo.blocks.cache import Cache, KeysValues
+from zoo.blocks.rows.cache import Cache, KeysValues
 
 
 def places(start: int, stop: int, rows: int = 2) -> KeysValues:

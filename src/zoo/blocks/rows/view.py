@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.blocks.cache import Place
-from zoo.blocks.documents import Borders, Computed, Documents
 from zoo.blocks.position import Position
+from zoo.blocks.rows.cache import Place
+from zoo.blocks.rows.documents import Borders, Computed, Documents
 
 
 class Visibility(Computed):

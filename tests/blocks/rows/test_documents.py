@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.blocks.documents import Borders, Documents, positions_of
+from zoo.blocks.rows.documents import Borders, Documents, positions_of
 
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 2, 0], [1, 1, 2, 3, 3, 3, 3]])
 

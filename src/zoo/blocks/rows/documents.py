@@ -8,7 +8,7 @@ from jaxtyping import Int, Int32, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.blocks.sequences import Sequences, found, laid
+from zoo.blocks.rows.sequences import Sequences, found, laid
 
 T = TypeVar("T")
 ROOM = 16  # borders for each row of a batch; GPUs look at each, however short its document is

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from zoo.blocks.documents import Documents
 from zoo.blocks.position import NoPosition, positions
-from zoo.blocks.view import Recorder, View, Visibility
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import Recorder, View, Visibility
 
 DOCUMENTS = torch.tensor([[0, 1, 1, 1, 2, 2, 0], [1, 1, 2, 3, 3, 3, 3]])
 
