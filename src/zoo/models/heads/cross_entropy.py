@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -148,21 +148,35 @@ def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor]
     """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
     share, n = wanted.label_smoothing, logits.shape[1]
     for rows in split(len(logits), n, EXACT_ON_CPU if logits.device.type == "cpu" else EXACT_ON_GPU):
-        log_p = logits[rows].log_softmax(-1, dtype=wanted.exact)
         known, answers = targets[rows] >= 0, targets[rows].clamp_min(0).unsqueeze(-1)
-        likelihoods = -log_p.gather(-1, answers).squeeze(-1)
-        losses = (1 - share) * likelihoods - share * log_p.mean(-1) if share else likelihoods
+        top, answered = logits[rows].amax(-1), logits[rows].gather(-1, answers).squeeze(-1)
+        shares = logits[rows].softmax(-1, dtype=wanted.exact)
+        # log p = x - max x + log max p: for one class a row, log_softmax and its exp would be a second pass of exponentials
+        least = -shares.amax(-1).log()
+        likelihoods = least + (top.to(wanted.exact) - answered)
+        losses = likelihoods
+        if share:
+            mean = logits[rows].mean(-1, dtype=wanted.exact)
+            losses = (1 - share) * likelihoods + share * (least + (top - mean))
         # `where`, not a product: what stands at an unscored place may be infinite
         for total, numbers in zip(totals, (losses, likelihoods), strict=True):
             total += torch.where(known, numbers, 0).sum()
         if guesses is not None:
-            guesses[rows] = log_p.argmax(-1)
+            guesses[rows] = shares.argmax(-1)
         if wanted.gradient:
-            differences = log_p.exp_()
             if share:
-                differences -= share / n
-            differences.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=wanted.exact))
-            logits[rows] = differences.masked_fill_(~known.unsqueeze(-1), 0)
+                shares -= share / n
+            shares.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=wanted.exact))
+            logits[rows] = shares
+            clear_(logits[rows], ~known)
+
+
+def clear_(x: Tensor, chosen: Bool[Tensor, " rows"]) -> None:
+    """Put 0 into the chosen rows, whatever stands there."""
+    if x.device.type == "cpu":  # filling by a mask takes as long as the softmax there, and looking at it costs nothing
+        x.index_fill_(0, chosen.nonzero().squeeze(-1), 0)
+    else:
+        x.masked_fill_(chosen.unsqueeze(-1), 0)
 
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
