@@ -4,6 +4,7 @@ import pytest
 import torch
 from test_attention import EXACT, randn
 from test_backends import UNORDERED, view_of
+from torch.nn import functional as F
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.backends import sdpa
@@ -14,12 +15,14 @@ from zoo.blocks.position import positions
 
 @pytest.mark.parametrize("position", [None, "alibi"])
 @pytest.mark.parametrize("window", [None, 2])
-def test_products_with_keys_on_the_left_are_the_formula(position: str | None, window: int | None):
+@pytest.mark.parametrize("spare", [0, 3])
+def test_products_with_keys_on_the_left_are_the_formula(position: str | None, window: int | None, spare: int):
     made = None if position is None else positions.build(position, 12, 4, 4, 16, True).double()
     view = view_of(UNORDERED, UNORDERED, causal=True, position=made)
     queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
     rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
     expected = Eager().attend(queries, keys, values, view.afresh(), rule)
+    keys, values = (F.pad(x, (0, 0, 0, spare)) for x in (keys, values))  # of places that are not yet written
     torch.testing.assert_close(by_products(queries, keys, values, view, rule), expected, **EXACT)
 
 

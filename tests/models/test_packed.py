@@ -1,6 +1,7 @@
 """Packed matrices multiply as the matrices themselves, and never as what these were before."""
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from zoo import create_model
+from zoo.blocks.activation import activations
+from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.models.generation import packed as packing
 from zoo.models.generation.generate import generate
 from zoo.models.generation.packed import Laid, Print, Product, Together, gains, known, multiply, packed, replacements
@@ -68,6 +71,23 @@ def test_a_packed_model_says_what_it_says_otherwise(attention: Any, dtype: torch
             assert any("forward" in module.__dict__ for module in model.modules() if isinstance(module, nn.Linear))
             again = model(tokens).logits.float()
     torch.testing.assert_close(again, said, rtol=0, atol=CLOSE[dtype] * 2 * float(said.abs().max()))
+
+
+@pytest.mark.parametrize("name", activations.names())
+@pytest.mark.parametrize("kind", ["mlp", "gated"])
+def test_an_activation_is_part_of_the_product_before_it(name: str, kind: str, dtype: torch.dtype) -> None:
+    changes = {"decoder.feed_forward": {"name": kind, "activation": name, "bias": True}}
+    model = create_model("gpt2-nano", **changes).to(dtype).eval()
+    feed_forward = next(module for module in model.modules() if isinstance(module, MLP | GatedMLP))
+    x = 4 * torch.randn(3, 1, feed_forward.up.in_features).to(dtype)
+    with torch.no_grad():
+        exact = deepcopy(feed_forward).double()(x.double())
+        with packed(model):
+            found = feed_forward(x)
+            inside = "forward" in feed_forward.activation.__dict__
+    assert inside == (dtype == torch.bfloat16 and type(feed_forward.activation) in packing.AFTER)
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=CLOSE[dtype] * 2 * float(exact.abs().max()))
+    assert "forward" not in feed_forward.activation.__dict__
 
 
 def test_threads_that_share_a_model_write_what_one_writes(dtype: torch.dtype) -> None:

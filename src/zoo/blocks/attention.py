@@ -142,8 +142,9 @@ class Attention(nn.Module, ABC):
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
         """Read a memory with new places alone, by sdpa: the kernels of other backends want whole rows."""
-        backend = SDPA if view.recorder is None else EAGER
-        queries = self.ask(x, view)
+        backend, queries = SDPA, self.ask(x, view)
+        if view.recorder is not None:
+            backend, memory = EAGER, memory.first(view.visibility.n_keys)
         wide = queries.to(torch.promote_types(queries.dtype, memory.keys.dtype))
         heads = backend.attend(wide, *memory, view, self.rule(self.training))
         return self.output(heads.to(queries.dtype).transpose(1, 2).flatten(2))
@@ -154,7 +155,8 @@ class Attention(nn.Module, ABC):
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""
-        return Cache.of(new, room, SDPA.cached(new.keys, self.rule(False)))
+        rule = self.rule(False)
+        return Cache.of(new, room, SDPA.cached(new.keys, rule), SDPA.keeps_whole(new.keys, rule))
 
 
 attentions: Slot[Attention] = Slot("attention")

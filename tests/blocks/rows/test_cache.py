@@ -1,8 +1,9 @@
 """A cache holds the last places that fit, each in its slot, whatever the steps and the order of rows."""
 
+import pytest
 import torch
 
-from zoo.blocks.rows.cache import Cache, KeysValues
+from zoo.blocks.rows.cache import PART, Cache, KeysValues
 
 
 def places(start: int, stop: int, rows: int = 2) -> KeysValues:
@@ -11,8 +12,8 @@ def places(start: int, stop: int, rows: int = 2) -> KeysValues:
     return KeysValues(at.expand(-1, 1, -1, 2), at.expand(-1, 1, -1, 3))
 
 
-def filled(room: int, sizes: list[int]) -> Cache:
-    cache, start = Cache.of(places(0, 1), room, torch.float64), 0
+def filled(room: int, sizes: list[int], in_parts: bool = False) -> Cache:
+    cache, start = Cache.of(places(0, 1), room, torch.float64, in_parts), 0
     for size in sizes:
         cache.write(places(start, start + size), start, start + size)
         start += size
@@ -54,3 +55,24 @@ def test_fewer_rows_stand_in_the_tensors_of_more():
         cache = cache.take(torch.tensor(rows))
         assert torch.equal(cache.read().values, expected) and len(cache.tensors[0]) == len(rows)
         assert known >= {x.data_ptr() for x in cache.tensors}
+
+
+@pytest.mark.parametrize("room", [40, 100, 500])
+def test_a_cache_in_parts_holds_the_same_with_zeros_behind_it(room: int):
+    sizes = [3, *[1] * 38, 30, 1, 1, 250, 1]
+    parts, whole = filled(room, sizes, in_parts=True), filled(room, sizes)
+    slots, known = parts.read().keys.shape[2], whole.read().keys.shape[2]
+    assert known <= slots <= min(room, known + max(PART, known // 8)) and parts.room == room
+    for found, expected in zip(parts.read(), whole.read(), strict=True):
+        assert torch.equal(found[:, :, :known], expected) and not found[:, :, known:].any() and found.is_contiguous()
+
+
+def test_rows_of_a_cache_in_parts_are_taken_with_the_zeros_behind_them():
+    cache = filled(200, [3], in_parts=True)
+    for at, rows in enumerate([[1, 1, 0], [2, 0, 0], [0, 2, 1], [1]] * 12, start=3):
+        rows = [row % len(cache.tensors[0]) for row in rows]
+        expected = cache.read().keys[rows].clone()
+        cache = cache.take(torch.tensor(rows)).grown(200)
+        assert torch.equal(cache.read().keys, expected)
+        cache.write(places(at, at + 1, len(rows)), at, at + 1)
+        assert cache.filled == at + 1 and not cache.read().values[:, :, at + 1 :].any()

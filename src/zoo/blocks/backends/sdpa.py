@@ -31,8 +31,11 @@ class Sdpa(Backend):
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         if is_slow(rule, queries.device):
             return EAGER.attend(queries, keys, values, view, rule)
-        if reads_by_products(queries, keys, rule):
+        known = view.visibility.n_keys
+        if reads_by_products(queries, keys, known, rule):
             return by_products(queries, keys, values, view, rule)
+        if keys.shape[2] > known:
+            keys, values = keys[:, :, :known], values[:, :, :known]
         if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
             # whose backward pass takes torch's kernel 1.5 times as long at 128 places as in float32, at 64 three times
             with torch.autocast("cpu", enabled=False):
@@ -76,9 +79,12 @@ class Sdpa(Backend):
 
         Where there are many rows, half as much to read, and for beams to move at each step, weighs more.
         """
+        return memory.dtype if self.keeps_whole(memory, rule) else self.remembered(memory, rule)
+
+    def keeps_whole(self, memory: Keys, rule: Rule) -> bool:
+        """Whether a row's own places are read by products in bfloat16, which want tensors without gaps."""
         many = memory.shape[0] * memory.shape[1] >= MANY
-        kept = many and memory.dtype == torch.bfloat16 and multiplies(rule)
-        return memory.dtype if kept else self.remembered(memory, rule)
+        return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
 
 
 def is_slow(rule: Rule, device: torch.device) -> bool:
@@ -94,24 +100,34 @@ def multiplies(rule: Rule) -> bool:
     return rule.score.scale is not None and rule.sinks is None
 
 
-def reads_by_products(queries: Queries, keys: Keys, rule: Rule) -> bool:
-    """Whether few queries read a long memory in bfloat16 on a CPU, as in generation."""
+def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> bool:
+    """Whether few queries read a long memory in bfloat16 on a CPU, as in generation.
+
+    Args:
+        known: keys that are there; those behind them are spare.
+    """
     narrow = queries.device.type == "cpu" and queries.dtype == keys.dtype == torch.bfloat16
-    few = queries.shape[2] <= FEW and keys.shape[2] > LONG
+    few = queries.shape[2] <= FEW and known > LONG
     return narrow and few and not torch.is_grad_enabled() and multiplies(rule)
 
 
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-    """The formula as two products of matrices: keys stand on the left, so that oneDNN reads them as they lie."""
+    """The formula as two products of matrices: keys stand on the left, so that oneDNN reads them as they lie.
+
+    Keys that are spare get a weight of 0, like the values that stand beside them.
+    """
     mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
-    (rows, heads, n, _), groups = queries.shape, keys.shape[1]
+    (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys
     assert rule.score.scale is not None
     asking = (queries * rule.score.scale).reshape(rows, groups, -1, queries.shape[-1])
     scores = (keys @ asking.transpose(-1, -2)).transpose(-1, -2)
+    if slots > known:
+        scores[..., known:] = -torch.inf
     if mask is not None:
         apart = scores.reshape(rows, heads, n, -1)
-        apart = apart.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else apart + mask
-        scores = apart.to(scores.dtype).view(rows, groups, -1, keys.shape[2])
+        seen = apart[..., :known]
+        seen.masked_fill_(~mask, -torch.inf) if mask.dtype == torch.bool else seen.add_(mask)
+        scores = apart.view(rows, groups, -1, slots)
     said = (scores.softmax(-1) @ values).view(rows, heads, n, -1)
     return said if blind is None else said.masked_fill(blind, 0.0)
 

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Place = Int[Tensor, ""]  # in a row, known on the device alone
+PART = 32  # slots that a cache in parts grows by, at least; more places cost more than products of spare slots do
 
 
 class KeysValues(NamedTuple):
@@ -19,6 +20,10 @@ class KeysValues(NamedTuple):
         """The same in another dtype."""
         return KeysValues(self.keys.to(dtype), self.values.to(dtype))
 
+    def first(self, places: int) -> "KeysValues":
+        """The first places alone."""
+        return KeysValues(self.keys[:, :, :places], self.values[:, :, :places])
+
 
 class Cache:
     """Keys and values in tensors of `room` slots: place p of a row has slot p % room.
@@ -26,39 +31,48 @@ class Cache:
     So a layer with a window needs no more slots than that, and new places take those of the places that it no longer
     sees. The places of a head lie side by side, as products of matrices read them.
 
+    A cache in parts gets its slots as they are needed, some at a time, and is read with those that are still empty:
+    oneDNN multiplies whole tensors, so that torch would copy a part of one for every product.
+
     Args:
         keys, values: one number for each row, head, slot and feature.
         filled: slots that are read, as they have been written.
+        room: slots that a row may come to have; None: it has them all.
     """
 
     def __init__(
         self,
-        keys: Float[Tensor, "rows kv_heads room width"],
-        values: Float[Tensor, "rows kv_heads room d_value"],
+        keys: Float[Tensor, "rows kv_heads slots width"],
+        values: Float[Tensor, "rows kv_heads slots d_value"],
         filled: int = 0,
+        room: int | None = None,
     ) -> None:
         self.tensors, self.filled = (keys, values), filled
+        self.in_parts, self.room = room is not None, keys.shape[2] if room is None else room
         self.spare: tuple[Tensor, Tensor] | None = None
 
     @staticmethod
-    def of(new: KeysValues, room: int, dtype: torch.dtype) -> "Cache":
+    def of(new: KeysValues, room: int, dtype: torch.dtype, in_parts: bool = False) -> "Cache":
         """An empty one for keys and values such as these."""
-        keys, values = (x.new_empty(*x.shape[:2], room, x.shape[3], dtype=dtype) for x in new)
-        return Cache(keys, values)
-
-    @property
-    def room(self) -> int:
-        """Slots of a row."""
-        return self.tensors[0].shape[2]
+        slots = 0 if in_parts else room
+        keys, values = (x.new_empty(*x.shape[:2], slots, x.shape[3], dtype=dtype) for x in new)
+        return Cache(keys, values, room=room if in_parts else None)
 
     def grown(self, room: int) -> "Cache":
         """The same with at least so many slots; no place has lost its slot yet, or there are as many already."""
         if room <= self.room:
             return self
-        keys, values = (x.new_empty(*x.shape[:2], room, x.shape[3]) for x in self.tensors)
+        if self.in_parts:
+            return Cache(*self.tensors, self.filled, room)
+        return Cache(*self.extended(room), self.filled)
+
+    def extended(self, slots: int) -> tuple[Tensor, Tensor]:
+        """Keys and values with so many slots; 0 where nothing has been written."""
+        filled = self.filled
+        keys, values = (x.new_zeros(*x.shape[:2], slots, x.shape[3]) for x in self.tensors)
         for new, old in zip((keys, values), self.tensors, strict=True):
-            new[:, :, : self.filled] = old[:, :, : self.filled]
-        return Cache(keys, values, self.filled)
+            new[:, :, :filled] = old[:, :, :filled]
+        return keys, values
 
     def write(self, new: KeysValues, start: int | Place, read: int) -> None:
         """Write new places, from place `start` on; the last of them, where there are more than slots.
@@ -67,7 +81,10 @@ class Cache:
             read: places of the row that are read from now on.
         """
         added = new.keys.shape[2]
-        n, self.filled = min(added, self.room), min(read, self.room)
+        n, filled = min(added, self.room), min(read, self.room)
+        if filled > self.tensors[0].shape[2]:
+            self.tensors = self.extended(min(self.room, filled + max(PART, filled // 8)))
+        self.filled = filled
         if n == 1 and isinstance(start, int):
             for tensor, x in zip(self.tensors, new, strict=True):
                 tensor[:, :, (start + added - 1) % self.room].copy_(x[:, :, -1])
@@ -77,8 +94,8 @@ class Cache:
             tensor.index_copy_(2, slots, x[:, :, -n:].to(tensor.dtype))
 
     def read(self) -> KeysValues:
-        """What stands in the slots, in their order."""
-        return KeysValues(*(x[:, :, : self.filled] for x in self.tensors))
+        """What stands in the slots, in their order; of a cache in parts also the empty slots behind them."""
+        return KeysValues(*self.tensors) if self.in_parts else KeysValues(*self.tensors).first(self.filled)
 
     def settle(self) -> None:
         """Let all slots be read from now on, zeros where nothing has been written."""
@@ -100,14 +117,17 @@ class Cache:
 
         A cache is continued once: a later call, on this one or on what it returns, writes into its tensors.
         """
-        spare = self.spare if self.spare is not None and len(self.spare[0]) >= len(rows) else None
+        spare, slots = self.spare, self.tensors[0].shape[2]
+        if spare is not None and (len(spare[0]) < len(rows) or spare[0].shape[2] != slots):
+            spare = None
         # tensors for fewer rows are part of those for more: memory that is new to the process costs more than the copy
         keys, values = (
             x.new_empty(len(rows), *x.shape[1:]) if spare is None else spare[at][: len(rows)]
             for at, x in enumerate(self.tensors)
         )
+        kept = slots if self.in_parts else self.filled
         for taken, x in zip((keys, values), self.tensors, strict=True):
-            torch.index_select(x[:, :, : self.filled], 0, rows, out=taken[:, :, : self.filled])
-        cache = Cache(keys, values, self.filled)
+            torch.index_select(x[:, :, :kept], 0, rows, out=taken[:, :, :kept])
+        cache = Cache(keys, values, self.filled, self.room if self.in_parts else None)
         cache.spare = self.tensors
         return cache

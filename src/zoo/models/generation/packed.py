@@ -11,12 +11,22 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from zoo.blocks.activation import GELU, GELUTanh, ReLU, SiLU
 from zoo.blocks.attention import ProjectedAttention
+from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.devices.precision import has_bfloat16
 from zoo.models.heads.head import Head
 from zoo.models.model import Model
 
 Map = Callable[..., Tensor]  # what a module computes
+AfterProduct = tuple[str, str]  # a function that oneDNN applies to a product, and its form
+NOTHING: AfterProduct = ("none", "")
+AFTER: dict[type[nn.Module], AfterProduct] = {
+    GELU: ("gelu", "none"),
+    GELUTanh: ("gelu", "tanh"),
+    ReLU: ("relu", ""),
+    SiLU: ("swish", ""),
+}
 
 
 class Print(NamedTuple):
@@ -76,10 +86,14 @@ def forget() -> None:
 
 
 class Product:
-    """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed."""
+    """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed.
 
-    def __init__(self, *maps: nn.Linear) -> None:
-        self.maps = maps
+    Args:
+        after: what is applied to the product before it is rounded.
+    """
+
+    def __init__(self, *maps: nn.Linear, after: AfterProduct = NOTHING) -> None:
+        self.maps, self.after = maps, after
         self.laid: Tensor | None = None
         biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
@@ -87,7 +101,7 @@ class Product:
     def __call__(self, x: Tensor) -> Tensor:
         if self.laid is None:
             self.laid = Laid.of([linear.weight for linear in self.maps]).matrix
-        return multiply(x, self.laid, self.bias)
+        return multiply(x, self.laid, self.bias, self.after)
 
 
 class Together:
@@ -109,9 +123,10 @@ class Together:
         return take
 
 
-def multiply(x: Tensor, laid: Tensor, bias: Tensor | None) -> Tensor:
+def multiply(x: Tensor, laid: Tensor, bias: Tensor | None, after: AfterProduct = NOTHING) -> Tensor:
     """A product with a matrix that was laid out."""
-    return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, "none", [], "")
+    function, form = after
+    return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, function, [], form)
 
 
 def gains(weight: Tensor) -> bool:
@@ -151,9 +166,22 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
             if all(is_plain(linear) for linear in maps) and len({linear.bias is None for linear in maps}) == 1:
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
+        elif isinstance(module, MLP | GatedMLP):
+            found |= activated(module)
         elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
             found[module] = Product(module)
     return found
+
+
+def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
+    """What computes in the place of the activation and of the map before it: one product, in bfloat16.
+
+    It is rounded once instead of twice. In float32, where every bit counts, all stays as it is.
+    """
+    before, after = module.gate if isinstance(module, GatedMLP) else module.up, AFTER.get(type(module.activation))
+    if after is None or not is_plain(before) or before.weight.dtype != torch.bfloat16:
+        return {}
+    return {before: Product(before, after=after), module.activation: lambda x: x}
 
 
 def logits_of(head: Head) -> Map:
