@@ -142,9 +142,10 @@ class Attention(nn.Module, ABC):
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
         """Read a memory with new places alone, by sdpa: the kernels of other backends want whole rows."""
-        backend, queries = SDPA, self.ask(x, view)
+        backend: Backend = SDPA
         if view.recorder is not None:
             backend, memory = EAGER, memory.first(view.visibility.n_keys)
+        queries = self.ask(x, view)
         wide = queries.to(torch.promote_types(queries.dtype, memory.keys.dtype))
         heads = backend.attend(wide, *memory, view, self.rule(self.training))
         return self.output(heads.to(queries.dtype).transpose(1, 2).flatten(2))

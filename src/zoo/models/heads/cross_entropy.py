@@ -151,7 +151,7 @@ def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor]
         known, answers = targets[rows] >= 0, targets[rows].clamp_min(0).unsqueeze(-1)
         top, answered = logits[rows].amax(-1), logits[rows].gather(-1, answers).squeeze(-1)
         shares = logits[rows].softmax(-1, dtype=wanted.exact)
-        # log p = x - max x + log max p: for one class a row, log_softmax and its exp would be a second pass of exponentials
+        # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
         least = -shares.amax(-1).log()
         likelihoods = least + (top.to(wanted.exact) - answered)
         losses = likelihoods
