@@ -19,7 +19,7 @@ def test_the_bits_are_those_on_record(tmp_path: Path):
     if expected is None:
         pytest.skip(
             f"no row in same_bits.json for {machine}: two runs were compared with each other only; "
-            "`python tests/training/same_bits.py` adds one"
+            "`PYTHONPATH=src:tests python tests/training/same_bits.py` adds one"
         )
     assert hashes(tmp_path, torch.get_num_threads()) == expected, (
         "the same seed gives other bits than before; see tests/training/same_bits.py"
