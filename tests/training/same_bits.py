@@ -1,7 +1,7 @@
 """A hash of all that 100 steps of training leave behind, on record for the kinds of machine that were tried.
 
 `PYTHONPATH=src:tests python tests/training/same_bits.py` writes the rows of this machine's kind. Where its own hashes
-have changed, those of other machines are of earlier code and are dropped: say in the change why the bits must be others.
+have changed, those of other machines are of earlier code and dropped: the change must say why the bits are others.
 """
 
 import json
