@@ -47,3 +47,20 @@ def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_they_are_long
     assert len(asked) == by_matrices
     assert by_matrices or torch.equal(found, expected)  # in float32 nothing is lost of what is kept in bfloat16
     torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1e-9])
+@pytest.mark.parametrize("training", [False, True])
+def test_spare_slots_weigh_nothing_whatever_computes(dropout: float, training: bool):
+    """With dropout in training the formula does; nothing is dropped here."""
+    attention = FullAttention(64, 4, dropout=dropout).bfloat16().train(training)
+    numbers = torch.ones(16, 41, dtype=torch.long)
+    x, view = randn(16, 41, 64).bfloat16(), view_of(numbers[:, :1], numbers)
+    with torch.no_grad():
+        new = attention.read(x)
+        cache = attention.cache(new, 200)
+        cache.write(new, 0, 41)
+        found = attention.step(x[:, :1], cache.read(), view)
+        expected = attention.step(x[:, :1], new.to(torch.float32), view)
+    assert cache.read().keys.shape[2] > 41
+    torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)

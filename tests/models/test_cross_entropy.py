@@ -113,6 +113,19 @@ def test_nothing_scored_costs_zero(places: int):
         assert tensor.grad is not None and not tensor.grad.any()
 
 
+@SMOOTHING
+def test_logits_far_from_zero_lose_no_digits(label_smoothing: float):
+    """The offset is that of the bias, and no probability depends on it."""
+    one, other = given(torch.float64), given(torch.float32)
+    assert one.bias is not None and other.bias is not None
+    with torch.no_grad():
+        for tensor in (*one.inputs, *other.inputs):
+            tensor.copy_((16 * tensor).round() / 16)  # so that sums are exact in float32
+        other.bias.add_(1e4)
+    found = other.scores.cross_entropy(other.targets, label_smoothing).sum
+    torch.testing.assert_close(found.double(), formula(one, label_smoothing), rtol=1e-6, atol=0)
+
+
 def test_autocast_narrows_the_products_alone():
     """Sums are in float32, gradients have the dtype of what they are of."""
     one = given(torch.float32)

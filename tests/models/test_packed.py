@@ -90,6 +90,47 @@ def test_an_activation_is_part_of_the_product_before_it(name: str, kind: str, dt
     assert "forward" not in feed_forward.activation.__dict__
 
 
+@pytest.mark.parametrize("activation", packing.AFTER)
+def test_what_is_no_number_stays_none_in_products_with_an_activation(activation: type[nn.Module]) -> None:
+    before, x = linear(48, 70, True, torch.bfloat16), torch.randn(3, 48).bfloat16()
+    if not gains(before.weight):
+        pytest.skip("oneDNN has no bfloat16 here")
+    before.bias[7], before.weight[9, 3] = torch.nan, torch.inf
+    found, expected = Product(before, after=packing.AFTER[activation])(x), activation()(before(x))
+    assert torch.equal(found.isnan(), expected.isnan()) and expected[:, 7].isnan().all()
+    assert torch.equal(found.isinf(), expected.isinf())
+
+
+class Twisted(MLP):
+    """Not f(x W1) W2."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        between = self.up(x)
+        return self.down(self.activation(between) + between)
+
+
+def add_one(module: nn.Module, given: Any, said: torch.Tensor) -> torch.Tensor:
+    return said + 1
+
+
+@pytest.mark.parametrize("place", [None, "up", "activation"])
+def test_what_stands_between_a_map_and_its_activation_stays_there(place: str | None) -> None:
+    """A subclass that uses both parts in another way, and hooks, such as those of adapters."""
+    model = create_model("gpt2-nano").to(torch.bfloat16).eval()
+    for module in list(model.modules()):
+        if isinstance(module, MLP):
+            if place is None:
+                module.__class__ = Twisted
+            else:
+                getattr(module, place).register_forward_hook(add_one)
+    tokens = torch.randint(0, 200, (2, 5))
+    with torch.no_grad():
+        said = model(tokens).logits.float()
+        with packed(model):
+            again = model(tokens).logits.float()
+    torch.testing.assert_close(again, said, rtol=0, atol=2**-6 * float(said.abs().max()))
+
+
 def test_threads_that_share_a_model_write_what_one_writes(dtype: torch.dtype) -> None:
     model = create_model("gpt2-nano").to(dtype).eval()
     prompts, settings = [[1, 5, n] for n in range(7, 23)], GenerateSettings(max_new_tokens=4)

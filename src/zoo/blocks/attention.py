@@ -157,7 +157,7 @@ class Attention(nn.Module, ABC):
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""
         rule = self.rule(False)
-        return Cache.of(new, room, SDPA.cached(new.keys, rule), SDPA.keeps_whole(new.keys, rule))
+        return Cache.of(new, room, SDPA.cached(new.keys, rule), SDPA.in_parts(new.keys, rule))
 
 
 attentions: Slot[Attention] = Slot("attention")

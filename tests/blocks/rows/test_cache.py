@@ -67,6 +67,13 @@ def test_a_cache_in_parts_holds_the_same_with_zeros_behind_it(room: int):
         assert torch.equal(found[:, :, :known], expected) and not found[:, :, known:].any() and found.is_contiguous()
 
 
+def test_a_cache_in_parts_settles_with_all_its_slots():
+    parts, whole = filled(50, [3], in_parts=True), filled(50, [3])
+    for cache in (parts, whole):
+        cache.settle()
+    assert torch.equal(parts.read().keys, whole.read().keys) and parts.filled == 50
+
+
 def test_rows_of_a_cache_in_parts_are_taken_with_the_zeros_behind_them():
     cache = filled(200, [3], in_parts=True)
     for at, rows in enumerate([[1, 1, 0], [2, 0, 0], [0, 2, 1], [1]] * 12, start=3):

@@ -29,13 +29,13 @@ class Sdpa(Backend):
     rank = 1
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        known = view.visibility.n_keys
+        if not is_slow(rule, queries.device) and reads_by_products(queries, keys, known, rule):
+            return by_products(queries, keys, values, view, rule)
+        if keys.shape[2] > known:  # spare slots of a cache, which products alone read
+            keys, values = keys[:, :, :known], values[:, :, :known]
         if is_slow(rule, queries.device):
             return EAGER.attend(queries, keys, values, view, rule)
-        known = view.visibility.n_keys
-        if reads_by_products(queries, keys, known, rule):
-            return by_products(queries, keys, values, view, rule)
-        if keys.shape[2] > known:
-            keys, values = keys[:, :, :known], values[:, :, :known]
         if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
             # whose backward pass takes torch's kernel 1.5 times as long at 128 places as in float32, at 64 three times
             with torch.autocast("cpu", enabled=False):
@@ -79,10 +79,10 @@ class Sdpa(Backend):
 
         Where there are many rows, half as much to read, and for beams to move at each step, weighs more.
         """
-        return memory.dtype if self.keeps_whole(memory, rule) else self.remembered(memory, rule)
+        return memory.dtype if self.in_parts(memory, rule) else self.remembered(memory, rule)
 
-    def keeps_whole(self, memory: Keys, rule: Rule) -> bool:
-        """Whether a row's own places are read by products in bfloat16, which want tensors without gaps."""
+    def in_parts(self, memory: Keys, rule: Rule) -> bool:
+        """Whether a row's own places are read by products in bfloat16, which want whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
 
@@ -114,7 +114,7 @@ def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> b
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
     """The formula as two products of matrices: keys stand on the left, so that oneDNN reads them as they lie.
 
-    Keys that are spare get a weight of 0, like the values that stand beside them.
+    Keys and values may have spare slots behind those that the view knows: zeros, which get a weight of 0.
     """
     mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
     (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys

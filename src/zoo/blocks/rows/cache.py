@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Place = Int[Tensor, ""]  # in a row, known on the device alone
-PART = 32  # slots that a cache in parts grows by, at least; more places cost more than products of spare slots do
+PART = 32  # slots that a cache in parts grows by, at least: fewer would be copied more often, more be read in vain
 
 
 class KeysValues(NamedTuple):
@@ -26,18 +26,18 @@ class KeysValues(NamedTuple):
 
 
 class Cache:
-    """Keys and values in tensors of `room` slots: place p of a row has slot p % room.
+    """Keys and values in tensors with slots for `room` places: place p of a row has slot p % room.
 
     So a layer with a window needs no more slots than that, and new places take those of the places that it no longer
     sees. The places of a head lie side by side, as products of matrices read them.
 
-    A cache in parts gets its slots as they are needed, some at a time, and is read with those that are still empty:
-    oneDNN multiplies whole tensors, so that torch would copy a part of one for every product.
+    A cache in parts gets its slots as they are needed, some at a time, and is read with the spare ones, which hold
+    zeros: oneDNN multiplies whole tensors, and torch would copy the written part of one for every product.
 
     Args:
         keys, values: one number for each row, head, slot and feature.
-        filled: slots that are read, as they have been written.
-        room: slots that a row may come to have; None: it has them all.
+        filled: slots that have been written.
+        room: slots that a row may come to have, in a cache in parts; None: it has them all.
     """
 
     def __init__(
@@ -67,9 +67,10 @@ class Cache:
         return Cache(*self.extended(room), self.filled)
 
     def extended(self, slots: int) -> tuple[Tensor, Tensor]:
-        """Keys and values with so many slots; 0 where nothing has been written."""
-        filled = self.filled
-        keys, values = (x.new_zeros(*x.shape[:2], slots, x.shape[3]) for x in self.tensors)
+        """Keys and values with so many slots; in parts, 0 where nothing has been written."""
+        filled, shapes = self.filled, [(*x.shape[:2], slots, x.shape[3]) for x in self.tensors]
+        empty = [x.new_zeros if self.in_parts else x.new_empty for x in self.tensors]
+        keys, values = (make(shape) for make, shape in zip(empty, shapes, strict=True))
         for new, old in zip((keys, values), self.tensors, strict=True):
             new[:, :, :filled] = old[:, :, :filled]
         return keys, values
@@ -83,7 +84,7 @@ class Cache:
         added = new.keys.shape[2]
         n, filled = min(added, self.room), min(read, self.room)
         if filled > self.tensors[0].shape[2]:
-            self.tensors = self.extended(min(self.room, filled + max(PART, filled // 8)))
+            self.tensors, self.spare = self.extended(min(self.room, filled + max(PART, filled // 8))), None
         self.filled = filled
         if n == 1 and isinstance(start, int):
             for tensor, x in zip(self.tensors, new, strict=True):
@@ -94,11 +95,13 @@ class Cache:
             tensor.index_copy_(2, slots, x[:, :, -n:].to(tensor.dtype))
 
     def read(self) -> KeysValues:
-        """What stands in the slots, in their order; of a cache in parts also the empty slots behind them."""
+        """What stands in the slots, in their order; of a cache in parts also the spare ones behind them."""
         return KeysValues(*self.tensors) if self.in_parts else KeysValues(*self.tensors).first(self.filled)
 
     def settle(self) -> None:
         """Let all slots be read from now on, zeros where nothing has been written."""
+        if self.in_parts:
+            self.tensors = self.extended(self.room)
         for x in self.tensors:
             x[:, :, self.filled :] = 0.0
         self.filled = self.room

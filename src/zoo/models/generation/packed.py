@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from zoo.blocks.activation import GELU, GELUTanh, ReLU, SiLU
+from zoo.blocks.activation import GELU, GELUTanh, SiLU
 from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.devices.precision import has_bfloat16
@@ -21,10 +21,10 @@ from zoo.models.model import Model
 Map = Callable[..., Tensor]  # what a module computes
 AfterProduct = tuple[str, str]  # a function that oneDNN applies to a product, and its form
 NOTHING: AfterProduct = ("none", "")
+# oneDNN's relu makes 0 of what is not a number, and nobody would learn that weights are damaged
 AFTER: dict[type[nn.Module], AfterProduct] = {
     GELU: ("gelu", "none"),
     GELUTanh: ("gelu", "tanh"),
-    ReLU: ("relu", ""),
     SiLU: ("swish", ""),
 }
 
@@ -166,7 +166,7 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
             if all(is_plain(linear) for linear in maps) and len({linear.bias is None for linear in maps}) == 1:
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
-        elif isinstance(module, MLP | GatedMLP):
+        elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may use both otherwise
             found |= activated(module)
         elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
             found[module] = Product(module)
@@ -176,10 +176,12 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
 def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
     """What computes in the place of the activation and of the map before it: one product, in bfloat16.
 
-    It is rounded once instead of twice. In float32, where every bit counts, all stays as it is.
+    It is rounded once instead of twice. In float32, where every bit counts, all stays as it is; so it does where a hook
+    looks at, or changes, what goes from one to the other.
     """
     before, after = module.gate if isinstance(module, GatedMLP) else module.up, AFTER.get(type(module.activation))
-    if after is None or not is_plain(before) or before.weight.dtype != torch.bfloat16:
+    hooks = before._forward_hooks or module.activation._forward_pre_hooks or module.activation._forward_hooks
+    if after is None or hooks or not is_plain(before) or before.weight.dtype != torch.bfloat16:
         return {}
     return {before: Product(before, after=after), module.activation: lambda x: x}
 

@@ -93,7 +93,7 @@ def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> Summ
 class LinearCrossEntropy(torch.autograd.Function):
     """sum over rows of -sum_k q(k) log p(k), with p = softmax(W x + b) and q(k) = (1 - e) [k = target] + e / n.
 
-    A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then log p, and at once the
+    A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then p, and at once the
     gradient p - q, which takes the place of the logits. So no product of matrices is computed twice. The gradients of
     x, W and b are kept in the dtype of the products (that of W in float32 if those are in float16); the backward pass
     multiplies them by one number.
@@ -152,12 +152,11 @@ def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor]
         top, answered = logits[rows].amax(-1), logits[rows].gather(-1, answers).squeeze(-1)
         shares = logits[rows].softmax(-1, dtype=wanted.exact)
         # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
-        least = -shares.amax(-1).log()
-        likelihoods = least + (top.to(wanted.exact) - answered)
-        losses = likelihoods
+        of_likeliest = -shares.amax(-1).log()
+        losses = likelihoods = of_likeliest + (top.to(wanted.exact) - answered)
         if share:
-            mean = logits[rows].mean(-1, dtype=wanted.exact)
-            losses = (1 - share) * likelihoods + share * (least + (top - mean))
+            below = (logits[rows].to(wanted.exact) - top.unsqueeze(-1)).mean(-1)
+            losses = (1 - share) * likelihoods + share * (of_likeliest - below)
         # `where`, not a product: what stands at an unscored place may be infinite
         for total, numbers in zip(totals, (losses, likelihoods), strict=True):
             total += torch.where(known, numbers, 0).sum()
