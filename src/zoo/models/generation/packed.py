@@ -166,7 +166,7 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
             if all(is_plain(linear) for linear in maps) and len({linear.bias is None for linear in maps}) == 1:
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
-        elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may use both otherwise
+        elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may do something else
             found |= activated(module)
         elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
             found[module] = Product(module)
