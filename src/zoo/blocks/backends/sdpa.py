@@ -29,12 +29,12 @@ class Sdpa(Backend):
     rank = 1
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        known = view.visibility.n_keys
-        if not is_slow(rule, queries.device) and reads_by_products(queries, keys, known, rule):
+        known, slow = view.visibility.n_keys, is_slow(rule, queries.device)
+        if not slow and reads_by_products(queries, keys, known, rule):
             return by_products(queries, keys, values, view, rule)
         if keys.shape[2] > known:  # spare slots of a cache, which products alone read
             keys, values = keys[:, :, :known], values[:, :, :known]
-        if is_slow(rule, queries.device):
+        if slow:
             return EAGER.attend(queries, keys, values, view, rule)
         if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
             # whose backward pass takes torch's kernel 1.5 times as long at 128 places as in float32, at 64 three times
