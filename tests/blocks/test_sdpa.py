@@ -16,20 +16,23 @@ from zoo.blocks.position import positions
 @pytest.mark.parametrize("position", [None, "alibi"])
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("spare", [0, 3])
-def test_products_with_keys_on_the_left_are_the_formula(position: str | None, window: int | None, spare: int):
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "as projected"])
+def test_products_are_the_formula(position: str | None, window: int | None, spare: int, whole: bool):
     made = None if position is None else positions.build(position, 12, 4, 4, 16, True).double()
     view = view_of(UNORDERED, UNORDERED, causal=True, position=made)
     queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
     rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
     expected = Eager().attend(queries, keys, values, view.afresh(), rule)
     keys, values = (F.pad(x, (0, 0, 0, spare)) for x in (keys, values))  # of places that are not yet written
+    if not whole:
+        keys, values = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (keys, values))
     torch.testing.assert_close(by_products(queries, keys, values, view, rule), expected, **EXACT)
 
 
 @pytest.mark.parametrize(
-    ("rows", "places", "kept"), [(16, 33, torch.bfloat16), (16, 32, torch.bfloat16), (15, 33, torch.float32)]
+    ("rows", "places", "kept"), [(16, 64, torch.bfloat16), (16, 63, torch.bfloat16), (15, 69, torch.float32)]
 )
-def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_they_are_long(
+def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_there_are_enough_scores(
     monkeypatch: pytest.MonkeyPatch, rows: int, places: int, kept: torch.dtype
 ):
     attention, asked = FullAttention(64, 4).bfloat16(), []
@@ -43,9 +46,29 @@ def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_they_are_long
         found = attention.step(x[:, :1], cache.read(), view)
         expected = attention.step(x[:, :1], new.to(torch.float32), view)
     assert cache.read().keys.dtype == kept
-    by_matrices = kept == torch.bfloat16 and places == 33
+    by_matrices = kept == torch.bfloat16 and places == 64
     assert len(asked) == by_matrices
     assert by_matrices or torch.equal(found, expected)  # in float32 nothing is lost of what is kept in bfloat16
+    torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rows", "beams", "by_matrices"), [(16, 5, True), (16, 4, False), (15, 6, False)]
+)
+def test_a_source_that_many_rows_have_is_kept_as_their_own_places_are(
+    monkeypatch: pytest.MonkeyPatch, rows: int, beams: int, by_matrices: bool
+):
+    attention, asked = FullAttention(64, 4, d_memory=48).bfloat16(), []
+    monkeypatch.setattr(sdpa, "by_products", lambda *given: asked.append(given) or by_products(*given))
+    x, source = randn(rows, beams, 64).bfloat16(), randn(rows, 13, 48).bfloat16()
+    view = view_of(torch.ones(rows, beams, dtype=torch.long), torch.ones(rows, 13, dtype=torch.long))
+    with torch.no_grad():
+        read = attention.read(source)
+        kept = attention.remember(read)
+        found, expected = attention.step(x, kept, view), attention.step(x, read.to(torch.float32), view)
+    assert len(asked) == by_matrices
+    assert kept.keys.is_contiguous() and kept.values.is_contiguous()
+    assert kept.keys.dtype == kept.values.dtype == (torch.bfloat16 if rows == 16 else torch.float32)
     torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
 
 
@@ -54,13 +77,13 @@ def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_they_are_long
 def test_spare_slots_weigh_nothing_whatever_computes(dropout: float, training: bool):
     """With dropout in training the formula does; nothing is dropped here."""
     attention = FullAttention(64, 4, dropout=dropout).bfloat16().train(training)
-    numbers = torch.ones(16, 41, dtype=torch.long)
-    x, view = randn(16, 41, 64).bfloat16(), view_of(numbers[:, :1], numbers)
+    numbers = torch.ones(16, 71, dtype=torch.long)
+    x, view = randn(16, 71, 64).bfloat16(), view_of(numbers[:, :1], numbers)
     with torch.no_grad():
         new = attention.read(x)
         cache = attention.cache(new, 200)
-        cache.write(new, 0, 41)
+        cache.write(new, 0, 71)
         found = attention.step(x[:, :1], cache.read(), view)
         expected = attention.step(x[:, :1], new.to(torch.float32), view)
-    assert cache.read().keys.shape[2] > 41
+    assert cache.read().keys.shape[2] > 71
     torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)

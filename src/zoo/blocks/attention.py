@@ -152,12 +152,13 @@ class Attention(nn.Module, ABC):
 
     def remember(self, memory: KeysValues) -> KeysValues:
         """A memory as `step` reads it fastest."""
-        return memory.to(SDPA.remembered(memory.keys, self.rule(False)))
+        kept = memory.to(SDPA.remembered(memory.keys, self.rule(False)))
+        return KeysValues(kept.keys.contiguous(), kept.values.contiguous())
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""
         rule = self.rule(False)
-        return Cache.of(new, room, SDPA.cached(new.keys, rule), SDPA.in_parts(new.keys, rule))
+        return Cache.of(new, room, SDPA.remembered(new.keys, rule), SDPA.in_parts(new.keys, rule))
 
 
 attentions: Slot[Attention] = Slot("attention")

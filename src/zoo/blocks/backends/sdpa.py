@@ -14,7 +14,7 @@ from zoo.blocks.rows.view import View
 SHORT = 128  # keys
 FEW = 64  # queries of a row: new places, or beams that read one source
 MANY = 64  # heads of all rows: with fewer, starting operators takes longer than reading less memory saves
-LONG = 32  # keys: with more, products in bfloat16 are faster than torch's kernel on a copy in float32
+ENOUGH = 4096  # scores of all rows: with fewer, torch's kernel on a copy in float32 is faster than two products
 NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
 # On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
 # (https://github.com/pytorch/pytorch/issues/196678).
@@ -64,25 +64,19 @@ class Sdpa(Backend):
         else:
             view.scores(rule.window)
 
-    def remembered(self, memory: Tensor, rule: Rule) -> torch.dtype:
+    def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.
 
-        On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16. A score that is no
-        inner product has weights of its own, whose dtype that of the memory stays.
+        On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16. Where there are
+        many rows, half as much to read, and for beams to move at each step, weighs more. A score that is no inner
+        product has weights of its own, whose dtype that of the memory stays.
         """
-        if memory.device.type != "cpu" or rule.score.scale is None:
+        if memory.device.type != "cpu" or rule.score.scale is None or self.in_parts(memory, rule):
             return memory.dtype
         return torch.promote_types(memory.dtype, torch.float32)
 
-    def cached(self, memory: Keys, rule: Rule) -> torch.dtype:
-        """As `remembered`, of a row's own places.
-
-        Where there are many rows, half as much to read, and for beams to move at each step, weighs more.
-        """
-        return memory.dtype if self.in_parts(memory, rule) else self.remembered(memory, rule)
-
     def in_parts(self, memory: Keys, rule: Rule) -> bool:
-        """Whether a row's own places are read by products in bfloat16, which want whole tensors: see `Cache`."""
+        """Whether keys and values are read by products in bfloat16, which want whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
 
@@ -101,18 +95,19 @@ def multiplies(rule: Rule) -> bool:
 
 
 def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> bool:
-    """Whether few queries read a long memory in bfloat16 on a CPU, as in generation.
+    """Whether few queries of a row read bfloat16 on a CPU, as in generation, and there are enough scores in all.
 
     Args:
         known: keys that are there; those behind them are spare.
     """
+    rows, heads, n, _ = queries.shape
+    few, enough = n <= FEW, rows * heads * n * known >= ENOUGH
     narrow = queries.device.type == "cpu" and queries.dtype == keys.dtype == torch.bfloat16
-    few = queries.shape[2] <= FEW and known > LONG
-    return narrow and few and not torch.is_grad_enabled() and multiplies(rule)
+    return narrow and few and enough and not torch.is_grad_enabled() and multiplies(rule)
 
 
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-    """The formula as two products of matrices: keys stand on the left, so that oneDNN reads them as they lie.
+    """The formula as two products of matrices.
 
     Keys and values may have spare slots behind those that the view knows: zeros, which get a weight of 0.
     """
@@ -120,7 +115,10 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
     (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys
     assert rule.score.scale is not None
     asking = (queries * rule.score.scale).reshape(rows, groups, -1, queries.shape[-1])
-    scores = (keys @ asking.transpose(-1, -2)).transpose(-1, -2)
+    if keys.is_contiguous():  # oneDNN takes half the time for one query that it takes with the keys on the left
+        scores = asking @ keys.transpose(-1, -2)
+    else:  # on the right torch would copy them first
+        scores = (keys @ asking.transpose(-1, -2)).transpose(-1, -2)
     if slots > known:
         scores[..., known:] = -torch.inf
     if mask is not None:
