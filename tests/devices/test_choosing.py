@@ -28,6 +28,19 @@ def test_a_device_may_be_named(name: str, device: str, monkeypatch: pytest.Monke
     assert choose_device(name) == torch.device(device)
 
 
+@pytest.mark.parametrize(("gpus", "rounds"), [(1, False), (0, True)])
+def test_float32_means_float32_in_cudnn_too(gpus: int, rounds: bool, monkeypatch: pytest.MonkeyPatch):
+    """By torch's default convolutions and recurrent layers compute in TF32, whose products have three digits."""
+    pretend(monkeypatch, gpus, False)
+    before = torch.backends.cudnn.allow_tf32
+    try:
+        torch.backends.cudnn.allow_tf32 = True
+        choose_device()
+        assert torch.backends.cudnn.allow_tf32 == rounds
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+
+
 @pytest.mark.parametrize(
     ("gpus", "mps", "said"),
     [
