@@ -18,7 +18,7 @@ def tables(results: Iterable[Figures]) -> str:
             lines = [[side, *cells(run)] for side, noted in facts.items() for run in noted["runs"]]
             lines += [sooner({side: noted["runs"] for side, noted in facts.items()})]
             rows = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *lines])
-            parts.append(f"`{result['row']}`, run by run:\n\n{rows}")
+            parts.append(f"`{result['row']}`, run by run, {result['machine'].split(', torch')[0]}:\n\n{rows}")
     return "\n\n".join(parts)
 
 
