@@ -106,7 +106,9 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
     with contextlib.ExitStack() as left:
         sides: dict[str, Worker] = {}
         for name, work in works.items():
-            told = [work, given.text(), *(words if name != OURS else [])]
+            # one turn of the machine is a second of products, however many steps the others make in theirs
+            own = replace(given, each=1) if name == MACHINE else given
+            told = [work, own.text(), *(words if name != OURS else [])]
             processes = row.processes.get(name, 1)
             sides[name] = Worker(name, told, given.folder, options.threads, processes, options.until)
             left.callback(sides[name].kill)

@@ -16,15 +16,20 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import psutil
 import torch
 
 from bench import DOCS, failed, measure, show, write
@@ -40,17 +45,19 @@ STRATEGIES = [(strategy, choice) for strategy in ("ddp", "fsdp") for choice in C
 PARTS = {"train": TRAINING, "generate": GENERATION}
 ROW, CHECK = 100, 20  # seconds without which a row, and a check, is not begun
 BESIDE = 4  # cores for each check that runs beside others
+SAID = 3000  # characters at the end of what a program printed
+ONE = Lock()  # checks that run side by side tell their ends
 Report = dict[str, Any]
 Check = Callable[[float], str | None]
 
 
 def checks(options: argparse.Namespace) -> dict[str, Check]:
     """By name, what tells what is wrong (None: nothing), given when it must be done."""
+    workers = ["-n", str(min(BESIDE, cores()))] if importlib.util.find_spec("xdist") else []
+    # -v: what failed is named at once. A warning is no error here: compilers for GPUs have some about themselves
+    tests = ["-m", "pytest", "-v", "-W", "default", *workers]
     # the longest first
-    workers = ["-n", str(max(1, cores() // 2))] if importlib.util.find_spec("xdist") else []
-    # a warning is no error here: compilers for GPUs have some about themselves
-    tests = ["-m", "pytest", "-q", "-W", "default", *workers, *TESTS]
-    found: dict[str, Check] = {f"pytest {' '.join(TESTS)}": partial(fault_of, tests)}
+    found: dict[str, Check] = {f"pytest {path}": partial(fault_of, [*tests, path]) for path in TESTS}
     for strategy, choice in STRATEGIES:
         program = [str(ROOT / "benchmarks/rows/one_process.py"), strategy, choice, options.device]
         found[f"{strategy} with one process, {choice}"] = partial(fault_of, program)
@@ -60,13 +67,35 @@ def checks(options: argparse.Namespace) -> dict[str, Check]:
 
 
 def fault_of(program: list[str], until: float) -> str | None:
-    """What a program of Python that failed said last; None: it did not fail."""
-    try:
-        left = max(1.0, until - time.monotonic())
-        done = subprocess.run([sys.executable, *program], cwd=ROOT, capture_output=True, text=True, timeout=left)
-    except subprocess.TimeoutExpired:
-        return "was not done in time"
-    return None if done.returncode == 0 else f"status {done.returncode}: {(done.stdout + done.stderr)[-3000:]}"
+    """What a program of Python that failed, or was not done in time, said last; None: it did not fail."""
+    with tempfile.TemporaryFile() as printed:  # a pipe would be waited for while a worker of pytest has it open
+        began = subprocess.Popen(
+            [sys.executable, *program], cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            status = began.wait(max(1.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            end(began)
+        printed.seek(0)
+        said = last_of(printed.read())
+    ended = "was not done in time" if status is None else f"status {status}"
+    return None if status == 0 else f"{ended}: {said}"
+
+
+def end(program: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+
+
+def last_of(printed: bytes) -> str:
+    """The end of what was printed, and all lines before it that name a test that failed."""
+    text = printed.decode("utf-8", "replace")
+    named = [line for line in text[:-SAID].splitlines() if "FAILED" in line or "ERROR" in line]
+    return "\n".join([*named, text[-SAID:]])
 
 
 def run_checks(options: argparse.Namespace, report: Report) -> bool:
@@ -107,16 +136,19 @@ def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) 
 
 
 def tell(line: str, options: argparse.Namespace, report: Report) -> None:
-    """Print a line, and write down what is known so far."""
-    if line:
-        print(line, flush=True)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    """Print a line, and write down what is known so far; whoever ends this program finds one whole file."""
+    unfinished = options.json.with_suffix(".partial")
+    with ONE:
+        if line:
+            print(line, flush=True)
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        unfinished.replace(options.json)
 
 
 def parse() -> argparse.Namespace:
     """What the command line says."""
-    began = time.monotonic()
+    began = time.monotonic() - (time.time() - psutil.Process().create_time())  # importing torch takes its time, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
     parser.add_argument("--repeats", type=int, default=5)
@@ -146,6 +178,8 @@ def main() -> None:
     tell(report["machine"], options, report)
     if report["not installed"]:
         tell(f"not installed here, and what needs them fails: {', '.join(report['not installed'])}", options, report)
+    if options.part == "tests":
+        os.environ["OMP_NUM_THREADS"] = "1"  # of every check: several run side by side, and tiny models need no more
     well = run_checks(options, report) if options.part == "tests" else run_rows(PARTS[options.part], options, report)
     print(f"all of it is in {options.json}")
     sys.exit(0 if well else 1)

@@ -96,7 +96,10 @@ def test_a_check_that_fails_is_told_and_the_others_run(gpu: Any, tmp_path: Path,
 
 def test_a_program_is_ended_when_the_time_is_over(gpu: Any):
     began = time.monotonic()
-    assert gpu.fault_of(["-c", "import time; time.sleep(60)"], began) == "was not done in time"
+    slow = "import subprocess, time; print('one test FAILED', flush=True); print(4000 * '.', flush=True)"
+    slow += "; subprocess.Popen(['sleep', '60']); time.sleep(60)"  # with one that would hold a pipe open
+    said = gpu.fault_of(["-c", slow], began + 3)
+    assert said.startswith("was not done in time: one test FAILED\n....") and len(said) < 3100
     assert gpu.fault_of(["-c", "raise SystemExit('it differs')"], began + 60) == "status 1: it differs\n"
     assert gpu.fault_of(["-c", ""], began + 60) is None and time.monotonic() - began < 50
 
@@ -122,6 +125,7 @@ def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: P
     on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
     assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "varlen"}
     assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
+    assert all(f"pytest {path}" in on_gpu for path in gpu.TESTS)
     pytest_words = next(iter(on_gpu.values())).args[0]
     assert "-W default" in " ".join(pytest_words)  # torch's compiler warns on GPUs that tf32 is not enabled
 

@@ -88,7 +88,7 @@ def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False
     small = {"places": 40, "width": 8, "classes": 300}
     title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
     goals = {name: ("", "") for name in sides if name != OURS}
-    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False)
+    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=20 if on_gpu else 1)
 
 
 ROWS = {

