@@ -25,3 +25,9 @@ def test_a_documents_sentences_are_found_and_empty_ones_left_out():
 def test_purposes_never_share_a_stream():
     draws = {keyed(purpose, 3, 1).integers(2**60) for purpose in Purpose}
     assert len(draws) == len(Purpose)
+
+
+@pytest.mark.parametrize("key", [(), (0, 7, 2**32 - 1), (2**32, 1), (1, 2**63)])
+def test_a_key_is_read_as_numpy_reads_a_list_of_numbers(key: tuple[int, ...]):
+    expected = np.random.default_rng([Purpose.ROWS, *key]).integers(2**60, size=4)
+    assert keyed(Purpose.ROWS, *key).integers(2**60, size=4).tolist() == expected.tolist()

@@ -73,10 +73,19 @@ def predict_next(plan: ExamplePlan, text: Ids, roles: Roles) -> Example:
 
     A text that goes on after this example has no `</s>`: its last token is predicted but not read.
     """
-    following = np.append(text, roles.id("end")) if plan.final else text
-    tokens = np.concatenate([[roles.id("start")], following[:-1]]).astype(np.int64)
-    ordinary = np.arange(len(tokens)) > 0
-    return Example(tokens=tokens, ordinary=ordinary, following=following.astype(np.int64), summary=-1, label=plan.label)
+    following = with_end(text, roles) if plan.final else text.astype(np.int64)
+    tokens = np.empty_like(following)
+    tokens[0], tokens[1:] = roles.id("start"), following[:-1]
+    ordinary = np.ones(len(tokens), dtype=np.bool_)
+    ordinary[0] = False
+    return Example(tokens=tokens, ordinary=ordinary, following=following, summary=-1, label=plan.label)
+
+
+def with_end(text: Ids, roles: Roles) -> Ids:
+    """A text and `</s>`; filled in, which is twice as fast as numpy's functions that join arrays."""
+    found = np.empty(len(text) + 1, dtype=np.int64)
+    found[:-1], found[-1] = text, roles.id("end")
+    return found
 
 
 def cut(total: int, room: int, generator: np.random.Generator, shortest: int = 1) -> list[tuple[int, int]]:

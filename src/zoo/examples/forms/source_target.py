@@ -2,12 +2,10 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, predict_next
+from zoo.examples.template import CONTINUED, predict_next, with_end
 
 
 @forms.register("source_target")
@@ -36,5 +34,5 @@ class SourceTarget(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         source, target = (read(piece) for piece in plan.pieces)
         example = predict_next(plan, target, roles)
-        example.source = np.append(source, roles.id("end"))
+        example.source = with_end(source, roles)
         return example
