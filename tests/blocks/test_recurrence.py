@@ -1,10 +1,12 @@
 """Cells and the mixer of them: against torch.nn's modules, document by document, and place by place."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.mixer import mixers, take_rows
@@ -96,3 +98,47 @@ def test_a_state_without_width_is_refused():
 def test_the_forget_gate_begins_open():
     kernel = cells.build("lstm", 3, 2, False).kernel
     assert (kernel.bias_ih_l0 + kernel.bias_hh_l0).tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
+
+
+class OnGPU(Tensor):
+    """A tensor that says that it lies on a GPU."""
+
+    is_cuda = True
+
+
+@pytest.fixture
+def autocast() -> Iterator[Callable[[torch.dtype], None]]:
+    """What turns autocast on for GPUs; `torch.autocast` leaves it off where there is none."""
+
+    def to(dtype: torch.dtype) -> None:
+        torch.set_autocast_enabled("cuda", True)
+        torch.set_autocast_dtype("cuda", dtype)
+
+    before = torch.get_autocast_dtype("cuda")
+    yield to
+    torch.set_autocast_dtype("cuda", before)
+    torch.set_autocast_enabled("cuda", False)
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")
+@pytest.mark.parametrize("name", cells.names())
+@pytest.mark.parametrize(("dtype", "kept"), [(torch.bfloat16, torch.float32), (torch.float16, torch.float64)])
+def test_autocast_to_bfloat16_leaves_a_gpus_kernels_float32(
+    name: str, dtype: torch.dtype, kept: torch.dtype, autocast: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """It would give them float16, whose small gradients are 0 without a scale for the loss."""
+    cell, seen = cells.build(name, 3, 4, False), list[tuple[torch.dtype, bool]]()
+
+    def kernel(x: Any, state: Any = None) -> Any:
+        vectors = () if state is None else state if isinstance(state, tuple) else (state,)
+        places = x.data if isinstance(x, PackedSequence) else x
+        seen.extend((given.dtype, torch.is_autocast_enabled("cuda")) for given in (places, *vectors))
+        return x, state
+
+    monkeypatch.setattr(cell.kernel, "forward", kernel)
+    x, state = (randn(*shape).as_subclass(OnGPU) for shape in ((2, 5, 3), (cell.n_vectors, 2, 4)))
+    autocast(dtype)
+    cell.step(x[:, 0], state)
+    cell.run(x.flatten(0, 1), [5, 5], state)
+    cell(x, Documents.of(None, x))
+    assert seen and set(seen) == {(kept, dtype == torch.float16)}

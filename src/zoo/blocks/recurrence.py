@@ -55,25 +55,39 @@ class Cell(nn.Module, ABC):
             steps: as `Sequences.to_steps` gives them.
             sizes: how many sequences have each step.
         """
-        packed = PackedSequence(steps, torch.tensor(sizes, device="cpu"))
-        return self.kernel(packed, None if state is None else self.split(state))[0].data
+        return self.compute(PackedSequence(steps, torch.tensor(sizes, device="cpu")), state)[0].data
 
     def forward(
         self, x: Float[Tensor, "batch length d_input"], documents: Documents
     ) -> Float[Tensor, "batch length states"]:
         """The states along rows; they start anew with each document, and are 0 where there is none."""
         if documents.whole:
-            return self.kernel(x)[0]
+            return self.compute(x)[0]
         sequences = documents.sequences()
         return sequences.to_rows(self.run(sequences.to_steps(x), sequences.sizes))
 
     def step(self, x: Float[Tensor, "rows d_input"], state: States) -> States:
         """The state after one vector more."""
-        return self.join(self.kernel(x[:, None], self.split(state.to(x.dtype)))[1])
+        return self.join(self.compute(x[:, None], state.to(x.dtype))[1])
+
+    def compute(self, x: Tensor | PackedSequence, state: States | None = None) -> tuple[Any, Any]:
+        """The states along sequences, and the last ones, as torch's kernel returns them."""
+        if not becomes_float16(x):
+            return self.kernel(x, None if state is None else self.split(state))
+        with torch.autocast("cuda", enabled=False):
+            return self.kernel(x.float(), None if state is None else self.split(state.float()))
 
 
 cells: Slot[Cell] = Slot("cell")
 CellOption = Annotated[str | Choice[Cell], cells]
+
+
+def becomes_float16(x: Tensor | PackedSequence) -> bool:
+    """Whether autocast would give cuDNN's recurrent kernels float16 where bfloat16 is asked for.
+
+    It knows nothing else for them, and without a scale for the loss small gradients would become 0.
+    """
+    return x.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") != torch.float16
 
 
 def hold(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
