@@ -104,7 +104,7 @@ def test_shapes_never_change_and_missing_rows_are_empty():
         for name in ("tokens", "documents", "segments"):
             assert laid[name].shape == (4, 32) and laid[name].dtype == torch.int64
         borders = part.inputs["documents"].borders
-        assert borders.queries.shape == borders.keys.shape == (4 * 16 + 1,) and borders.longest == 32
+        assert borders.queries.shape == borders.keys.shape == (4 * 8 + 1,) and borders.longest == 32
         assert borders.queries.dtype == borders.keys.dtype == torch.int32
     empty = parts[-1]
     assert not empty.inputs["documents"].numbers.any() and (empty.inputs["tokens"] == ROLES.pad).all()

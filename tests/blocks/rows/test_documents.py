@@ -25,13 +25,25 @@ def test_rows_of_documents_keep_what_is_known_of_them():
 def test_borders_are_those_of_each_rows_documents_and_then_of_its_empty_places():
     borders = Borders.of([[2, 1], [], [4]], 4)
     queries, keys = [2, 3, 4, 4, 8, 8, 12, 12, 12], [2, 3, 3, 4, 4, 8, 12, 12, 12]
-    assert borders.queries.tolist() == [0, *queries, *[12] * (3 * 16 - 9)]
-    assert borders.keys.tolist() == [0, *keys, *[12] * (3 * 16 - 9)]
+    assert borders.queries.tolist() == [0, *queries, *[12] * (3 * 8 - 9)]
+    assert borders.keys.tolist() == [0, *keys, *[12] * (3 * 8 - 9)]
     assert borders.longest == 4
 
 
 def test_there_is_room_for_as_many_borders_as_there_are():
-    assert [len(Borders.of([[1] * n], n).keys) - 1 for n in (14, 15, 30, 31)] == [16, 32, 32, 64]
+    assert [len(Borders.of([[1] * n], n).keys) - 1 for n in (6, 7, 14, 15, 30, 31)] == [8, 16, 16, 32, 32, 64]
+
+
+def test_a_kernel_is_started_for_no_more_documents_than_cuda_has_blocks():
+    rows = [[1, 1]] * 10_000
+    borders = Borders.of(rows, 3)
+    assert len(borders.keys) - 1 == 65_535 and borders.keys[-1] == 30_000
+
+
+def test_positions_reach_as_far_as_the_longest_document_where_lengths_are_known():
+    numbers = torch.tensor([[1, 1, 2, 3, 3, 3, 0], [1, 1, 0, 0, 0, 0, 0]])
+    assert Documents(numbers).reach == 7 and Documents.packed([[2, 1, 3], [2]], numbers).reach == 3
+    assert Documents.packed([[], []], 0 * numbers).to("cpu").reach == 0
 
 
 def test_no_kernel_is_told_that_documents_have_one_place():

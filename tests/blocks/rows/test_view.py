@@ -94,3 +94,10 @@ def test_a_layer_in_which_nothing_is_written_has_no_weights():
     recorder.end_layer()
     recorder.end_layer()
     assert recorder.layers == [None, weights, None]
+
+
+def test_rows_that_are_one_document_each_have_no_borders_of_empty_places():
+    numbers = torch.ones(3, 4, dtype=torch.long)
+    for documents in (Documents.packed([[4]] * 3, numbers), Documents(numbers, whole=True)):
+        for borders in Visibility(documents, documents).borders():
+            assert borders.queries.tolist() == borders.keys.tolist() == [0, 4, 8, 12] and borders.longest == 4

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from zoo.blocks.rows.sequences import Sequences, found, laid
 
 T = TypeVar("T")
-ROOM = 16  # borders for each row of a batch; GPUs look at each, however short its document is
+ROOM = 8  # borders for each row of a batch; GPUs look at each, and have memory for it, however short its document is
+MOST = 65_535  # documents that a kernel is started for: CUDA's blocks have no larger second coordinate
 SHORTEST = 2  # what kernels may be told of the longest document: told 1, flash attention takes no document of length 0
 
 
@@ -66,6 +67,7 @@ class Borders(NamedTuple):
         while room < len(asking):
             room *= 2
         ends = torch.tensor([asking, read]).cumsum(1).int()
+        room = max(len(asking), min(room, MOST))
         queries, keys = F.pad(F.pad(ends, (1, 0)), (0, room - len(asking)), value=len(rows) * length)
         return Borders(queries, keys, max(length, SHORTEST))
 
@@ -144,6 +146,13 @@ class Documents(Computed):
     def positions(self) -> Int[Tensor, "batch length"]:
         """Positions of the places inside their documents."""
         return self.once("positions", lambda: positions_of(self.numbers))
+
+    @property
+    def reach(self) -> int:
+        """Every position is below it: the places of the longest document, where the packer has told, or of a row."""
+        if self.lengths is None:
+            return self.numbers.shape[1]
+        return max((max(lengths, default=0) for lengths in self.lengths), default=0)
 
     def sequences(self) -> Sequences:
         """Each document as a sequence of its own."""

@@ -72,10 +72,10 @@ class Visibility(Computed):
 
     def borders(self) -> tuple[Borders, Borders] | None:
         """Of queries and keys, in the same order; None: nobody who laid the rows knows them."""
+        if self.whole:
+            return Borders.of_whole(self.queries.numbers), Borders.of_whole(self.keys.numbers)
         mine, theirs = self.queries.borders, self.keys.borders
-        if mine is not None and theirs is not None:
-            return mine, theirs
-        return (Borders.of_whole(self.queries.numbers), Borders.of_whole(self.keys.numbers)) if self.whole else None
+        return None if mine is None or theirs is None else (mine, theirs)
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""

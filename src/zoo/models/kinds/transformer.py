@@ -60,7 +60,7 @@ class Stack(nn.Module):
         self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
     ) -> States:
         documents = given.rows()
-        x = self.embed(given.tokens, given.segments, documents.positions, given.tokens.shape[1])
+        x = self.embed(given.tokens, given.segments, documents.positions, documents.reach)
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
         if not recompute:
             for block, view in zip(self.blocks, views, strict=True):
