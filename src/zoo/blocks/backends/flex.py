@@ -45,7 +45,7 @@ class Flex(FlashBackend):
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
         attention = compiled(flex_attention, fullgraph=True) if queries.is_cuda else flex_attention
         heads, also = attention(
-            *(F.pad(t, (0, max(0, LEAST_WIDTH - t.shape[-1]))) for t in (queries, keys, values)),
+            *map(widened, (queries, keys, values)),
             score_mod=added(view),
             block_mask=blocks,
             scale=rule.score.scale,
@@ -66,6 +66,11 @@ class Flex(FlashBackend):
         if rule.dropout:
             return f"drops no attention weights, and attention.dropout is {rule.dropout}"
         return super().obstacle(rule, d_key, d_value, position)
+
+
+def widened(x: Tensor) -> Tensor:
+    """As wide as the kernels want it; torch would copy what is padded by nothing."""
+    return F.pad(x, (0, LEAST_WIDTH - x.shape[-1])) if x.shape[-1] < LEAST_WIDTH else x
 
 
 def blocks_in(view: View, window: int | None) -> BlockMask:
