@@ -12,11 +12,12 @@ logger = logging.getLogger(__name__)
 WARM = 3  # steps before one is captured, as torch.cuda.make_graphed_callables has it
 PAYS = 16  # steps that must be left: capturing one takes as long as a few of them
 Given = tuple[Tensor | None, ...]
+failures: list[str] = []  # why steps could not be captured; torch may not be able to capture any more after one
 
 
 def captures(device: torch.device, steps: int) -> bool:
     """Whether so many steps are captured on a device."""
-    return device.type == "cuda" and steps >= WARM + PAYS
+    return device.type == "cuda" and steps >= WARM + PAYS and not failures
 
 
 class Recording(NamedTuple):
@@ -69,7 +70,7 @@ class CapturedStep:
         return said
 
     def capture(self, given: Given) -> None:
-        """Capture a step, or say why that cannot be done, and never try again."""
+        """Capture a step, or say why that cannot be done, and never try again in this process."""
         aside, graph = stream_of(self.device), torch.cuda.CUDAGraph()
         places = tuple(None if x is None else x.clone() for x in given)
         try:
@@ -82,7 +83,8 @@ class CapturedStep:
                 said = self.step(*places)
         except RuntimeError as error:
             self.left = 0
-            tell(str(error.__context__ or error).partition("\n")[0])
+            failures.append(str(error.__context__ or error).partition("\n")[0])
+            tell(failures[-1])
         else:
             self.recording = Recording(graph, places, said)
 
