@@ -60,3 +60,9 @@ def test_another_error_of_a_batch_is_passed_on():
 
     with pytest.raises(RuntimeError, match="^expected 3 axes$"):
         list(memory.in_batches([1, 2], 2, work))
+
+
+def test_cuda_and_cublas_say_in_their_own_words_that_memory_is_full():
+    for words in ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"):
+        assert memory.is_out_of_memory(RuntimeError(words))
+    assert not memory.is_out_of_memory(RuntimeError("CUDA error: invalid configuration argument"))

@@ -1,6 +1,7 @@
 """Micro-batches built ahead: while a step is computed, a thread or other processes build the next ones."""
 
 import multiprocessing
+import resource
 import signal
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,8 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         pin: lay them into memory from which a GPU copies by itself, beside what it computes.
         workers: processes that build them, in turn; 0: a thread builds one step ahead.
     """
+    if workers:
+        open_many()
     loader = DataLoader(
         steps,
         batch_size=None,
@@ -105,6 +108,13 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
             if left:  # nothing is built behind the last step
                 ahead = thread.submit(build, found)
             yield step
+
+
+def open_many() -> None:
+    """Let this process have as many files open as it may: each tensor that another process built is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Found:

@@ -11,6 +11,7 @@ import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE = 1 << 30
+NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ def keep_large_blocks() -> bool:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error says that a device, or the CPU, has no memory left."""
-    # the CPU's allocator raises a plain RuntimeError
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    # the CPU's allocator, CUDA outside of torch's, and cuBLAS raise others
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
 def empty_cache() -> None:
