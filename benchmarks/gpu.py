@@ -85,7 +85,7 @@ def fault_of(program: list[str], until: float) -> str | None:
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it started."""
+    """End a program with its group of processes."""
     with suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
     program.wait()
@@ -94,8 +94,9 @@ def end(program: subprocess.Popen[bytes]) -> None:
 def last_of(printed: bytes) -> str:
     """The end of what was printed, and all lines before it that name a test that failed."""
     text = printed.decode("utf-8", "replace")
-    named = [line for line in text[:-SAID].splitlines() if "FAILED" in line or "ERROR" in line]
-    return "\n".join([*named, text[-SAID:]])
+    end = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # no line is cut
+    named = [line for line in text[:end].splitlines() if "FAILED" in line or "ERROR" in line]
+    return "\n".join([*named, text[end:]])
 
 
 def run_checks(options: argparse.Namespace, report: Report) -> bool:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import threading
 import time
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.batches.ahead import Steps, build_ahead
+from zoo.batches.ahead import FILES, Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
@@ -109,3 +110,30 @@ def test_an_error_of_a_process_that_builds_is_raised_as_it_is():
     with pytest.raises(ValueError, match="^data: this step is broken$"):
         list(steps)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ((1024, 20_000), [20_000]),
+        ((1024, resource.RLIM_INFINITY), [FILES]),
+        ((20_000, 20_000), []),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), []),
+    ],
+)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_files_may_be_open_for_what_processes_build(
+    limits: tuple[int, int], wanted: list[int], refuses: bool, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+
+    def set_limit(kind: int, both: tuple[int, int]) -> None:
+        asked.append(both)
+        if refuses:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    steps = Steps(Named(Empty()), 2, 3, None, 0, 1)  # type: ignore[arg-type]
+    assert len(list(build_ahead(steps, workers=1))) == 2
+    assert asked == [(most, limits[1]) for most in wanted]

@@ -142,3 +142,12 @@ def test_autocast_to_bfloat16_leaves_a_gpus_kernels_float32(
     cell.run(x.flatten(0, 1), [5, 5], state)
     cell(x, Documents.of(None, x))
     assert seen and set(seen) == {(kept, dtype == torch.float16)}
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")
+@pytest.mark.parametrize("weights", [torch.float32, torch.bfloat16])
+def test_a_gpus_kernels_read_what_their_weights_are(weights: torch.dtype, autocast: Any):
+    """FSDP puts a block together in bfloat16."""
+    cell, x = cells.build("gru", 3, 4, False).to(weights), randn(2, 5, 3).float().as_subclass(OnGPU)
+    autocast(torch.bfloat16)
+    assert cell(x, Documents.of(None, x)).dtype == weights

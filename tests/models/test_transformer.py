@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo import create_model
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.norm import LayerNorm, RMSNorm
+from zoo.blocks.rows.documents import Documents
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
 
 TOKENS = torch.randint(0, 300, (2, 7), generator=torch.Generator().manual_seed(0))
 DOCUMENTS = torch.tensor([[1, 1, 1, 2, 2, 0, 0], [1, 1, 1, 1, 1, 1, 1]])
+DOCUMENTS_OF_FIVE = torch.tensor([[1, 1, 1, 2, 2, 0, 0], [1, 1, 1, 1, 1, 2, 2]])
 
 
 def gpt(**changes: Any) -> nn.Module:
@@ -201,3 +203,16 @@ def test_what_acts_in_attention_is_built_only_where_a_layer_attends(mixer: Any, 
 def test_a_model_that_only_convolves_takes_every_position(position: str):
     model = mixing("convolution", position)
     assert model(TOKENS).logits.isfinite().all()
+
+
+def test_rows_longer_than_learned_positions_are_looked_at_only_where_lengths_are_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A packer has told the lengths, and on a GPU looking at the positions would wait for it."""
+    model = create_model("gpt2-nano", vocab_size=300, max_length=5).eval()
+    told, alone = Documents.packed([[3, 2], [5, 2]], DOCUMENTS_OF_FIVE), Documents(DOCUMENTS_OF_FIVE)
+    expected = model(TOKENS, documents=alone).heads["language"]
+    monkeypatch.setattr(Tensor, "max", None)
+    assert torch.equal(model(TOKENS, documents=told).heads["language"], expected)
+    with pytest.raises(TypeError):
+        model(TOKENS, documents=alone)

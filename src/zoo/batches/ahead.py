@@ -5,7 +5,7 @@ import resource
 import signal
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import share
 from zoo.config import Tree
 
+FILES = 65_536  # open at once, where a system allows it
 AHEAD = 2  # steps that each process builds ahead
 
 
@@ -111,10 +112,12 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
 
 
 def open_many() -> None:
-    """Let this process have as many files open as it may: each tensor that another process built is one."""
+    """Let this process have many files open, if it may: each tensor that another process built is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):  # macOS allows fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Found:

@@ -152,8 +152,10 @@ class Attention(nn.Module, ABC):
 
     def remember(self, memory: KeysValues) -> KeysValues:
         """A memory as `step` reads it fastest."""
-        kept = memory.to(SDPA.remembered(memory.keys, self.rule(False)))
-        return KeysValues(kept.keys.contiguous(), kept.values.contiguous())
+        rule = self.rule(False)
+        if SDPA.in_parts(memory.keys, rule):  # products read whole tensors
+            return KeysValues(memory.keys.contiguous(), memory.values.contiguous())
+        return memory.to(SDPA.remembered(memory.keys, rule))
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """An empty cache for places such as these."""

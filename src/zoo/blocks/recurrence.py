@@ -74,8 +74,9 @@ class Cell(nn.Module, ABC):
         """The states along sequences, and the last ones, as torch's kernel returns them."""
         if not becomes_float16(x):
             return self.kernel(x, None if state is None else self.split(state))
+        dtype = next(self.kernel.parameters()).dtype  # float32, but where FSDP puts a block together in bfloat16
         with torch.autocast("cuda", enabled=False):
-            return self.kernel(x.float(), None if state is None else self.split(state.float()))
+            return self.kernel(x.to(dtype), None if state is None else self.split(state.to(dtype)))
 
 
 cells: Slot[Cell] = Slot("cell")

@@ -38,11 +38,12 @@ def test_a_kernel_is_started_for_no_more_documents_than_cuda_has_blocks():
     rows = [[1, 1]] * 10_000
     borders = Borders.of(rows, 3)
     assert len(borders.keys) - 1 == 65_535 and borders.keys[-1] == 30_000
+    assert len(Borders.of(rows * 2, 3).keys) - 1 == 80_000  # nothing is left out: the kernel refuses them
 
 
 def test_positions_reach_as_far_as_the_longest_document_where_lengths_are_known():
-    numbers = torch.tensor([[1, 1, 2, 3, 3, 3, 0], [1, 1, 0, 0, 0, 0, 0]])
-    assert Documents(numbers).reach == 7 and Documents.packed([[2, 1, 3], [2]], numbers).reach == 3
+    numbers = torch.tensor([[1, 1, 0, 0, 0, 0, 0], [1, 1, 2, 3, 3, 3, 0]])
+    assert Documents(numbers).reach == 7 and Documents.packed([[2], [2, 1, 3]], numbers).reach == 3
     assert Documents.packed([[], []], 0 * numbers).to("cpu").reach == 0
 
 

@@ -101,3 +101,10 @@ def test_rows_that_are_one_document_each_have_no_borders_of_empty_places():
     for documents in (Documents.packed([[4]] * 3, numbers), Documents(numbers, whole=True)):
         for borders in Visibility(documents, documents).borders():
             assert borders.queries.tolist() == borders.keys.tolist() == [0, 4, 8, 12] and borders.longest == 4
+
+
+def test_whole_rows_that_read_padded_ones_keep_the_packers_borders():
+    whole = Documents.packed([[3], [3]], torch.ones(2, 3, dtype=torch.long))
+    source = Documents.packed([[4], [2]], torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))
+    asking, read = Visibility(whole, source).borders()
+    assert torch.equal(asking.queries, whole.borders.queries) and torch.equal(read.keys, source.borders.keys)

@@ -14,6 +14,7 @@ from zoo.blocks.rows.view import View
 SHORT = 128  # keys
 FEW = 64  # queries of a row: new places, or beams that read one source
 MANY = 64  # heads of all rows: with fewer, starting operators takes longer than reading less memory saves
+LONG = 32  # keys: products with fewer pay where these are whole tensors
 ENOUGH = 4096  # scores of all rows: with fewer, torch's kernel on a copy in float32 is faster than two products
 NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
 # On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
@@ -101,7 +102,7 @@ def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> b
         known: keys that are there; those behind them are spare.
     """
     rows, heads, n, _ = queries.shape
-    few, enough = n <= FEW, rows * heads * n * known >= ENOUGH
+    few, enough = n <= FEW, rows * heads * n * known >= ENOUGH and (known > LONG or keys.is_contiguous())
     narrow = queries.device.type == "cpu" and queries.dtype == keys.dtype == torch.bfloat16
     return narrow and few and enough and not torch.is_grad_enabled() and multiplies(rule)
 
