@@ -21,10 +21,8 @@ class Purpose(IntEnum):
 def keyed(purpose: Purpose, *key: int) -> np.random.Generator:
     """A generator that is a function of its key alone."""
     # numpy pads a short key with zeros: without the purpose, (seed, epoch) and (seed, epoch, 0) would draw the same
+    numbers = [purpose, *key]
+    if min(numbers) < 0 or max(numbers) >= 1 << 32:
+        return np.random.default_rng(numbers)
     # numpy reads a list number by number, which takes longer than all the rest; an array of words draws the same
-    words = (
-        np.array([purpose, *key], np.uint32)
-        if 0 <= min(key, default=0) and max(key, default=0) < 1 << 32
-        else [purpose, *key]
-    )
-    return np.random.default_rng(words)
+    return np.random.default_rng(np.array(numbers, np.uint32))
