@@ -94,9 +94,9 @@ def end(program: subprocess.Popen[bytes]) -> None:
 def last_of(printed: bytes) -> str:
     """The end of what was printed, and all lines before it that name a test that failed."""
     text = printed.decode("utf-8", "replace")
-    end = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # no line is cut
-    named = [line for line in text[:end].splitlines() if "FAILED" in line or "ERROR" in line]
-    return "\n".join([*named, text[end:]])
+    last = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # no line is cut
+    named = [line for line in text[:last].splitlines() if "FAILED" in line or "ERROR" in line]
+    return "\n".join([*named, text[last:]])
 
 
 def run_checks(options: argparse.Namespace, report: Report) -> bool:
