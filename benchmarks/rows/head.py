@@ -1,6 +1,7 @@
 """Rows `head`: the loss of a vocabulary's head with its gradients, by zoo and by what torch has."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -35,9 +36,15 @@ def work(turn: Turn, given: Given, loss: Loss) -> None:
 def zoo(turn: Turn, given: Given) -> None:
     def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(states.device.type, states.dtype, enabled=states.dtype != torch.float32):
-            return Scores(states, weight).cross_entropy(targets).sum
+            scores = Scores(states, weight)
+            scores.compiled = given.compiled
+            return scores.cross_entropy(targets).sum
 
     work(turn, given, loss)
+
+
+def uncompiled(turn: Turn, given: Given) -> None:
+    zoo(turn, replace(given, compiled=False))
 
 
 def plain(turn: Turn, given: Given) -> None:

@@ -78,17 +78,20 @@ def beams(batch: int, sentences: int) -> Row:
 
 
 def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False) -> Row:
-    """The loss of a head: beside ours torch's two ways, and Liger's on a GPU, as far as they are installed."""
+    """The loss of a head: beside ours torch's two ways, on a GPU ours uncompiled, and Liger's, where installed."""
     sides = {OURS: "head.zoo", "plain": "head.plain"}
     if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
         sides["torch's"] = "head.fused"
+    if on_gpu:
+        sides["not compiled"] = "head.uncompiled"
     if on_gpu and importlib.util.find_spec("liger_kernel") is not None:
         sides["liger"] = "liger_head.liger"
     sizes = {"places": places, "width": width, "classes": classes}
     small = {"places": 40, "width": 8, "classes": 300}
     title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
     goals = {name: ("", "") for name in sides if name != OURS}
-    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=20 if on_gpu else 1)
+    each = 20 if on_gpu else 1
+    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each, compiled=on_gpu)
 
 
 ROWS = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoo.batches import packing
-from zoo.batches.packing import Kinds, OrderedKinds, RowShape, are_ordered, fill, pack
+from zoo.batches.packing import OrderedKinds, RowShape, ScaledKinds, are_ordered, fill, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import ModelTraits
@@ -46,7 +46,7 @@ def test_sizes_of_one_order_are_packed_as_any_others(monkeypatch: pytest.MonkeyP
     sizes = np.array([[length, 0, int(share * length)] for length in lengths])
     assert are_ordered(np.unique(sizes, axis=0), 2)
     rows = fill(sizes, most, 2)
-    monkeypatch.setattr(packing, "OrderedKinds", Kinds)
+    monkeypatch.setattr(packing, "OrderedKinds", ScaledKinds)
     assert rows == fill(sizes, most, 2) and OrderedKinds is not packing.OrderedKinds
 
 

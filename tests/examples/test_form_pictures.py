@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from zoo.data.ids import NO_ROLES, Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits, forms
+from zoo.examples.randomness import Purpose, Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.captioning import unevenness
 from zoo.objectives.mixture import Mixture
@@ -32,7 +33,7 @@ def test_a_picture_alone_is_one_place_with_its_label():
     assert (plan.length, plan.label, example.label, len(example.tokens)) == (1, 5, 5, 1)
     assert example.picture is not None and (example.picture == 1).all()
     mixture = Mixture.parse("classification")
-    mixture.annotate(example, np.random.default_rng(0), NO_ROLES)
+    mixture.annotate(example, Randomness(Purpose.EXAMPLE, 0), NO_ROLES)
     assert (example.places["classification"], example.targets["classification"]) == ([0], [5])
 
 
@@ -45,7 +46,7 @@ def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     form = forms.build("image_text", CAPTIONER, False)
     (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(longest, 1))
     example = form.build(plan, read, ROLES)
-    Mixture.parse("captioning").annotate(example, np.random.default_rng(0), ROLES)
+    Mixture.parse("captioning").annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert (example.tokens.tolist(), example.targets["language"].tolist()) == (tokens, following)
     assert (plan.length, plan.source_length) == (len(tokens), 1)
     assert plan.truncated == (0 if longest == 5 else 2)  # a token and the end

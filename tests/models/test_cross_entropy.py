@@ -1,7 +1,7 @@
 """The cross entropy of a linear map, against the two lines that it is."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from zoo.models.heads import cross_entropy as module
 from zoo.models.heads.scores import Scores
 
 CLASSES, WIDTH = 11, 4
+WAYS = pytest.mark.parametrize("way", ["chunked", "whole", "compiled"])
 SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 
 
@@ -20,6 +21,26 @@ def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(module, "LOGITS_ON_CPU", request.param[0])
     monkeypatch.setattr(module, "EXACT_ON_CPU", request.param[1])
     yield
+
+
+def go(way: str, scores: Scores, monkeypatch: pytest.MonkeyPatch) -> Scores:
+    """Scores whose loss is computed in a way; what would be compiled runs as it is, since shapes are checked here."""
+    scores.chunked, scores.compiled = way != "whole", way == "compiled"
+    monkeypatch.setattr(module, "FEW", CLASSES)
+    monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
+    monkeypatch.setattr(module, "compiled", lambda function, graphs: traced(function, monkeypatch))
+    return scores
+
+
+def traced(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A function that runs as it is while it is told that it is compiled."""
+
+    def run(*given: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.compiler, "is_compiling", lambda: True)
+            return function(*given)
+
+    return run
 
 
 class Given(NamedTuple):
@@ -57,12 +78,12 @@ def formula(one: Given, label_smoothing: float) -> Tensor:
 
 @SMOOTHING
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("chunked", [True, False])
-def test_it_is_the_papers_formula_with_its_gradients(label_smoothing: float, bias: bool, chunked: bool):
+@WAYS
+def test_it_is_the_papers_formula_with_its_gradients(
+    label_smoothing: float, bias: bool, way: str, monkeypatch: pytest.MonkeyPatch
+):
     one = given(bias=bias)
-    scores = one.scores
-    scores.chunked = chunked
-    found = scores.cross_entropy(one.targets, label_smoothing, guess=True)
+    found = go(way, one.scores, monkeypatch).cross_entropy(one.targets, label_smoothing, guess=True)
     expected = formula(one, label_smoothing)
     torch.testing.assert_close(found.sum, expected)
     torch.testing.assert_close(found.likelihood, formula(one, 0.0))
@@ -91,14 +112,15 @@ def test_what_is_frozen_gets_no_gradient_and_the_others_keep_theirs(frozen: int)
         assert ours.grad is None if number == frozen else torch.equal(ours.grad, theirs.grad)
 
 
-def test_unscored_places_cost_nothing_and_get_exactly_no_gradient():
+@WAYS
+def test_unscored_places_cost_nothing_and_get_exactly_no_gradient(way: str, monkeypatch: pytest.MonkeyPatch):
     one = given(torch.float32)
     far = one.states.detach().clone()
     far[0, 2], far[2, 4] = 1e30, -1e30
     spoiled = one._replace(states=far.requires_grad_())
-    loss = spoiled.scores.cross_entropy(one.targets).sum
+    loss = go(way, spoiled.scores, monkeypatch).cross_entropy(one.targets).sum
     loss.backward()
-    assert loss.item() == one.scores.cross_entropy(one.targets).sum.item()
+    assert loss.item() == go(way, one.scores, monkeypatch).cross_entropy(one.targets).sum.item()
     assert far.grad is not None and not far.grad[one.targets < 0].any() and far.grad.isfinite().all()
     assert one.weight.grad is not None and one.weight.grad.isfinite().all()
 
@@ -114,7 +136,8 @@ def test_nothing_scored_costs_zero(places: int):
 
 
 @SMOOTHING
-def test_logits_far_from_zero_lose_no_digits(label_smoothing: float):
+@WAYS
+def test_logits_far_from_zero_lose_no_digits(label_smoothing: float, way: str, monkeypatch: pytest.MonkeyPatch):
     """The offset is that of the bias, and no probability depends on it."""
     one, other = given(torch.float64), given(torch.float32)
     assert one.bias is not None and other.bias is not None
@@ -122,7 +145,7 @@ def test_logits_far_from_zero_lose_no_digits(label_smoothing: float):
         for tensor in (*one.inputs, *other.inputs):
             tensor.copy_((2 * tensor).round() / 2)  # so that logits are exact in float32
         other.bias.add_(2.0**20)
-    found = other.scores.cross_entropy(other.targets, label_smoothing).sum
+    found = go(way, other.scores, monkeypatch).cross_entropy(other.targets, label_smoothing).sum
     torch.testing.assert_close(found.double(), formula(one, label_smoothing), rtol=1e-6, atol=0)
 
 
@@ -167,13 +190,13 @@ def test_inputs_are_left_as_they_are_and_a_second_pass_back_gives_the_same():
 def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * CLASSES)
     sizes: list[int] = []
-    score = module.score_
+    score = module.score_chunk_
 
     def measured(logits: Tensor, *others: object) -> None:
         sizes.append(len(logits))
         score(logits, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "score_", measured)
+    monkeypatch.setattr(module, "score_chunk_", measured)
     one = given()
     one.scores.cross_entropy(one.targets)
     assert sizes == [3] * 5
@@ -207,6 +230,29 @@ def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch
     torch.testing.assert_close(weight.grad[0], torch.full((WIDTH,), right), rtol=1e-3, atol=0)
 
 
+def test_only_what_has_a_gradient_is_compiled(monkeypatch: pytest.MonkeyPatch):
+    """Rows of a validation have many shapes, and each of them could cost a graph; few classes are not worth one."""
+    assert not module.gains_by_compiling(torch.device("cpu")) and module.gains_by_compiling(torch.device("cuda"))
+    monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
+    asked: list[int] = []
+    one = given()
+    monkeypatch.setattr(module, "compiled", lambda function, graphs: asked.append(graphs) or function)
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 2**20)
+    cases = [
+        (False, True, CLASSES, 0),
+        (True, False, CLASSES, 0),
+        (True, True, CLASSES + 1, 0),
+        (True, True, CLASSES, 1),
+    ]
+    for gradient, wanted, few, times in cases:
+        monkeypatch.setattr(module, "FEW", few)
+        with torch.set_grad_enabled(gradient):
+            scores = one.scores
+        scores.compiled = wanted
+        scores.cross_entropy(one.targets)
+        assert len(asked) == times
+
+
 def test_other_states_are_scored_as_the_first_ones_are():
     one = given(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -217,12 +263,11 @@ def test_other_states_are_scored_as_the_first_ones_are():
     assert torch.equal(others.logits(), scores.logits()[:1])
 
 
-@pytest.mark.parametrize("chunked", [True, False])
-def test_infinite_logits_of_unscored_places_change_no_gradient(chunked: bool):
+@WAYS
+def test_infinite_logits_of_unscored_places_change_no_gradient(way: str, monkeypatch: pytest.MonkeyPatch):
     states = torch.tensor([[300.0, 300.0], [1.0, 2.0]], dtype=torch.float16, requires_grad=True)
     weight = torch.full((3, 2), 150.0, dtype=torch.float16, requires_grad=True)
-    scores = Scores(states, weight)
-    scores.chunked = chunked
+    scores = go(way, Scores(states, weight), monkeypatch)
     assert scores.logits()[0].isinf().all()
     loss = scores.cross_entropy(torch.tensor([-1, 1])).sum
     loss.backward()

@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.choices import Choices
+from zoo.examples.randomness import Purpose, Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.choice import FIRST, RIGHT, RightChoice
 
@@ -114,7 +115,7 @@ def test_each_choice_is_a_document_with_the_context():
         [2, 100, 101, 102, 4, 203, 4],
     ]
     assert plan.length == len(example.tokens) == 22 and plan.truncated == 0
-    RightChoice().annotate(example, np.random.default_rng(0), ROLES)
+    RightChoice().annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert example.places["choice"].tolist() == [0, 7, 15]
     assert example.targets["choice"].tolist() == [FIRST, 0, RIGHT]
 
@@ -123,7 +124,7 @@ def test_a_decoder_reads_each_choice_at_its_last_place():
     form = Choices(ModelTraits(causal=True), True)
     (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(20, row=64))
     example = form.build(plan, read, ROLES)
-    RightChoice().annotate(example, np.random.default_rng(0), ROLES)
+    RightChoice().annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert example.tokens[example.places["choice"]].tolist() == [5, 5, 5]
 
 

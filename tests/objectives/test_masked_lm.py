@@ -3,6 +3,7 @@ import pytest
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Purpose, Randomness
 from zoo.objectives.kinds.masked_lm import MaskedLM
 
 CONTINUES = np.zeros(1000, dtype=bool)
@@ -18,7 +19,7 @@ def example_of(text: list[int]) -> Example:
 
 def masked(objective: MaskedLM, text: list[int], seed: int = 0) -> Example:
     example = example_of(text)
-    objective.annotate(example, np.random.default_rng(seed), ROLES)
+    objective.annotate(example, Randomness(Purpose.EXAMPLE, seed), ROLES)
     return example
 
 
@@ -69,7 +70,7 @@ def test_whole_words_are_chosen_or_left_together_and_never_more_than_the_share()
 
 def test_a_word_ends_where_the_template_stands_between():
     example = Example(np.array([2, 10, 4, 510, 4]), np.array([False, True, False, True, False]), np.full(5, -1))
-    MaskedLM(whole_word=True).annotate(example, np.random.default_rng(0), ROLES)
+    MaskedLM(whole_word=True).annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert len(example.places["masked_lm"]) == 1
 
 
@@ -95,4 +96,4 @@ def test_bad_options_are_refused():
 def test_whole_words_need_to_know_where_words_begin():
     with pytest.raises(ValueError, match="whole_word needs a tokenizer that knows where words begin"):
         blind = Roles(1000, 0, 1, 2, 3, 4, 5, 6)
-        MaskedLM(whole_word=True).annotate(example_of([7, 8]), np.random.default_rng(0), blind)
+        MaskedLM(whole_word=True).annotate(example_of([7, 8]), Randomness(Purpose.EXAMPLE, 0), blind)

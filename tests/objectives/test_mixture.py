@@ -10,6 +10,7 @@ from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
+from zoo.examples.randomness import Purpose, Randomness
 from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
@@ -143,7 +144,7 @@ def test_accuracy_is_measured_over_scored_places():
 def test_a_document_is_scored_at_its_summary_and_language_everywhere():
     example = Example(np.array([2, 10, 5]), np.array([False, True, False]), np.array([10, 5, -1]), summary=-1, label=1)
     mixture = Mixture.parse({"classification": {}, "causal_lm": {}})
-    mixture.annotate(example, np.random.default_rng(0), ROLES)
+    mixture.annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert example.places["classification"].tolist() == [2] and example.targets["classification"].tolist() == [1]
     assert example.targets["language"].tolist() == [10, 5, -1] and "language" not in example.places
 

@@ -26,6 +26,7 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"optimizer": "lion"}, "optimizer", "lion: stacked by shape"),
     ({"compile": True}, "compile", "each block"),
+    ({"compile": True}, "loss", "in chunks of about 33,554,432 logits, each with its gradient"),
     ({"compile": False}, "compile", "nothing"),
     ({"workers": 0}, "batches", "built ahead by a thread"),
     ({"workers": 1}, "batches", "built ahead by a process"),
@@ -55,6 +56,12 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
     two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
     assert fast_settings(settings(precision="bfloat16", **changes), two)["strategy"] == said
+
+
+def test_the_loss_is_compiled_where_that_is_faster(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fast, "gains_by_compiling", lambda device: True)
+    said = [fast_settings(settings(compile=on), alone())["loss"] for on in (True, False)]
+    assert said[0] == f"{said[1]}, compiled"
 
 
 def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):

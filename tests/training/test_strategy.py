@@ -174,9 +174,13 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
     said += ["blocks that are compiled: 4", "room: 32"]
     # a block whose feed-forward leaves out what no head reads has a graph of its own
     said += ["with dropout, and places that heads read: 2", "breaks of a graph: 0"]
+    said += 2 * ["a loss, by one row and by any number: 2", "breaks of a graph: 0"]
+    said += ["farthest from what is not compiled is below 0.01: True"]
     assert done.stdout.splitlines() == said
 
 
 def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
     compile_blocks(torch.nn.Linear(2, 2))
-    assert "training.compile: this model has no blocks, so nothing is compiled" in caplog.text
+    assert (
+        "training.compile: this model has no blocks, so only the loss of a large vocabulary is compiled" in caplog.text
+    )

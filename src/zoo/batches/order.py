@@ -15,7 +15,7 @@ from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Lengths, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form
-from zoo.examples.randomness import Purpose, keyed
+from zoo.examples.randomness import Purpose, Randomness, keyed
 from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
@@ -216,10 +216,10 @@ class Examples:
         built = []
         for plan in row.plans:
             example = self.form.build(plan, self.read, self.roles)
-            generator = keyed(Purpose.EXAMPLE, self.seed, row.epoch, plan.document, plan.number)
+            randomness = Randomness(Purpose.EXAMPLE, self.seed, row.epoch, plan.document, plan.number)
             if example.picture is not None and self.augment is not None:
-                example.picture = self.augment.apply(example.picture, generator)
-            self.mixture.annotate(example, generator, self.roles)
+                example.picture = self.augment.apply(example.picture, randomness.generator)
+            self.mixture.annotate(example, randomness, self.roles)
             built.append(example)
         return built
 

@@ -1,9 +1,11 @@
 """Packing: which examples share a row, decided by their sizes alone."""
 
-from bisect import bisect_right
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
 STEP = 16  # places
+REMEMBERED = 256  # numbers of places left, whose products with all kinds are kept
 
 
 @dataclass(frozen=True)
@@ -71,26 +74,43 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     items_of = kind_of.reshape(-1).tolist()
     for item in range(len(sizes) - 1, -1, -1):
         waiting[items_of[item]].append(item)
-    left: Kinds = (OrderedKinds if are_ordered(kinds, counted) else Kinds)(kinds, most, counted)
+    left: Kinds = (OrderedKinds if are_ordered(kinds, counted) else ScaledKinds)(kinds, most, counted)
     counts = list(map(len, waiting))
     rows: list[list[int]] = []
-    while waiting:
+    packed = 0
+    while packed < len(sizes):
         row = left.fill_row(counts)
         assert row, "a planned example is larger than a row"
         # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
         taken = Counter(row)
         alike = min(counts[kind] // count for kind, count in taken.items())
         rows += [[waiting[kind].pop() for kind in row] for _ in range(alike)]
+        packed += alike * len(row)
         for kind, count in taken.items():
             counts[kind] -= alike * count
-        for kind in sorted((kind for kind in taken if not counts[kind]), reverse=True):
-            left.drop(kind)
-            del waiting[kind], counts[kind]
+            if not counts[kind]:
+                left.drop(kind)
     return rows
 
 
-class Kinds:
-    """The different sizes of the items that wait.
+class Kinds(ABC):
+    """The different sizes of the items that wait."""
+
+    @abstractmethod
+    def drop(self, kind: int) -> None:
+        """Forget a kind of which no item waits any more."""
+
+    @abstractmethod
+    def fill_row(self, counts: Sequence[int]) -> list[int]:
+        """The kinds of the items that one row takes.
+
+        Args:
+            counts: by kind, how many items wait.
+        """
+
+
+class ScaledKinds(Kinds):
+    """Kinds of several sizes that compete: what fits best is looked up among all of them.
 
     Args:
         kinds: one size a row, in lexicographic order.
@@ -98,28 +118,34 @@ class Kinds:
     """
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
-        self.kinds, self.limits = kinds, np.array(most, dtype=np.int64)
-        self.scale = 1.0 / np.maximum(self.limits, 1) ** 2
-        self.scale[counted:] = 0.0
+        self.kinds, self.most = kinds.tolist(), list(most)
+        self.columns = np.ascontiguousarray(kinds.T)
+        self.scale = [1.0 / max(places, 1) ** 2 if i < counted else 0.0 for i, places in enumerate(most)]
+        self.worth = lru_cache(maxsize=REMEMBERED)(self.worth_at)
+        self.gone = np.zeros(len(kinds))  # or -inf, once no item of a kind waits
+
+    def worth_at(self, size: int, left: int) -> NDArray[np.float64]:
+        """What each kind adds to the product in one size, with so many places left in a row; -inf: it does not fit."""
+        column = self.columns[size]
+        return np.where(column <= left, column * (left * self.scale[size]), -np.inf)
 
     def drop(self, kind: int) -> None:
-        """Forget a kind of which no item waits any more."""
-        self.kinds = np.delete(self.kinds, kind, axis=0)
+        self.gone[kind] = -np.inf
 
     def fill_row(self, counts: Sequence[int]) -> list[int]:
-        """The kinds of the items that one row takes.
-
-        Args:
-            counts: by kind, how many items wait.
-        """
-        left, row = self.limits.copy(), list[int]()
-        able = np.ones(len(self.kinds), dtype=bool)
-        while (fits := able & (self.kinds <= left).all(axis=1)).any():
-            best = int(np.where(fits, self.kinds @ (left * self.scale), -1.0).argmax())
+        left, row, gone = self.most, list[int](), self.gone
+        while True:
+            worth = gone
+            for size, places in enumerate(left):
+                worth = worth + self.worth(size, places)
+            best = int(worth.argmax())
+            if worth[best] < 0:
+                return row
             row.append(best)
-            able[best] = row.count(best) < counts[best]
-            left -= self.kinds[best]
-        return row
+            if row.count(best) == counts[best]:
+                gone = gone.copy()
+                gone[best] = -np.inf
+            left = [places - taken for places, taken in zip(left, self.kinds[best], strict=True)]
 
 
 def are_ordered(kinds: NDArray[np.int64], counted: int) -> bool:
@@ -134,21 +160,22 @@ class OrderedKinds(Kinds):
     """The same where kinds are ordered: those that fit are the first ones, and the last of them fits best."""
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
-        self.most = most
+        self.most, self.waiting = most, list(range(len(kinds)))
         self.columns: list[list[int]] = kinds.T.tolist()
 
     def drop(self, kind: int) -> None:
-        for column in self.columns:
-            del column[kind]
+        at = bisect_left(self.waiting, kind)
+        for column in (self.waiting, *self.columns):
+            del column[at]
 
     def fill_row(self, counts: Sequence[int]) -> list[int]:
         left, row, taken = list(self.most), list[int](), Counter[int]()
         while True:
             best = min(map(bisect_right, self.columns, left)) - 1
-            while best >= 0 and taken[best] == counts[best]:
+            while best >= 0 and taken[best] == counts[self.waiting[best]]:
                 best -= 1
             if best < 0:
                 return row
-            row.append(best)
+            row.append(self.waiting[best])
             taken[best] += 1
             left = [places - column[best] for places, column in zip(left, self.columns, strict=True)]

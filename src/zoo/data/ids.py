@@ -75,6 +75,10 @@ class Piece(NamedTuple):
     def length(self) -> int:
         return self.stop - self.start
 
+    def first(self, tokens: int) -> "Piece":
+        """So many of its tokens, which it has."""
+        return Piece(self.field, self.start, self.start + tokens)
+
 
 Read = Callable[[Piece], NDArray[Any]]  # token ids, or the bytes of a picture
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import Answer, OneClass
 from zoo.objectives.objective import Objective, Term, Weights
@@ -39,7 +40,7 @@ class DocumentLabel(Objective, ABC):
     def capacity(self, length: int) -> int | None:
         return max(1, length // 8)
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.places[self.head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
         example.targets[self.head] = self.answer.target(example.label)[None]
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from zoo.data.ids import Roles, StoredFields
@@ -11,6 +10,7 @@ from zoo.data.store.split import Split
 from zoo.data.task import Task, read_objectives
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms, inputs
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
@@ -197,10 +197,10 @@ class Mixture:
                 if obstacle := member.obstacle_in(split.lengths, limits):
                     raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         """Write the places and targets of every objective."""
         for member in self.members.values():
-            member.annotate(example, generator, roles)
+            member.annotate(example, randomness, roles)
 
     @property
     def asks(self) -> dict[str, tuple[str, ...]]:

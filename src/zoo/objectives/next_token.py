@@ -3,10 +3,9 @@
 from abc import ABC
 from typing import ClassVar
 
-import numpy as np
-
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Randomness
 from zoo.objectives.objective import Objective
 
 
@@ -22,5 +21,5 @@ class NextToken(Objective, ABC):
     def capacity(self, length: int) -> int | None:
         return None
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.targets[self.head] = example.following

@@ -12,6 +12,7 @@ from torch import Tensor
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
@@ -132,7 +133,7 @@ class Objective(ABC):
         """The most scored places in a row of `length` places; None where it may score every place."""
 
     @abstractmethod
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
 
     def settle(self, targets: Tensor, read: Tensor | None) -> Tensor:

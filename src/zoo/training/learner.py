@@ -38,7 +38,7 @@ class Learner:
             if isinstance(module, Part):
                 module.checkpointing = settings.checkpointing
             if isinstance(module, Model):
-                module.chunked_loss = settings.chunked_loss
+                module.chunked_loss, module.compiled_loss = settings.chunked_loss, settings.compile
         use_backends(model, settings, processes.device)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:

@@ -1,8 +1,6 @@
 """Backend `flex`: torch's flex attention, a kernel made for the rule at hand."""
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,18 +11,10 @@ from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_bloc
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
-from zoo.devices.compiling import make_room
+from zoo.devices.compiling import compiled
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
 GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
-
-
-@cache
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """A compiled function, when it is first used: even an idle torch.compile imports the compiler, for 3 seconds."""
-    if not torch.compiler.is_compiling():  # a block around it
-        make_room(GRAPHS)
-    return torch.compile(function, **options)
 
 
 @backends.register("flex")
@@ -43,7 +33,7 @@ class Flex(FlashBackend):
         blocks = blocks_in(view, rule.window)
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
-        attention = compiled(flex_attention, fullgraph=True) if queries.is_cuda else flex_attention
+        attention = compiled(flex_attention, GRAPHS, fullgraph=True) if queries.is_cuda else flex_attention
         heads, also = attention(
             *map(widened, (queries, keys, values)),
             score_mod=added(view),
@@ -85,7 +75,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
     # tensors, since torch would compile a kernel for each pair of numbers; filled there, not copied, which would wait
     nearest, farthest = (torch.full((), far, device=mine.device) for far in (-ahead, back))
-    create = compiled(create_block_mask) if mine.is_cuda else create_block_mask
+    create = compiled(create_block_mask, GRAPHS) if mine.is_cuda else create_block_mask
     return create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import CONTINUED, predict_next, with_end
@@ -26,8 +26,7 @@ class SourceTarget(Form):
         read = min(source.length, limits.source - 1)
         written = min(target.length, limits.longest)
         final = target.length < limits.longest
-        spans = (source, read), (target, written)
-        pieces = tuple(Piece(span.field, span.start, span.start + kept) for span, kept in spans)
+        pieces = source.first(read), target.first(written)
         truncated = source.length - read + target.length - written + (not final)  # `</s>` counts
         return [ExamplePlan(document, 0, written + final, read + 1, pieces, final=final, truncated=truncated)]
 

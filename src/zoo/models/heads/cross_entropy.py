@@ -9,6 +9,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from zoo.devices.compiling import any_number_of_rows, compiled
+
+GRAPHS = 32  # kinds of losses, times one row or any number of them
+FEW = 2**10  # classes, whose logits take no time that a compiler could save
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
@@ -20,6 +24,16 @@ ROWS_IN_FLOAT16 = 2**13
 def logits_at_once(device: torch.device) -> int:
     """About how many logits exist at a time; more where summing the weight's gradient would take more memory."""
     return LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
+
+
+def exact_at_once(device: torch.device) -> int:
+    """How many of them exist in float32 at a time."""
+    return EXACT_ON_CPU if device.type == "cpu" else EXACT_ON_GPU
+
+
+def gains_by_compiling(device: torch.device) -> bool:
+    """Whether compiled passes over the logits are faster: on a CPU they are not, where a softmax stays in the cache."""
+    return device.type != "cpu"
 
 
 class SummedLoss(NamedTuple):
@@ -44,12 +58,15 @@ class Wanted(NamedTuple):
         label_smoothing: the share of probability that is spread evenly over the classes.
         guess: whether the likeliest classes are wanted.
         gradient: whether gradients are recorded at all.
+        compiled: whether the passes over many classes' logits are compiled where that makes them faster, and gradients
+            are recorded: validation has rows of many shapes.
     """
 
     dtype: torch.dtype
     label_smoothing: float
     guess: bool
     gradient: bool
+    compiled: bool = False
 
     @property
     def exact(self) -> torch.dtype:
@@ -125,7 +142,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         for rows in chunks:
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
-            score_(logits, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
+            score_chunk_(logits, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
@@ -144,30 +161,68 @@ class LinearCrossEntropy(torch.autograd.Function):
         return *(None if g is None else g.to(dtype, copy=True).mul_(gradients[0]) for g, dtype in both), None, None
 
 
-def score_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
+def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
     """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
-    share, n = wanted.label_smoothing, logits.shape[1]
-    for rows in split(len(logits), n, EXACT_ON_CPU if logits.device.type == "cpu" else EXACT_ON_GPU):
-        known, answers = targets[rows] >= 0, targets[rows].clamp_min(0).unsqueeze(-1)
-        top, answered = logits[rows].amax(-1), logits[rows].gather(-1, answers).squeeze(-1)
-        shares = logits[rows].softmax(-1, dtype=wanted.exact)
-        # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
-        of_likeliest = -shares.amax(-1).log()
-        losses = likelihoods = of_likeliest + (top.to(wanted.exact) - answered)
-        if share:
-            below = (logits[rows].to(wanted.exact) - top.unsqueeze(-1)).mean(-1)
-            losses = (1 - share) * likelihoods + share * (of_likeliest - below)
-        # `where`, not a product: what stands at an unscored place may be infinite
-        for total, numbers in zip(totals, (losses, likelihoods), strict=True):
-            total += torch.where(known, numbers, 0).sum()
+    fused = wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device)
+    score, parts = score_, split(len(logits), logits.shape[1], exact_at_once(logits.device))
+    if fused:  # nothing is held in float32, so all rows are scored at once
+        score, parts = compiled(score_, GRAPHS), [slice(None)]
+        any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
+    for rows in parts:
+        *sums, likeliest = score(logits[rows], targets[rows], wanted)
+        for total, found in zip(totals, sums, strict=True):
+            total += found
         if guesses is not None:
-            guesses[rows] = shares.argmax(-1)
-        if wanted.gradient:
-            if share:
-                shares -= share / n
-            shares.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=wanted.exact))
-            logits[rows] = shares
-            clear_(logits[rows], ~known)
+            guesses[rows] = likeliest
+
+
+def score_(logits: Tensor, targets: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The losses and the likelihoods of some rows, summed, and their guesses; the gradient takes the logits' place."""
+    share, n = wanted.label_smoothing, logits.shape[1]
+    known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
+    answered = logits.gather(-1, answers).squeeze(-1)
+    shares, top, of_likeliest, guesses = softmax(logits, wanted)
+    # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
+    losses = likelihoods = of_likeliest + (top - answered)
+    if share:
+        below = (logits.to(wanted.exact) - top.unsqueeze(-1)).mean(-1)
+        losses = (1 - share) * likelihoods + share * (of_likeliest - below)
+    if wanted.gradient:
+        if share:
+            shares -= share / n
+        put_gradient_(logits, shares, answers, share - 1, known)
+    # `where`, not a product: what stands at an unscored place may be infinite
+    loss, likelihood = (torch.where(known, numbers, 0).sum() for numbers in (losses, likelihoods))
+    return loss, likelihood, guesses
+
+
+def softmax(logits: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The shares p of all classes, and of each row max x, -log max p and the likeliest class, where it is wanted.
+
+    A compiled kernel takes as long as it takes to read the logits. The lines for it are those in which torch's compiler
+    finds a softmax: maximum, sum and likeliest class come of one pass, and exponentials are computed again.
+    """
+    if torch.compiler.is_compiling():
+        exact = logits.to(wanted.exact)
+        top = exact.amax(-1, keepdim=True)
+        exponentials = (exact - top).exp()
+        total = exponentials.sum(-1, keepdim=True)
+        guesses = logits.argmax(-1) if wanted.guess else None
+        return exponentials / total, top.squeeze(-1), total.squeeze(-1).log(), guesses
+    shares = logits.softmax(-1, dtype=wanted.exact)
+    guesses = shares.argmax(-1) if wanted.guess else None
+    return shares, logits.amax(-1).to(wanted.exact), -shares.amax(-1).log(), guesses
+
+
+def put_gradient_(logits: Tensor, shares: Tensor, answers: Tensor, added: float, known: Tensor) -> None:
+    """Put the shares in the logits' place, with `added` at the answer, and 0 where nothing is scored."""
+    if torch.compiler.is_compiling():  # a scatter would need all shares in float32, and a kernel of its own
+        hit = torch.arange(shares.shape[1], device=shares.device) == answers
+        logits.copy_(torch.where(known.unsqueeze(-1), torch.where(hit, shares + added, shares), 0.0))
+        return
+    shares.scatter_add_(-1, answers, torch.full_like(answers, added, dtype=shares.dtype))
+    logits.copy_(shares)
+    clear_(logits, ~known)
 
 
 def clear_(x: Tensor, chosen: Bool[Tensor, " rows"]) -> None:
@@ -180,8 +235,7 @@ def clear_(x: Tensor, chosen: Bool[Tensor, " rows"]) -> None:
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
     """total = gradients' states, or += that; some classes at a time: the product is of the size of the weight."""
-    limit = EXACT_ON_CPU if total.device.type == "cpu" else EXACT_ON_GPU
-    for classes in split(total.shape[0], total.shape[1], 8 * limit):
+    for classes in split(total.shape[0], total.shape[1], 8 * exact_at_once(total.device)):
         if add:
             total[classes] += gradients[:, classes].T @ states
         elif total.dtype == states.dtype:

@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.models.heads.cross_entropy import (
-    EXACT_ON_CPU,
-    EXACT_ON_GPU,
     LinearCrossEntropy,
     SummedLoss,
     Wanted,
+    exact_at_once,
     split,
     whole_cross_entropy,
 )
@@ -47,7 +46,7 @@ class Scores:
         narrows = narrows and states.dtype != torch.float64  # which autocast leaves alone
         self.dtype = torch.get_autocast_dtype(kind) if narrows else states.dtype
         self.states, self.weight, self.bias = states, weight, bias
-        self.chunked = True  # how `cross_entropy` is computed
+        self.chunked, self.compiled = True, False  # how `cross_entropy` is computed
 
     @staticmethod
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
@@ -88,7 +87,7 @@ class Scores:
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
         with self.recording():
-            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled())
+            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled(), self.compiled)
             if self.chunked:
                 found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
             else:
@@ -107,7 +106,7 @@ class Scores:
         bias = None if self.bias is None else self.bias.to(self.dtype)
         exact, weight = torch.promote_types(self.dtype, torch.float32), self.weight.to(self.dtype)
         picked = torch.empty_like(draws)
-        for some in split(len(rows), n, EXACT_ON_CPU if rows.device.type == "cpu" else EXACT_ON_GPU):
+        for some in split(len(rows), n, exact_at_once(rows.device)):
             shares = F.linear(rows[some].to(self.dtype), weight, bias).softmax(-1, dtype=exact)
             sums = (shares * 2**DRAW_BITS).round().long().cumsum(-1)
             at = (draws[some] * sums[:, -1]) >> DRAW_BITS

@@ -14,6 +14,7 @@ from zoo.data.ids import CHOICES, CONTEXT, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits
 from zoo.examples.forms.choices import Choices
+from zoo.examples.randomness import Randomness
 from zoo.examples.template import ENCODED_PAIR, overhead
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
@@ -67,7 +68,7 @@ class RightChoice(Objective):
     def capacity(self, length: int) -> int | None:
         return max(1, length // Choices.smallest)
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         targets = np.zeros(len(example.documents), dtype=np.int64)
         assert isinstance(example.label, int), "the label of choices is the number of one"
         targets[0] += FIRST

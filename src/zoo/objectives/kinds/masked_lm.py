@@ -7,6 +7,7 @@ import numpy as np
 
 from zoo.data.ids import Ids, Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Randomness
 from zoo.objectives.objective import Objective, objectives
 
 
@@ -64,9 +65,9 @@ class MaskedLM(Objective):
         # a tenth more than the share: rounding up adds places in rows of many short documents
         return min(length, math.ceil(1.1 * self.share * length))
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         ordinary = np.flatnonzero(example.ordinary)
-        count = self.chosen(len(ordinary))
+        count, generator = self.chosen(len(ordinary)), randomness.generator
         if self.whole_word:
             places = choose_words(words(example.tokens, ordinary, roles), count, generator)
         else:

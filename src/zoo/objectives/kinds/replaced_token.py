@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.answers import SeveralClasses
 from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
@@ -48,9 +48,9 @@ class ReplacedToken(Objective):
     def capacity(self, length: int) -> int | None:
         return None
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.targets[self.head] = example.tokens.copy()  # whether it was replaced is known once the model has read
-        example.draws = generator.integers(2**DRAW_BITS, size=len(example.tokens))
+        example.draws = randomness.generator.integers(2**DRAW_BITS, size=len(example.tokens))
 
     def settle(
         self, targets: Int[Tensor, "batch length"], read: Int[Tensor, "batch length"] | None

@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.classification import Classification
 from zoo.objectives.objective import Term, Weights, objectives
@@ -33,7 +33,7 @@ class Similarity(Classification):
     why: ClassVar[str] = "an encoder sees both texts from each place, so their order needs no second reading"
     places_each: ClassVar[int] = ORDERS
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.places[self.head] = example.summaries
         example.targets[self.head] = self.answer.target(example.label)[None]
 

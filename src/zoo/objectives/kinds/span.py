@@ -12,6 +12,7 @@ from zoo.data.ids import ANSWERS, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits
 from zoo.examples.forms.span import Span
+from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
 from zoo.registry import refuse_below
@@ -60,7 +61,7 @@ class AnswerSpan(Objective):
     def capacity(self, length: int) -> int | None:
         return None
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         assert example.marked is not None and example.truth is not None, "a form of contexts marks them"
         targets = np.zeros(len(example.tokens), dtype=np.int64)
         targets[example.marked] += CONTEXT

@@ -6,6 +6,7 @@ import numpy as np
 
 from zoo.data.ids import TAGS, Roles
 from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.randomness import Randomness
 from zoo.objectives.objective import Objective, objectives
 
 
@@ -30,7 +31,7 @@ class Tagging(Objective):
     def capacity(self, length: int) -> int | None:
         return None
 
-    def annotate(self, example: Example, generator: np.random.Generator, roles: Roles) -> None:
+    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         assert example.marked is not None and example.truth is not None, "a form of words marks them"
         targets = np.full(len(example.tokens), -1, dtype=np.int64)
         targets[example.marked] = example.truth

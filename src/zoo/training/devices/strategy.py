@@ -65,13 +65,14 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile each block by itself: blocks of a kind share a graph, and lookups, heads and losses need none.
+    """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
 
-    The names of parameters stay. What a row holds is tensors, so no other window of rows compiles anything anew.
+    The loss of a vocabulary is compiled where it is computed. The names of parameters stay. What a row holds is
+    tensors, so no other window of rows compiles anything anew.
     """
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if not blocks:
-        logger.warning("training.compile: this model has no blocks, so nothing is compiled")
+        logger.warning("training.compile: this model has no blocks, so only the loss of a large vocabulary is compiled")
         return
     make_room(GRAPHS * len(blocks))
     for block in blocks:
