@@ -169,10 +169,10 @@ def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[T
         score, parts = compiled(score_, GRAPHS), [slice(None)]
         any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
     for rows in parts:
-        *sums, likeliest = score(logits[rows], targets[rows], wanted)
-        for total, found in zip(totals, sums, strict=True):
-            total += found
-        if guesses is not None:
+        loss, likelihood, likeliest = score(logits[rows], targets[rows], wanted)
+        totals[0] += loss
+        totals[1] += likelihood
+        if guesses is not None and likeliest is not None:
             guesses[rows] = likeliest
 
 
