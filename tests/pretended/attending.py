@@ -1,11 +1,17 @@
-"""Attention over packed rows on a pretended GPU, forward and backward: a host read, or a tensor on the CPU, raises."""
+"""Attention over packed rows on a pretended GPU, forward and backward: a host read, or a tensor on the CPU, raises.
 
+Prints what torch's attention was asked for, and how many graphs compiled blocks have.
+"""
+
+from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 import load  # noqa: F401 - the device, before torch
 import torch
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.nn import functional as F
 
 from zoo.blocks.backends import flex
@@ -14,6 +20,9 @@ from zoo.blocks.rows.documents import Documents
 from zoo.models.attention_backend import attentions
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
+from zoo.training.devices.attention_backend import use_backends
+from zoo.training.devices.strategy import compile_blocks
+from zoo.training.settings import Training
 
 CUDA, LENGTH = torch.device("cuda"), 8
 ROWS = [[3, 2], [8], []]
@@ -64,7 +73,7 @@ def noted(
 
 
 F.scaled_dot_product_attention = noted
-flex.compiled = lambda function, **options: function  # no compiler for a GPU that is not there
+flex.compiled = lambda function, graphs, **options: function  # no compiler for a GPU that is not there
 torch.set_default_dtype(torch.bfloat16)
 for backend, name, changes in CASES:
     with FakeTensorMode():
@@ -80,3 +89,48 @@ for dtype in (torch.bfloat16, torch.float32):
             model = Model(load_settings("gpt-modern-nano"))
         learn(model.train(), [[LENGTH]] * 3)
 print("\n".join(sorted(asked)))
+
+F.scaled_dot_product_attention = fused  # what notes cannot be traced
+modes: list[FakeTensorMode] = []
+
+
+def traced(graph: Callable[..., Any], inputs: object) -> Callable[..., Any]:
+    """Stands in for what compiles a graph: it runs as it is."""
+
+    def run(*given: Any) -> Any:
+        with modes[-1]:
+            return graph(*given)
+
+    return run
+
+
+def apart(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled call outside of the mode of fake tensors, in which nothing is compiled."""
+
+    def run(*given: Any, **named: Any) -> Any:
+        with unset_fake_temporarily():
+            return call(*given, **named)
+
+    return run
+
+
+torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a driver knows
+torch.cuda.is_bf16_supported = lambda including_emulation=True: True
+nn.Module.compile = partialmethod(nn.Module.compile, backend=traced)  # type: ignore[method-assign,assignment]
+torch.set_default_dtype(torch.bfloat16)
+for name in ("gpt-modern-nano", "bert-nano", "transformer-nano", "captioner-transformer-nano", "t5-nano"):
+    torch._dynamo.reset()
+    counters.clear()
+    with FakeTensorMode() as mode:
+        modes.append(mode)
+        with CUDA:
+            model = Model(load_settings(name, [DROPPING]))
+        use_backends(model, Training(precision="bfloat16"), CUDA)
+        compile_blocks(model)
+        for block in model.modules():
+            if block._compiled_call_impl is not None:
+                block._compiled_call_impl = apart(block._compiled_call_impl)
+        learn(model.train())
+    kinds = sorted({type(attention.backend).__name__ for attention in attentions(model)})
+    breaks = sum(counters["graph_break"].values())
+    print(f"{name}: {counters['stats']['unique_graphs']} graphs by {', '.join(kinds)}, {breaks} breaks")
