@@ -1,6 +1,8 @@
 """Claims about memory: glibc takes the settings, other C libraries are left alone."""
 
+import gc
 import platform
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -66,3 +68,33 @@ def test_cuda_and_cublas_say_in_their_own_words_that_memory_is_full():
     for words in ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"):
         assert memory.is_out_of_memory(RuntimeError(words))
     assert not memory.is_out_of_memory(RuntimeError("CUDA error: invalid configuration argument"))
+
+
+class Node:
+    """An object that may refer to itself."""
+
+    def __init__(self) -> None:
+        self.own: Node | None = None
+
+
+def loop() -> "weakref.ref[Node]":
+    """An object that only the garbage collector can free."""
+    node = Node()
+    node.own = node
+    return weakref.ref(node)
+
+
+def test_the_collector_leaves_old_objects_alone_for_a_while_and_garbage_is_freed_before_and_meanwhile():
+    before = loop()
+    with memory.old_objects_apart():
+        assert before() is None and gc.get_freeze_count() > 10_000
+        meanwhile = loop()
+        gc.collect()
+        assert meanwhile() is None
+    assert gc.get_freeze_count() == 0
+
+
+def test_an_error_gives_old_objects_back_to_the_collector():
+    with pytest.raises(KeyError), memory.old_objects_apart():
+        raise KeyError
+    assert gc.get_freeze_count() == 0
