@@ -93,6 +93,12 @@ def test_a_training_that_keeps_no_memory_never_asks_the_c_library(tmp_path: Path
         assert asked == [True] * keep
 
 
+def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launch, "set_imports_aside", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        launch.start_processes(settings(), tmp_path)
+
+
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "keep_large_blocks", lambda: False)
     assert fast_settings(settings(), alone())["large_blocks"] == "given back"

@@ -16,7 +16,6 @@ from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import share
 from zoo.config import Tree
-from zoo.devices.memory import old_objects_apart
 
 FILES = 65_536  # open at once, where a system allows it
 AHEAD = 2  # steps that each process builds ahead
@@ -103,8 +102,7 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
             raise step.error
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
-    one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed")
-    with old_objects_apart(), one as thread, closing(Found(loader)) as found:
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread, closing(Found(loader)) as found:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()

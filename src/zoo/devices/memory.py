@@ -1,4 +1,4 @@
-"""Memory: glibc keeps large blocks, the collector leaves old objects alone, an error names the setting to lower."""
+"""Memory: glibc keeps large blocks, imports are set aside, an error names the setting to lower."""
 
 import ctypes
 import gc
@@ -33,6 +33,18 @@ def keep_large_blocks() -> bool:
     if library.mallopt(M_MMAP_THRESHOLD, LARGE) != 1:
         return False
     return all([library.mallopt(parameter, value) == 1 for parameter, value in WITH_IT.items()])
+
+
+def set_imports_aside() -> None:
+    """Let Python's garbage collector leave alone, for good, what was imported by now.
+
+    It looks at all objects once there are a quarter more, torch's and those of other libraries with them: 0.14 s every
+    few thousand short examples, for which the steps of a training wait. Processes that are forked later leave them
+    alone, too, and so go on sharing their memory. Call this before the first model is made, which would never be freed
+    if it referred to itself; a second call does nothing.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -85,22 +97,6 @@ def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[boo
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise RuntimeError(f"out of memory with a batch of 1; choose --device cpu. {first}") from error
         return False, []
-
-
-@contextmanager
-def old_objects_apart() -> Iterator[None]:
-    """Let Python's garbage collector leave alone, for a while, what exists by now.
-
-    It looks at all objects once there are a quarter more, torch's and those of other libraries with them: 0.14 s every
-    few thousand short examples, for which the steps of a training wait. Processes that are forked meanwhile leave them
-    alone, too, and so go on sharing their memory.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
 from zoo.devices.compiling import refuse_without_compiler
-from zoo.devices.memory import keep_large_blocks
+from zoo.devices.memory import keep_large_blocks, set_imports_aside
 from zoo.devices.precision import forward_dtype
 from zoo.registry import refuse_unknown
 from zoo.training.devices.strategy import ONE, choose_strategy
@@ -43,6 +43,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     """
     for tracker in settings.trackers:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
+    set_imports_aside()
     if settings.keep_memory:
         keep_large_blocks()
     launched = count_launched(os.environ)
