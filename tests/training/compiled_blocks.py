@@ -86,7 +86,7 @@ farthest = 0.0
 for smoothing in (0.0, 0.1):
     counters.clear()
     graphs = 0
-    for rows in (1, 40, 41, 57, 64):
+    for rows in (40, 41, 57, 64, 1):
         for ours, theirs in zip(loss_of(rows, True, smoothing), loss_of(rows, False, smoothing), strict=True):
             farthest = max(farthest, float((ours - theirs).abs().max() / theirs.abs().max()))
     tell("a loss, by one row and by any number")

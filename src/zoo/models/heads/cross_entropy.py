@@ -1,5 +1,6 @@
 """Cross entropy of what a linear map says of each row, without holding all that it says."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,13 +28,16 @@ def logits_at_once(device: torch.device) -> int:
 
 
 def exact_at_once(device: torch.device) -> int:
-    """How many of them exist in float32 at a time."""
+    """How many logits exist in float32 at a time."""
     return EXACT_ON_CPU if device.type == "cpu" else EXACT_ON_GPU
 
 
 def gains_by_compiling(device: torch.device) -> bool:
     """Whether compiled passes over the logits are faster: on a CPU they are not, where a softmax stays in the cache."""
     return device.type != "cpu"
+
+
+Scored = tuple[Tensor, Tensor, Tensor | None]  # losses and likelihoods, summed, and the guess of each row
 
 
 class SummedLoss(NamedTuple):
@@ -163,20 +167,21 @@ class LinearCrossEntropy(torch.autograd.Function):
 
 def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
     """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
-    fused = wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device)
-    score, parts = score_, split(len(logits), logits.shape[1], exact_at_once(logits.device))
-    if fused:  # nothing is held in float32, so all rows are scored at once
-        score, parts = compiled(score_, GRAPHS), [slice(None)]
+    scored: Iterable[tuple[slice, Scored]]
+    if wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device):
         any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
-    for rows in parts:
-        loss, likelihood, likeliest = score(logits[rows], targets[rows], wanted)
+        scored = [(slice(None), compiled(score_, GRAPHS)(logits, targets, wanted))]  # which holds nothing in float32
+    else:
+        parts = split(len(logits), logits.shape[1], exact_at_once(logits.device))
+        scored = ((rows, score_(logits[rows], targets[rows], wanted)) for rows in parts)
+    for rows, (loss, likelihood, likeliest) in scored:
         totals[0] += loss
         totals[1] += likelihood
         if guesses is not None and likeliest is not None:
             guesses[rows] = likeliest
 
 
-def score_(logits: Tensor, targets: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor | None]:
+def score_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Scored:
     """The losses and the likelihoods of some rows, summed, and their guesses; the gradient takes the logits' place."""
     share, n = wanted.label_smoothing, logits.shape[1]
     known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
