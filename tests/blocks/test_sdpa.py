@@ -42,7 +42,7 @@ def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_there_are_eno
     with torch.no_grad():
         new = attention.read(x)
         cache = attention.cache(new, places)
-        cache.write(new, 0, places)
+        cache.write(new, cache.slots(0, places), places)
         found = attention.step(x[:, :1], cache.read(), view)
         expected = attention.step(x[:, :1], new.to(torch.float32), view)
     assert cache.read().keys.dtype == kept
@@ -80,8 +80,35 @@ def test_spare_slots_weigh_nothing_whatever_computes(dropout: float, training: b
     with torch.no_grad():
         new = attention.read(x)
         cache = attention.cache(new, 200)
-        cache.write(new, 0, 71)
+        cache.write(new, cache.slots(0, 71), 71)
         found = attention.step(x[:, :1], cache.read(), view)
         expected = attention.step(x[:, :1], new.to(torch.float32), view)
     assert cache.read().keys.shape[2] > 71
     torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
+
+
+def test_masks_become_numbers_once_for_all_layers_in_rows_that_kernels_need_not_copy():
+    numbers = torch.tensor([[1, 1, 1, 2, 2, 0, 0, 0, 0, 0, 0], [1] * 11])
+    view = view_of(numbers, numbers, causal=True)
+    seen, added = view.scores(None), view.addends(None, torch.bfloat16)
+    assert seen is not None and added is not None and added.dtype == torch.bfloat16
+    assert torch.equal(added == 0, seen) and torch.equal(added == -torch.inf, ~seen)
+    assert added.shape == seen.shape and all(stride % 8 == 0 for stride in added.stride()[:-1])
+    assert view.addends(None, torch.bfloat16) is added and view.addends(None, torch.float32) is not added
+    position = positions.build("alibi", 12, 4, 4, 16, True)
+    biased = view_of(numbers, numbers, causal=True, position=position)
+    assert torch.equal(biased.addends(None, torch.float32), biased.scores(None))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.dtype):
+    """A layer that computed it would be another graph to the compiler than those that find it."""
+    attention = FullAttention(64, 4).to(dtype)
+    for length in (12, 140):  # few keys are read in float32
+        numbers = torch.ones(2, length, dtype=torch.long)
+        numbers[0, 5:] = 2
+        x, view = randn(2, length, 64).to(dtype), view_of(numbers, numbers, causal=True)
+        attention.prepare(view, dtype)
+        there = set(view.found), set(view.visibility.found)
+        attention(x, attention.read(x, view), view)
+        assert (set(view.found), set(view.visibility.found)) == there

@@ -130,9 +130,9 @@ class Attention(nn.Module, ABC):
         heads = self.backend_for(view).attend(self.ask(x, view), *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
 
-    def prepare(self, view: View) -> None:
-        """Compute what layers share of a view of whole rows, before the first of them asks."""
-        self.backend_for(view).prepare(view, self.rule(self.training))
+    def prepare(self, view: View, dtype: torch.dtype) -> None:
+        """Compute what layers share of a view of whole rows, before the first of them asks; products are in `dtype`."""
+        self.backend_for(view).prepare(view, self.rule(self.training), dtype)
 
     def backend_for(self, view: View) -> Backend:
         """What computes it over whole rows of a view; no kernel shows its weights."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -111,14 +112,14 @@ class Block(nn.Module, ABC):
         sublayers["feed_forward"] = lambda h: self.dropout(self.feed_forward(h))
         return self.combine(x, sublayers, places)
 
-    def prepare(self, view: View, source: SourceView | None) -> None:
-        """Compute what layers share, as masks, before the first of them asks.
+    def prepare(self, view: View, source: SourceView | None, dtype: torch.dtype) -> None:
+        """Compute what layers share, as masks, before the first of them asks; products are in `dtype`.
 
         Otherwise the first would compute what the others find, and the compiler would need a graph for it alone.
         """
-        self.mixer.prepare(view)
+        self.mixer.prepare(view, dtype)
         if self.cross is not None and source is not None:
-            self.cross.prepare(source.view)
+            self.cross.prepare(source.view, dtype)
 
     def start_state(self, states: Float[Tensor, "batch memory d_memory"] | None) -> BlockState:
         """What is known before the first place; the states of a memory are read once."""

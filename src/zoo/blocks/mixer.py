@@ -37,8 +37,12 @@ class Mixer(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         """Mix whole rows."""
 
-    def prepare(self, view: View) -> None:
-        """Compute what it shares with other layers, which find it in the view of whole rows."""
+    def prepare(self, view: View, dtype: torch.dtype) -> None:
+        """Compute what it shares with other layers, which find it in the view of whole rows.
+
+        Args:
+            dtype: of its products.
+        """
 
     @abstractmethod
     def step(self, x: New, view: View, state: Any) -> tuple[New, Any]:
@@ -102,20 +106,22 @@ class AttentionMixer(Mixer):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.attention(x, self.attention.read(x, view), view)
 
-    def prepare(self, view: View) -> None:
-        self.attention.prepare(view)
+    def prepare(self, view: View, dtype: torch.dtype) -> None:
+        self.attention.prepare(view, dtype)
 
     def step(self, x: New, view: View, state: Cache | None) -> tuple[New, Cache]:
         new, window = self.attention.read(x, view), self.attention.window
         room = view.room if window is None else min(view.room, window)
         cache = self.attention.cache(new, room) if state is None else state.grown(room)
-        start, read = view.visibility.start, view.visibility.n_keys
-        if x.shape[1] == 1:
-            cache.write(new, start, read)
+        seen, added = view.visibility, x.shape[1]
+        # on a GPU these are three kernels, which layers share
+        slots = seen.once(("slots", added, cache.room), lambda: cache.slots(seen.start, added))
+        if added == 1:
+            cache.write(new, slots, seen.n_keys)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
         # several places at once: the first of them still see what the last ones take the slots of
-        memory = cache.followed_by(new, start)
-        cache.write(new, start, read)
+        memory = cache.followed_by(new, seen.start)
+        cache.write(new, slots, seen.n_keys)
         return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
 
 
@@ -150,7 +156,7 @@ class RecurrentMixer(Mixer):
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.output(self.cell(x, view.documents))
 
-    def prepare(self, view: View) -> None:
+    def prepare(self, view: View, dtype: torch.dtype) -> None:
         if not view.documents.whole:
             view.documents.sequences()
 

@@ -4,6 +4,7 @@ import logging
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from zoo.registry import refuse_unknown
 
@@ -50,6 +51,16 @@ def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     Casts of weights are kept until the context ends.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
+
+
+def dtype_of_products(x: Tensor) -> torch.dtype:
+    """What products of a tensor with matrices are computed in: autocast's dtype where it is on, else the tensor's.
+
+    Autocast leaves float64 alone.
+    """
+    kind = x.device.type
+    narrows = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
+    return torch.get_autocast_dtype(kind) if narrows else x.dtype
 
 
 def has_bfloat16(device: torch.device) -> bool:

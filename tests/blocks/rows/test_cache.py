@@ -15,7 +15,7 @@ def places(start: int, stop: int, rows: int = 2) -> KeysValues:
 def filled(room: int, sizes: list[int], in_parts: bool = False) -> Cache:
     cache, start = Cache.of(places(0, 1), room, torch.float64, in_parts), 0
     for size in sizes:
-        cache.write(places(start, start + size), start, start + size)
+        cache.write(places(start, start + size), cache.slots(start, size), start + size)
         start += size
     return cache
 
@@ -33,7 +33,7 @@ def test_what_is_kept_and_new_places_stand_in_their_order():
 
 def test_a_cache_grows_and_a_wider_one_stays():
     cache = filled(3, [3]).grown(5)
-    cache.write(places(3, 4), 3, 4)
+    cache.write(places(3, 4), cache.slots(3, 1), 4)
     assert cache.read().keys[1, 0, :, 0].tolist() == [100, 101, 102, 103]
     assert cache.room == 5 and cache.grown(2) is cache
 
@@ -81,5 +81,5 @@ def test_rows_of_a_cache_in_parts_are_taken_with_the_zeros_behind_them():
         expected = cache.read().keys[rows].clone()
         cache = cache.take(torch.tensor(rows)).grown(200)
         assert torch.equal(cache.read().keys, expected)
-        cache.write(places(at, at + 1, len(rows)), at, at + 1)
+        cache.write(places(at, at + 1, len(rows)), cache.slots(at, 1), at + 1)
         assert cache.filled == at + 1 and not cache.read().values[:, :, at + 1 :].any()

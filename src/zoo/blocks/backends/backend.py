@@ -62,8 +62,8 @@ class Backend(ABC):
         """softmax(scores) V under the rule; a query that sees no key gets 0."""
 
     @abstractmethod
-    def prepare(self, view: View, rule: Rule) -> None:
-        """Compute what layers share of a view, before the first of them asks."""
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
+        """Compute what layers share of a view, before the first of them asks; queries and keys will be of `dtype`."""
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         """What it does not do that a layer demands, as a verb and its object; None: it does all."""

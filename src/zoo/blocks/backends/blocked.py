@@ -45,9 +45,8 @@ class Blocked(Backend):
             heads: Tensor = BlockedAttention.apply(*given, tiling, rule.dropout, recorded)  # type: ignore[no-untyped-call]
         return heads
 
-    def prepare(self, view: View, rule: Rule) -> None:
-        if torch.is_autocast_enabled("cpu"):  # else the dtype of the queries decides, which are not there yet
-            masks(view, rule.window, torch.get_autocast_dtype("cpu"))
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
+        masks(view, rule.window, dtype)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.sinks is not None:

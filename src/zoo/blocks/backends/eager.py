@@ -32,5 +32,5 @@ class Eager(Backend):
         heads = dropout(weights.to(values.dtype), rule.dropout, True) @ values
         return heads if blind is None else heads.masked_fill(blind, 0.0)
 
-    def prepare(self, view: View, rule: Rule) -> None:
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
         view.opened(rule.window)

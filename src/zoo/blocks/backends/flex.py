@@ -48,7 +48,7 @@ class Flex(FlashBackend):
         share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
         return said * share[..., None].to(said.dtype)
 
-    def prepare(self, view: View, rule: Rule) -> None:
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
         blocks_in(view, rule.window)
         added(view)
 

@@ -37,19 +37,15 @@ class Sdpa(Backend):
             keys, values = keys[:, :, :known], values[:, :, :known]
         if slow:
             return EAGER.attend(queries, keys, values, view, rule)
-        if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
-            # whose backward pass takes torch's kernel 1.5 times as long at 128 places as in float32, at 64 three times
+        if widens(queries.dtype, queries.device, keys.shape[2]):
             with torch.autocast("cpu", enabled=False):
                 return self.attend(queries.float(), keys.float(), values.float(), view, rule).to(queries.dtype)
-        keys, values, mask = keys.to(queries.dtype), values.to(queries.dtype), view.scores(rule.window)
-        boolean = mask is not None and mask.dtype == torch.bool
-        causal = rule.sinks is None and boolean and view.visibility.causal_only(rule.window)
+        keys, values = keys.to(queries.dtype), values.to(queries.dtype)
+        causal = rule.sinks is None and is_causal(view, rule)
+        # kernels that are told of causality skip half of the work, and take no mask beside it
+        mask = None if causal or rule.sinks is not None else view.addends(rule.window, queries.dtype)
         if rule.sinks is not None:
-            mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
-        elif causal:  # kernels that are told so skip half of the work, and take no mask beside it
-            mask = None
-        elif mask is not None and not boolean:
-            mask = mask.to(queries.dtype)
+            mask, keys, values = with_sinks(view.scores(rule.window), queries, keys, values, rule.sinks)
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
             # the one fused kernel that takes masks, and float32, shares no keys among heads
@@ -59,11 +55,12 @@ class Sdpa(Backend):
                 queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=shared > 1
             )
 
-    def prepare(self, view: View, rule: Rule) -> None:
-        if is_slow(rule, view.documents.numbers.device):
-            EAGER.prepare(view, rule)
-        else:
-            view.scores(rule.window)
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
+        device = view.documents.numbers.device
+        if is_slow(rule, device):
+            EAGER.prepare(view, rule, dtype)
+        elif not is_causal(view, rule) and rule.sinks is None:
+            view.addends(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
 
     def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.
@@ -80,6 +77,20 @@ class Sdpa(Backend):
         """Whether keys and values are read by products in bfloat16, which want whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
+
+
+def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
+    """Whether few keys are read in float32 though they are in bfloat16.
+
+    On a CPU the backward pass of torch's kernel takes 1.5 times as long at 128 places as in float32, at 64 three times.
+    """
+    return device.type == "cpu" and dtype == torch.bfloat16 and n_keys <= SHORT
+
+
+def is_causal(view: View, rule: Rule) -> bool:
+    """Whether a query sees all keys up to its own place and nothing is added to the scores."""
+    scores = view.scores(rule.window)
+    return scores is not None and scores.dtype == torch.bool and view.visibility.causal_only(rule.window)
 
 
 def is_slow(rule: Rule, device: torch.device) -> bool:

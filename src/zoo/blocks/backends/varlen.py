@@ -57,7 +57,7 @@ class Varlen(FlashBackend):
             heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
-    def prepare(self, view: View, rule: Rule) -> None:
+    def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
         ends_in(view)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:

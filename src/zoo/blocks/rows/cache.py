@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Place = Int[Tensor, ""]  # in a row, known on the device alone
+Slots = Int[Tensor, " slots"]
 PART = 32  # slots that a cache in parts grows by, at least: fewer would be copied more often, more be read in vain
 
 
@@ -75,24 +76,28 @@ class Cache:
             new[:, :, :filled] = old[:, :, :filled]
         return keys, values
 
-    def write(self, new: KeysValues, start: int | Place, read: int) -> None:
-        """Write new places, from place `start` on; the last of them, where there are more than slots.
+    def slots(self, start: int | Place, added: int) -> int | Slots:
+        """Where so many new places go, from place `start` on; the last of them, where there are more than slots."""
+        n = min(added, self.room)
+        if n == 1 and isinstance(start, int):
+            return (start + added - 1) % self.room
+        return (start + torch.arange(added - n, added, device=self.tensors[0].device)) % self.room
+
+    def write(self, new: KeysValues, slots: int | Slots, read: int) -> None:
+        """Write the last of new places, one for each slot.
 
         Args:
             read: places of the row that are read from now on.
         """
-        added = new.keys.shape[2]
-        n, filled = min(added, self.room), min(read, self.room)
+        filled = min(read, self.room)
         if filled > self.tensors[0].shape[2]:
             self.tensors, self.spare = self.extended(min(self.room, filled + max(PART, filled // 8))), None
         self.filled = filled
-        if n == 1 and isinstance(start, int):
-            for tensor, x in zip(self.tensors, new, strict=True):
-                tensor[:, :, (start + added - 1) % self.room].copy_(x[:, :, -1])
-            return
-        slots = (start + torch.arange(added - n, added, device=new.keys.device)) % self.room
         for tensor, x in zip(self.tensors, new, strict=True):
-            tensor.index_copy_(2, slots, x[:, :, -n:].to(tensor.dtype))
+            if isinstance(slots, int):
+                tensor[:, :, slots].copy_(x[:, :, -1])
+            else:
+                tensor.index_copy_(2, slots, x[:, :, -len(slots) :].to(tensor.dtype))
 
     def read(self) -> KeysValues:
         """What stands in the slots, in their order; of a cache in parts also the spare ones behind them."""

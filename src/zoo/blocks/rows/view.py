@@ -193,6 +193,18 @@ class View(Computed):
             return allowed
         return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
 
+    def addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """As `scores`, but always what is added to them: kernels would make it of booleans anew in each layer."""
+        return self.once(("addends", window, dtype), lambda: self.build_addends(window, dtype))
+
+    def build_addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        scores = self.scores(window)
+        if scores is None or scores.dtype != torch.bool:
+            return None if scores is None else scores.to(dtype)
+        # kernels for GPUs want rows to begin at multiples of 8 entries, and would copy others
+        wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)
+        return wide[..., : scores.shape[-1]].masked_fill_(~scores, -torch.inf)
+
     def opened(self, window: int | None) -> Tensor | None:
         """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
         return self.once(("opened", window), lambda: self.build_opened(window))

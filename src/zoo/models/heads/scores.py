@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import (
     LinearCrossEntropy,
     SummedLoss,
@@ -41,10 +42,7 @@ class Scores:
         weight: Float[Tensor, "n d_model"],
         bias: Float[Tensor, " n"] | None = None,
     ) -> None:
-        self.recorded, kind = torch.is_grad_enabled(), states.device.type
-        narrows = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-        narrows = narrows and states.dtype != torch.float64  # which autocast leaves alone
-        self.dtype = torch.get_autocast_dtype(kind) if narrows else states.dtype
+        self.recorded, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
         self.states, self.weight, self.bias = states, weight, bias
         self.chunked, self.compiled = True, False  # how `cross_entropy` is computed
 

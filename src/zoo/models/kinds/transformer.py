@@ -14,6 +14,7 @@ from zoo.blocks.mixer import settle, take_rows, written
 from zoo.blocks.position import Position
 from zoo.blocks.rows.documents import Documents, positions_of
 from zoo.blocks.rows.view import Recorder, View, Visibility
+from zoo.devices.precision import dtype_of_products
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
 from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, Tokens, decoders, encoders
@@ -64,7 +65,7 @@ class Stack(nn.Module):
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
         if not recompute:
             for block, view in zip(self.blocks, views, strict=True):
-                block.prepare(view, source)
+                block.prepare(view, source, dtype_of_products(x))
         for block, view in zip(self.blocks, views, strict=True):
             places = given.places if block is self.blocks[-1] else None  # the other layers' places read each other
             x = recomputed(block, x, view, source, places) if recompute else block(x, view, source, places)
