@@ -4,13 +4,14 @@
 
 Needs g++ and the package triton, which writes kernels for a GPU that is not there. Operator by operator, the bytes of
 tensors with one entry a logit are those that torch's operators take and return. Compiled, they are those that the
-kernels load and store by their source. Caches are not counted, nor is time.
+kernels load and store by their source, here for one number of rows. Caches are not counted, nor is time.
 """
 
 import argparse
 import importlib
 import importlib.util
 import logging
+import math
 import os
 import re
 import shutil
@@ -28,7 +29,7 @@ H100 = {"name": "H100", "major": 9, "minor": 0, "multi_processor_count": 132, "t
 H100 |= {"max_threads_per_multi_processor": 2048, "regs_per_multiprocessor": 65536, "warp_size": 32}
 H100 |= {"L2_cache_size": 50 << 20, "gcnArchName": ""}
 KERNEL = re.compile(r"^def (triton_\w+)\(.*?(?=^'''|^def )", re.M | re.S)
-ACCESS = re.compile(r"tl\.(load|store)\((\w+) \+ \(([^)]*)\)")
+ACCESS = re.compile(r"tl\.(load|store)\((\w+) \+ \(")
 
 
 class Written(Exception):
@@ -86,21 +87,49 @@ def compiled_source(torch: Any, score: Any, logits: Any, targets: Any) -> str:
     return written[0]
 
 
-def accesses(source: str, classes: int) -> dict[str, list[tuple[str, int]]]:
-    """By kernel, what it loads and stores once a logit, with bytes."""
-    found: dict[str, list[tuple[str, int]]] = {}
+def accesses(source: str, logits: int) -> dict[str, list[tuple[str, float]]]:
+    """By kernel, what it loads and stores, in bytes a logit, the numbers of a row included."""
+    found: dict[str, list[tuple[str, float]]] = {}
     for kernel in KERNEL.finditer(source):
-        head = source[: kernel.start()]
+        head, body = source[: kernel.start()], kernel[0]
         signature = dict(re.findall(r"'(\w+)': '(\*\w+)'", head[head.rindex("'signature'") :]))
-        flat = set(re.findall(r"^    (x\d+) = xindex$", kernel[0], re.M)) if "poi" in kernel[1] else set()
-        whole = [
-            (way, WIDTHS[signature[pointer]])
-            for way, pointer, index in ACCESS.findall(kernel[0])
-            if index.strip() in flat or ("red" in kernel[1] and f"{classes}*x" in index)
+        found[kernel[1]] = [
+            (access[1], WIDTHS[signature[access[2]]] * entries(index_at(body, access.end()), body) / logits)
+            for access in ACCESS.finditer(body)
         ]
-        if whole:
-            found[kernel[1]] = whole
     return found
+
+
+def index_at(body: str, start: int) -> str:
+    """What stands in the parentheses that were opened before a place."""
+    depth, end = 1, start
+    while depth:
+        depth += {"(": 1, ")": -1}.get(body[end], 0)
+        end += 1
+    return body[start : end - 1]
+
+
+def entries(index: str, body: str) -> int:
+    """How many entries an access by such an index touches: those of all loops whose variables stand in it."""
+    touched = 1
+    for side in ("x", "r0_"):
+        size = re.search(rf"^ +{side}numel = (\d+)$", body, re.M)
+        if size is None:
+            continue
+        names = sorted(set(re.findall(rf"\b{side}\d+\b", index)))
+        formulas = (re.search(rf"^ +{name} = (.*)$", body, re.M) for name in names)
+        values = math.prod(span(formula[1], int(size[1])) for formula in formulas if formula)
+        touched *= min(values, int(size[1]))
+    return touched
+
+
+def span(formula: str, size: int) -> int:
+    """How many values a variable has that is made of an index below `size`."""
+    if divided := re.search(r"// (\d+)", formula):
+        size = -(-size // int(divided[1]))
+    if wrapped := re.search(r"% (\d+)", formula):
+        size = min(size, int(wrapped[1]))
+    return size
 
 
 def moved_by_operators(torch: Any, score: Any, logits: Any, targets: Any) -> dict[str, int]:
@@ -127,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--classes", type=int, default=50257)
     parser.add_argument("--rows", type=int, default=4096)
+    parser.add_argument("--label-smoothing", type=float, default=0.0)
     parser.add_argument("--guess", action="store_true", help="the likeliest classes are wanted, too")
     parser.add_argument("--source", action="store_true", help="print the kernels")
     options = parser.parse_args()
@@ -142,7 +172,7 @@ def tell(torch: Any, options: argparse.Namespace) -> None:
     logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)  # of `Written`
     fake = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
     loss = importlib.import_module("zoo.models.heads.cross_entropy")
-    wanted = loss.Wanted(torch.bfloat16, label_smoothing=0.0, guess=options.guess, gradient=True)
+    wanted = loss.Wanted(torch.bfloat16, label_smoothing=options.label_smoothing, guess=options.guess, gradient=True)
 
     def score(logits: Any, targets: Any) -> Any:
         return loss.score_(logits, targets, wanted)
@@ -154,13 +184,13 @@ def tell(torch: Any, options: argparse.Namespace) -> None:
     for name, width in moved.items():
         print(f"operator {name}: {width} bytes a logit")
     source = compiled_source(torch, score, logits, targets)
-    kernels = accesses(source, options.classes)
-    for name, whole in kernels.items():
-        print(f"kernel {name}: " + ", ".join(f"{way} {width} bytes a logit" for way, width in whole))
+    kernels = accesses(source, logits.numel())
+    for name, moves in kernels.items():
+        print(f"kernel {name}: " + ", ".join(f"{way} {width:.3g}" for way, width in moves) + " bytes a logit")
     if options.source:
         print(source)
     print(f"operators together: {sum(moved.values())} bytes a logit")
-    print(f"compiled together: {sum(width for whole in kernels.values() for _, width in whole)} bytes a logit")
+    print(f"compiled together: {sum(width for moves in kernels.values() for _, width in moves):.3g} bytes a logit")
 
 
 if __name__ == "__main__":

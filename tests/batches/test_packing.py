@@ -1,4 +1,6 @@
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -38,6 +40,35 @@ def test_the_longest_that_fits_comes_next():
 
 def test_of_two_sizes_the_item_comes_next_that_takes_the_largest_share_of_a_row():
     assert fill(np.array([[5, 2], [3, 8]]), [10, 20], 2) == [[1, 0]]  # 3/10 + 8/20 is more than 5/10 + 2/20
+    assert fill(np.array([[6, 2], [3, 7]]), [10, 20], 2) == [[0, 1]]  # 3/10 + 7/20 is less than 6/10 + 2/20
+
+
+def test_rows_need_not_get_full_in_sizes_that_are_not_counted():
+    assert fill(np.array([[4, 0, 3], [5, 0, 1]]), [10, 0, 4], 2) == [[1, 0]]
+
+
+def test_what_packed_sizes_that_compete_is_freed_at_once():
+    """Each window has its own, and Python's collector may not come by for long."""
+    kinds = ScaledKinds(np.array([[1, 2], [2, 1]]), [4, 4], 2)
+    assert kinds.fill_row([1, 1]) == [0, 1]
+    left = weakref.ref(kinds)
+    gc.disable()
+    try:
+        del kinds
+        assert left() is None
+    finally:
+        gc.enable()
+
+
+def test_products_of_kinds_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch):
+    sizes = np.random.default_rng(0).integers(1, 30, (200, 2))
+    expected = fill(sizes, [60, 50], 2)
+    monkeypatch.setattr(packing, "REMEMBERED", 600)
+    assert fill(sizes, [60, 50], 2) == expected
+    kinds = ScaledKinds(np.unique(sizes, axis=0), [60, 50], 2)
+    for places in range(50):
+        kinds.worth(0, places)
+    assert len(kinds.known) * len(kinds.gone) <= 600
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.0, [64, 0, 0]), (0.15, [64, 0, 11]), (1.0, [64, 0, 30])])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from zoo.data.ids import Lengths, Roles
-from zoo.examples.randomness import Purpose, keyed
+from zoo.examples.randomness import Purpose, Randomness, keyed
 
 ROLES = Roles(vocab_size=10, pad=0, unk=1, start=2, end=3, separator=4, extract=None, mask=None)
 
@@ -20,6 +20,13 @@ def test_a_documents_sentences_are_found_and_empty_ones_left_out():
     lengths = Lengths({"text": np.array([0, 2, 5, 5, 9])}, sentences=np.array([0, 1, 4]))
     assert lengths.documents == 2
     assert lengths.borders("text", 1).tolist() == [2, 5, 9]
+
+
+def test_the_draws_of_an_example_go_on():
+    """Its picture is varied by the first of them, and its words are hidden by those that follow."""
+    randomness, expected = Randomness(Purpose.EXAMPLE, 3, 1), keyed(Purpose.EXAMPLE, 3, 1)
+    drawn = [int(randomness.generator.integers(2**60)) for _ in range(3)]
+    assert drawn == [int(expected.integers(2**60)) for _ in range(3)]
 
 
 def test_purposes_never_share_a_stream():

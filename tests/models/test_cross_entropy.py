@@ -166,6 +166,17 @@ def test_autocast_narrows_the_products_alone():
         torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=2e-2, atol=3e-2)
 
 
+@WAYS
+@SMOOTHING
+def test_sums_are_in_float32_whatever_the_products(way: str, label_smoothing: float, monkeypatch: pytest.MonkeyPatch):
+    one = given(torch.bfloat16)
+    said = one.scores.logits().detach().double()
+    itself = Given(said, torch.eye(CLASSES, dtype=torch.float64), None, one.targets)
+    found = go(way, one.scores, monkeypatch).cross_entropy(one.targets, label_smoothing).sum
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), formula(itself, label_smoothing), rtol=1e-6, atol=0)
+
+
 def test_autocast_leaves_float64_alone():
     one = given()
     with torch.autocast("cpu", torch.bfloat16):

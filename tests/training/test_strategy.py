@@ -181,6 +181,4 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
 
 def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
     compile_blocks(torch.nn.Linear(2, 2))
-    assert (
-        "training.compile: this model has no blocks, so only the loss of a large vocabulary is compiled" in caplog.text
-    )
+    assert "training.compile: this model has no blocks, so none of its layers is compiled" in caplog.text

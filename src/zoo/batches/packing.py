@@ -5,7 +5,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
 STEP = 16  # places
-REMEMBERED = 256  # numbers of places left, whose products with all kinds are kept
+REMEMBERED = 1 << 20  # products of kinds and places left that are kept: 8 MB
 
 
 @dataclass(frozen=True)
@@ -118,33 +117,37 @@ class ScaledKinds(Kinds):
     """
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
-        self.kinds, self.most = kinds.tolist(), list(most)
+        self.sizes = [size for size in range(len(most)) if kinds[:, size].any()]
+        self.kinds, self.most = kinds[:, self.sizes].tolist(), [most[size] for size in self.sizes]
         self.columns = np.ascontiguousarray(kinds.T)
         self.scale = [1.0 / max(places, 1) ** 2 if i < counted else 0.0 for i, places in enumerate(most)]
-        self.worth = lru_cache(maxsize=REMEMBERED)(self.worth_at)
         self.gone = np.zeros(len(kinds))  # or -inf, once no item of a kind waits
+        self.known: dict[tuple[int, int], NDArray[np.float64]] = {}
 
-    def worth_at(self, size: int, left: int) -> NDArray[np.float64]:
+    def worth(self, size: int, left: int) -> NDArray[np.float64]:
         """What each kind adds to the product in one size, with so many places left in a row; -inf: it does not fit."""
-        column = self.columns[size]
-        return np.where(column <= left, column * (left * self.scale[size]), -np.inf)
+        if (size, left) not in self.known:
+            if (len(self.known) + 1) * len(self.gone) > REMEMBERED:
+                self.known.clear()
+            column = self.columns[size]
+            self.known[size, left] = np.where(column <= left, column * (left * self.scale[size]), -np.inf)
+        return self.known[size, left]
 
     def drop(self, kind: int) -> None:
         self.gone[kind] = -np.inf
 
     def fill_row(self, counts: Sequence[int]) -> list[int]:
-        left, row, gone = self.most, list[int](), self.gone
+        left, row = self.most, list[int]()
         while True:
-            worth = gone
-            for size, places in enumerate(left):
+            worth = self.gone
+            for size, places in zip(self.sizes, left, strict=True):
                 worth = worth + self.worth(size, places)
             best = int(worth.argmax())
             if worth[best] < 0:
                 return row
             row.append(best)
             if row.count(best) == counts[best]:
-                gone = gone.copy()
-                gone[best] = -np.inf
+                self.drop(best)  # no other row will have any of these items
             left = [places - taken for places, taken in zip(left, self.kinds[best], strict=True)]
 
 

@@ -40,8 +40,8 @@ def set_imports_aside() -> None:
 
     It looks at all objects once there are a quarter more, torch's and those of other libraries with them: 0.14 s every
     few thousand short examples, for which the steps of a training wait. Processes that are forked later leave them
-    alone, too, and so go on sharing their memory. Call this before the first model is made, which would never be freed
-    if it referred to itself; a second call does nothing.
+    alone, too, and so go on sharing their memory. Call this before the first model is made: what refers to itself, in
+    use or not, is never freed once it is set aside. A second call does nothing.
     """
     if gc.get_freeze_count() == 0:
         gc.freeze()

@@ -168,7 +168,8 @@ class LinearCrossEntropy(torch.autograd.Function):
 def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
     """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
     scored: Iterable[tuple[slice, Scored]]
-    if wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device):
+    pays = logits.shape[1] >= FEW and gains_by_compiling(logits.device)
+    if wanted.compiled and wanted.gradient and pays and not torch.compiler.is_compiling():  # with all around it
         any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
         scored = [(slice(None), compiled(score_, GRAPHS)(logits, targets, wanted))]  # which holds nothing in float32
     else:

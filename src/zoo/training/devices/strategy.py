@@ -72,7 +72,7 @@ def compile_blocks(model: nn.Module) -> None:
     """
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if not blocks:
-        logger.warning("training.compile: this model has no blocks, so only the loss of a large vocabulary is compiled")
+        logger.warning("training.compile: this model has no blocks, so none of its layers is compiled")
         return
     make_room(GRAPHS * len(blocks))
     for block in blocks:
