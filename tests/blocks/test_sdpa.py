@@ -100,6 +100,26 @@ def test_masks_become_numbers_once_for_all_layers_in_rows_that_kernels_need_not_
     assert torch.equal(biased.addends(None, torch.float32), biased.scores(None))
 
 
+def test_gradients_of_a_learned_bias_are_added_up_in_its_own_dtype():
+    """In bfloat16 the sum over many layers would lose what each of them says."""
+    position = positions.build("relative", 12, 4, 4, 16, True)
+    numbers = torch.ones(1, 6, dtype=torch.long)
+    view = view_of(numbers, numbers, causal=True, position=position)
+    weights = [p for p in position.parameters() if p.requires_grad]
+    small = 2.0**-9
+    # what 256 layers say of each score: 1, and 255 times what 1 in bfloat16 is not changed by
+    layers = [view.addends(None, torch.bfloat16) for _ in range(256)]
+    said = sum(
+        (layer.masked_fill(layer == -torch.inf, 0) * (small if n else 1.0)).float().sum()
+        for n, layer in enumerate(layers)
+    )
+    (gradient,) = torch.autograd.grad(said, weights)
+    scores = view.afresh().scores(None)
+    assert scores is not None
+    (one,) = torch.autograd.grad(scores.masked_fill(scores == -torch.inf, 0).sum(), weights)
+    torch.testing.assert_close(gradient, one * (1 + 255 * small))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.dtype):
     """A layer that computed it would be another graph to the compiler than those that find it."""

@@ -195,15 +195,10 @@ class View(Computed):
 
     def addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
         """As `scores`, but always what is added to them: kernels would make it of booleans anew in each layer."""
-        return self.once(("addends", window, dtype), lambda: self.build_addends(window, dtype))
-
-    def build_addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
         scores = self.scores(window)
-        if scores is None or scores.dtype != torch.bool:
+        if scores is None or scores.requires_grad:  # gradients of the layers are added up as wide as the bias is
             return None if scores is None else scores.to(dtype)
-        # kernels for GPUs want rows to begin at multiples of 8 entries, and would copy others
-        wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)
-        return wide[..., : scores.shape[-1]].masked_fill_(~scores, -torch.inf)
+        return self.once(("addends", window, dtype), lambda: as_addends(scores, dtype))
 
     def opened(self, window: int | None) -> Tensor | None:
         """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
@@ -214,3 +209,11 @@ class View(Computed):
         if scores is None or blind is None:
             return scores
         return scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)
+
+
+def as_addends(scores: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is added to scores, of that or of booleans, in rows that kernels for GPUs need not copy."""
+    if scores.dtype != torch.bool:
+        return scores.to(dtype)
+    wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)  # they begin at eights
+    return wide[..., : scores.shape[-1]].masked_fill_(~scores, -torch.inf)
