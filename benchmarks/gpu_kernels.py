@@ -1,6 +1,6 @@
 """What the passes of a head's loss over its logits read and write on a GPU, counted on a machine without one.
 
-    python benchmarks/gpu_kernels.py [--classes 50257] [--rows 4096] [--guess] [--source]
+    python benchmarks/gpu_kernels.py [--classes 50257] [--rows 4096] [--label-smoothing 0] [--guess] [--source]
 
 Needs g++ and the package triton, which writes kernels for a GPU that is not there. Operator by operator, the bytes of
 tensors with one entry a logit are those that torch's operators take and return. Compiled, they are those that the
