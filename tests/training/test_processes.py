@@ -108,6 +108,15 @@ def test_dropout_depends_on_seed_step_and_process_alone():
     assert len({str(values[0]) for values in drawn.values()}) == 4
 
 
+def test_dropout_on_a_gpu_is_seeded_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch):
+    given: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed", given.append)
+    reseed_dropout(1, 2, 3)
+    assert not given
+    reseed_dropout(1, 2, 3, torch.device("cuda"))
+    assert given == [torch.initial_seed()]
+
+
 def test_the_tiny_model_is_tied():
     model = TinyModel()
     assert model.output.weight is model.embedding.weight

@@ -25,6 +25,8 @@ from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
+CPU = torch.device("cpu")
+
 
 class Learner:
     """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
@@ -180,10 +182,15 @@ class Learner:
             self.scaler.load_state_dict(checkpoint.state["scale"])
 
 
-def reseed_dropout(seed: int, step: int, process: int) -> None:
-    """Make dropout depend on the seed, the step and the process alone, so that a resumed run draws the same."""
-    words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
-    torch.manual_seed(int(words[0]))
+def reseed_dropout(seed: int, step: int, process: int, device: torch.device = CPU) -> None:
+    """Make dropout on a device depend on seed, step and process alone, so that a resumed run draws the same.
+
+    torch.manual_seed would do that for all kinds of devices, and format a traceback for each one that is not there.
+    """
+    word = int(np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)[0])
+    torch.default_generator.manual_seed(word)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(word)
 
 
 def hold_gradients(learner: Learner, hold: bool) -> AbstractContextManager[Any]:

@@ -23,7 +23,7 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
         flags: the signals that this process received.
     """
     processes = learner.processes
-    reseed_dropout(learner.settings.seed, tally.step - 1, processes.rank)
+    reseed_dropout(learner.settings.seed, tally.step - 1, processes.rank, processes.device)
     for number, part in enumerate((part.to(processes.device) for part in parts), start=1):
         with hold_gradients(learner, number < len(parts)):
             with learner.autocast():
