@@ -262,6 +262,9 @@ def test_only_what_has_a_gradient_is_compiled(monkeypatch: pytest.MonkeyPatch):
         scores.compiled = wanted
         scores.cross_entropy(one.targets)
         assert len(asked) == times
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # all around it: it goes into that graph
+    scores.cross_entropy(one.targets)
+    assert len(asked) == 1
 
 
 def test_other_states_are_scored_as_the_first_ones_are():

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo import create_model
+from zoo.blocks.rows.cache import Cache
 from zoo.models.model import Model
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -114,3 +115,16 @@ def test_a_text_beyond_learned_positions_is_refused():
         model(TOKENS)
     with pytest.raises(ValueError, match="a text has 6 tokens, but this model learned positions up to 4"):
         stepped(model, [3, 3, 3], None)
+
+
+def test_layers_share_where_a_new_token_goes_in_their_caches(monkeypatch: pytest.MonkeyPatch):
+    """On a GPU each layer would start three kernels for it; one with a window has fewer slots."""
+    asked: list[int] = []
+    slots = Cache.slots
+    monkeypatch.setattr(Cache, "slots", lambda cache, *given: asked.append(cache.room) or slots(cache, *given))
+    model = create_model("gpt-nano", decoder={"n_layers": 4, "attention": {"name": "full", "window": [3, None]}})
+    assert model.decoder is not None
+    state = model.decoder.start(len(TOKENS), room=LENGTH)
+    for at in range(2):
+        model.decoder.step(TOKENS[:, at : at + 1], None, state)
+    assert asked == [3, LENGTH] * 2

@@ -67,7 +67,7 @@ tell("with dropout, and places that heads read")
 print("breaks of a graph:", sum(counters["graph_break"].values()))
 
 
-def loss_of(rows: int, compiled: bool, label_smoothing: float, guess: bool = True) -> list[torch.Tensor]:
+def loss_of(rows: int, compiled: bool, label_smoothing: float) -> list[torch.Tensor]:
     """The loss of a vocabulary with its gradients, the same numbers again for each number of rows."""
     generator = torch.Generator().manual_seed(rows)
     states, weight = torch.randn(rows, 8, generator=generator), torch.randn(2000, 8, generator=generator)
@@ -75,7 +75,7 @@ def loss_of(rows: int, compiled: bool, label_smoothing: float, guess: bool = Tru
     inputs = [states.bfloat16().requires_grad_(), weight.bfloat16().requires_grad_()]
     scores = Scores(*inputs)
     scores.compiled = compiled
-    found = scores.cross_entropy(targets, label_smoothing, guess)
+    found = scores.cross_entropy(targets, label_smoothing, guess=True)
     found.sum.backward()
     return [found.sum.detach(), found.likelihood, *(one.grad.float() for one in inputs), found.guesses]
 

@@ -1,0 +1,65 @@
+"""Compiled blocks on a pretended GPU: prints how many graphs those of each kind of model have, and where one broke."""
+
+from collections.abc import Callable
+from functools import partialmethod
+from typing import Any
+
+import load  # noqa: F401 - the device, before torch
+import torch
+from packed_rows import CUDA, DROPPING, learn
+from torch import nn
+from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+
+from zoo.blocks.backends import flex
+from zoo.models.attention_backend import attentions
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+from zoo.training.devices.attention_backend import use_backends
+from zoo.training.devices.strategy import compile_blocks
+from zoo.training.settings import Training
+
+modes: list[FakeTensorMode] = []
+
+
+def traced(graph: Callable[..., Any], inputs: object) -> Callable[..., Any]:
+    """Stands in for what compiles a graph: it runs as it is."""
+
+    def run(*given: Any) -> Any:
+        with modes[-1]:
+            return graph(*given)
+
+    return run
+
+
+def apart(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled call outside of the mode of fake tensors, in which nothing is compiled."""
+
+    def run(*given: Any, **named: Any) -> Any:
+        with unset_fake_temporarily():
+            return call(*given, **named)
+
+    return run
+
+
+flex.compiled = lambda function, graphs, **options: function  # no compiler for a GPU that is not there
+torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a driver knows
+torch.cuda.is_bf16_supported = lambda including_emulation=True: True
+nn.Module.compile = partialmethod(nn.Module.compile, backend=traced)  # type: ignore[method-assign,assignment]
+torch.set_default_dtype(torch.bfloat16)
+for name in ("gpt-modern-nano", "bert-nano", "transformer-nano", "captioner-transformer-nano", "t5-nano"):
+    torch._dynamo.reset()
+    counters.clear()
+    with FakeTensorMode() as mode:
+        modes.append(mode)
+        with CUDA:
+            model = Model(load_settings(name, [DROPPING]))
+        use_backends(model, Training(precision="bfloat16"), CUDA)
+        compile_blocks(model)
+        for block in model.modules():
+            if block._compiled_call_impl is not None:
+                block._compiled_call_impl = apart(block._compiled_call_impl)
+        learn(model.train())
+    kinds = sorted({type(attention.backend).__name__ for attention in attentions(model)})
+    breaks = sum(counters["graph_break"].values())
+    print(f"{name}: {counters['stats']['unique_graphs']} graphs by {', '.join(kinds)}, {breaks} breaks")
