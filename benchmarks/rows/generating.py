@@ -54,7 +54,7 @@ def prompts(given: Given, vocabulary: int) -> Iterator[list[list[int]]]:
 def greedy_zoo(turn: Turn, given: Given) -> None:
     model = load_checkpoint(given.made / GPT, choose_placement(given.device, given.precision)).model
     settings, new = GenerateSettings(max_new_tokens=given.sizes["new"]), given.sizes["new"]
-    turn.note(cost=2 * sum(p.numel() for p in model.parameters()) / given.sizes["batch"])
+    turn.note(cost=sum(p.numel() * p.element_size() for p in model.parameters()) / given.sizes["batch"])
     for batch in prompts(given, model.settings.vocab_size):
         found = generate(model, batch, settings, None)
         assert all(len(text.tokens) == new for text in found)

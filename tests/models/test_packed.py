@@ -14,7 +14,8 @@ from zoo.blocks.activation import activations
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.models.generation import packed as packing
 from zoo.models.generation.generate import generate
-from zoo.models.generation.packed import Laid, Print, Product, Together, gains, known, multiply, packed, replacements
+from zoo.models.generation.laid import Laid, Print, known
+from zoo.models.generation.packed import Product, Together, gains, multiply, packed, replacements
 from zoo.models.generation.settings import GenerateSettings
 
 HALF = pytest.param(

@@ -7,7 +7,7 @@ import torch
 from tiny import lines, settings, train_tiny
 from torch import nn
 
-from zoo.models.generation.packed import Laid, known
+from zoo.models.generation.laid import Laid, known
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from torch import nn
 
-from zoo.models.generation.packed import forget
+from zoo.models.generation.laid import forget
 from zoo.runs.checkpoint import is_passing
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run

@@ -1,23 +1,24 @@
 """Matrices laid out for products with few rows, as generation needs them, where that makes them faster."""
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from zoo.blocks.activation import GELU, GELUTanh, SiLU
 from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.devices.precision import has_bfloat16
+from zoo.models.generation.laid import Laid
+from zoo.models.generation.vector import VectorProduct
 from zoo.models.heads.head import Head
+from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 
+LinearMap = nn.Linear | Scores  # W x + b: a layer, or what a head says before it is multiplied out
 Map = Callable[..., Tensor]  # what a module computes
 AfterProduct = tuple[str, str]  # a function that oneDNN applies to a product, and its form
 NOTHING: AfterProduct = ("none", "")
@@ -28,87 +29,47 @@ AFTER: dict[type[nn.Module], AfterProduct] = {
     SiLU: ("swish", ""),
 }
 
-
-class Print(NamedTuple):
-    """What a matrix was: writing through `.data` changes no version, but a sum of all bits."""
-
-    version: int
-    address: int
-    bits: int
-
-    @staticmethod
-    def of(weight: Tensor) -> "Print":
-        flat, size = weight.detach().flatten(), weight.element_size()
-        in_eights = all(n * size % 8 == 0 for n in (weight.shape[1], flat.storage_offset()))
-        words = flat.view(torch.int64 if in_eights else torch.int16).view(len(weight), -1)
-        return Print(weight._version, weight.data_ptr(), weighted_sum(words))
-
-
-def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
-    """The sums of all rows and of all columns, each with a weight of its own, so that their order counts."""
-    sums = (words.sum(side, dtype=torch.int64) for side in (1, 0))
-    return sum(int((each * (2 * torch.arange(len(each)) + 3)).sum()) << shift for shift, each in enumerate(sums))
-
-
-class Laid(NamedTuple):
-    """Matrices with as many columns, one below the other, in the order of oneDNN's kernel, and what they were.
-
-    A product with 1 to 16 rows takes half of the time that torch's takes, which brings the matrix into that order anew
-    for every product. torch.compile's products on a CPU are the same two calls.
-    """
-
-    matrix: Tensor
-    prints: list[Print]
-
-    @staticmethod
-    def of(weights: Sequence[Tensor]) -> "Laid":
-        """What was laid out for these matrices, or is now."""
-        found = known.get(weights[0])
-        if found is None or not found.is_of(weights):
-            whole = torch.cat([weight.detach() for weight in weights]) if len(weights) > 1 else weights[0].detach()
-            laid = torch.ops.mkldnn._reorder_linear_weight(whole)
-            known[weights[0]] = found = Laid(laid, [Print.of(weight) for weight in weights])
-        return found
-
-    def is_of(self, weights: Sequence[Tensor]) -> bool:
-        """Whether it is what would be laid out for these matrices."""
-        return [Print.of(weight) for weight in weights] == self.prints
-
-
 alone = RLock()  # what stands in a model's place of its maps is the model's, not a thread's
 inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
-known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
-
-
-def forget() -> None:
-    """Drop all that was laid out: the next step of training changes the matrices, and the copies take memory."""
-    known.clear()
 
 
 class Product:
     """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed.
 
     Args:
+        maps: all with a bias, or all without.
         after: what is applied to the product before it is rounded.
     """
 
-    def __init__(self, *maps: nn.Linear, after: AfterProduct = NOTHING) -> None:
-        self.maps, self.after = maps, after
-        self.laid: Tensor | None = None
+    def __init__(self, *maps: LinearMap, after: AfterProduct = NOTHING) -> None:
+        self.weights, self.after = [linear.weight for linear in maps], after
+        self.widths = [len(weight) for weight in self.weights]
         biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
+        self.laid: Tensor | None = None
+        self.vectors: list[VectorProduct] = []
+        if self.weights[0].dtype == torch.float32 and torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+            self.vectors = [VectorProduct(linear.weight, linear.bias) for linear in maps]
+
+    def each(self, x: Tensor) -> Sequence[Tensor]:
+        """What each of the maps says."""
+        if self.vectors and x.numel() == x.shape[-1]:
+            return [product(x) for product in self.vectors]
+        if self.laid is None:
+            self.laid = Laid.of(self.weights).matrix
+        return torch.split(multiply(x, self.laid, self.bias, self.after), self.widths, dim=-1)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.laid is None:
-            self.laid = Laid.of([linear.weight for linear in self.maps]).matrix
-        return multiply(x, self.laid, self.bias, self.after)
+        """What the only one of them says."""
+        (said,) = self.each(x)
+        return said
 
 
 class Together:
     """Linear maps of the same vectors: the one that is asked first multiplies for all."""
 
     def __init__(self, *maps: nn.Linear) -> None:
-        self.product, self.widths = Product(*maps), [linear.out_features for linear in maps]
+        self.product = Product(*maps)
         self.read: Tensor | None = None
         self.parts: Sequence[Tensor] = ()
 
@@ -117,7 +78,7 @@ class Together:
 
         def take(x: Tensor) -> Tensor:
             if x is not self.read:
-                self.read, self.parts = x, torch.split(self.product(x), self.widths, dim=-1)
+                self.read, self.parts = x, self.product.each(x)
             return self.parts[number]
 
         return take
@@ -188,15 +149,16 @@ def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
 
 def logits_of(head: Head) -> Map:
     """What a head says."""
-    laid: dict[int, Tensor] = {}
+    product: Product | None = None
 
     def forward(states: Tensor, table: Tensor) -> Tensor:
+        nonlocal product
         scores = head.score(states, table)
         if not gains(scores.weight):
             return scores.logits()
-        if id(scores.weight) not in laid:  # a head has one matrix
-            laid[id(scores.weight)] = Laid.of([scores.weight]).matrix
-        return multiply(scores.states, laid[id(scores.weight)], scores.bias)
+        if product is None or product.weights[0] is not scores.weight:
+            product = Product(scores)
+        return product(scores.states)
 
     return forward
 
