@@ -57,7 +57,8 @@ class Product:
             return [product(x) for product in self.vectors]
         if self.laid is None:
             self.laid = Laid.of(self.weights).matrix
-        return torch.split(multiply(x, self.laid, self.bias, self.after), self.widths, dim=-1)
+        said = multiply(x, self.laid, self.bias, self.after)
+        return torch.split(said, self.widths, dim=-1) if len(self.widths) > 1 else (said,)
 
     def __call__(self, x: Tensor) -> Tensor:
         """What the only one of them says."""
