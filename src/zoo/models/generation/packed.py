@@ -13,7 +13,7 @@ from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.devices.precision import has_bfloat16
 from zoo.models.generation.laid import Laid
-from zoo.models.generation.vector import VectorProduct
+from zoo.models.generation.vector import vector_product
 from zoo.models.heads.head import Head
 from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
@@ -47,14 +47,13 @@ class Product:
         biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
         self.laid: Tensor | None = None
-        self.vectors: list[VectorProduct] = []
-        if self.weights[0].dtype == torch.float32 and torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
-            self.vectors = [VectorProduct(linear.weight, linear.bias) for linear in maps]
+        of_one = [vector_product(linear.weight, linear.bias) for linear in maps]
+        self.of_one = [product for product in of_one if product is not None]
 
     def each(self, x: Tensor) -> Sequence[Tensor]:
         """What each of the maps says."""
-        if self.vectors and x.numel() == x.shape[-1]:
-            return [product(x) for product in self.vectors]
+        if self.of_one and x.numel() == x.shape[-1]:
+            return [product(x) for product in self.of_one]
         if self.laid is None:
             self.laid = Laid.of(self.weights).matrix
         said = multiply(x, self.laid, self.bias, self.after)

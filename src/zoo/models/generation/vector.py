@@ -1,19 +1,27 @@
-"""Products of matrices with one vector, as each token of one text needs them, in float32 on a CPU."""
+"""Products of matrices with one vector, as each token of one text needs them, in float32 on a CPU.
+
+Such a product takes as long as reading its matrix does, so a copy in another order has to be read no faster than the
+matrix itself. oneDNN's kernel for few vectors reads its copy at half of what memory gives.
+"""
+
+from collections.abc import Callable
+from functools import cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 PARTS = 8  # of a matrix: two are enough on two cores, and sixteen gain nothing
+Vector = Float[Tensor, "*one columns"]
+Multiply = Callable[[Vector], Float[Tensor, "*one rows"]]
 
 
-class VectorProduct:
+class MatrixInParts:
     """A linear map of one vector: MKL multiplies parts of the matrix as a batch.
 
-    A product with one vector takes as long as reading its matrix does. For a matrix as it is, torch calls `gemv`, which
-    reads it at a quarter to a third of what memory gives on AMD's processors where rows are shorter than a few thousand
-    numbers; oneDNN's kernel reads it at half, from a copy in its own order. Batches of products go to another kernel
-    of MKL's, which reads the matrix itself at nine tenths.
+    On AMD's processors `gemv`, which torch calls for one vector, reads a matrix at a quarter of what memory gives, if
+    its rows are shorter than a few thousand numbers. Batches of products go to another kernel, which reads all of that.
     """
 
     def __init__(self, weight: Float[Tensor, "rows columns"], bias: Float[Tensor, " rows"] | None) -> None:
@@ -25,10 +33,37 @@ class VectorProduct:
         self.parts = weight.detach().as_strided((*shape, columns), (self.step * columns, columns, 1))
         self.bias = None if bias is None else bias.detach().contiguous().as_strided((*shape, 1), (self.step, 1, 1))
 
-    def __call__(self, x: Float[Tensor, "*one columns"]) -> Float[Tensor, "*one rows"]:
+    def __call__(self, x: Vector) -> Float[Tensor, "*one rows"]:
         parts, _, columns = self.parts.shape
         # as a row that is transposed: MKL is ten times as slow with a vector that is a column
         vectors = x.reshape(1, columns).t().expand(parts, columns, 1)
         found = torch.bmm(self.parts, vectors) if self.bias is None else torch.baddbmm(self.bias, self.parts, vectors)
         whole = torch.cat([found[:, : self.step].flatten(), found[-1, self.step :, 0]]) if self.left else found
         return whole.view(*x.shape[:-1], -1)
+
+
+class WholeMatrix:
+    """The same by `gemv`, which on Intel's processors reads at the rate of memory; batches of products at half of it."""
+
+    def __init__(self, weight: Float[Tensor, "rows columns"], bias: Float[Tensor, " rows"] | None) -> None:
+        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+
+    def __call__(self, x: Vector) -> Float[Tensor, "*one rows"]:
+        return F.linear(x, self.weight, self.bias)
+
+
+BY_MAKER: dict[str, type[MatrixInParts] | type[WholeMatrix]] = {"AMD": MatrixInParts, "Intel": WholeMatrix}
+
+
+@cache
+def processor() -> str:
+    """The name of the processor, which begins with its maker's; empty where torch does not know it."""
+    return str(torch.cpu.get_capabilities().get("cpu_name", ""))
+
+
+def vector_product(weight: Float[Tensor, "rows columns"], bias: Float[Tensor, " rows"] | None) -> Multiply | None:
+    """What multiplies one vector by a matrix as it is; None: nothing is known that is faster than a copy laid out."""
+    if weight.dtype != torch.float32 or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        return None
+    kinds = (kind for maker, kind in BY_MAKER.items() if processor().startswith(maker))
+    return next((kind(weight, bias) for kind in kinds), None)
