@@ -43,7 +43,7 @@ class MatrixInParts:
 
 
 class WholeMatrix:
-    """The same by `gemv`, which on Intel's processors reads at the rate of memory; batches of products at half of it."""
+    """The same by `gemv`, which on Intel's processors reads at the rate of memory, batches of products at half."""
 
     def __init__(self, weight: Float[Tensor, "rows columns"], bias: Float[Tensor, " rows"] | None) -> None:
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
