@@ -1,5 +1,6 @@
 """A matrix multiplies one vector as it is, on either maker's processors, as a copy of it would."""
 
+import platform
 from typing import Any
 
 import pytest
@@ -12,11 +13,15 @@ from zoo.models.generation import packed as packing
 from zoo.models.generation import vector
 from zoo.models.generation.generate import generate
 from zoo.models.generation.laid import known
-from zoo.models.generation.packed import packed
+from zoo.models.generation.packed import Product, Together, packed
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.generation.vector import BY_MAKER, PARTS, MatrixInParts, WholeMatrix, vector_product
+from zoo.models.generation.vector import PARTS, MatrixInParts, WholeMatrix, vector_product
+from zoo.models.generation.vector import processor as processor_of_torch
+from zoo.models.heads.head import Head
+from zoo.models.heads.scores import Scores
 
-PROCESSORS = {"AMD": "AMD EPYC", "Intel": "Intel(R) Xeon(R) Processor"}
+PROCESSORS = {"AMD EPYC": MatrixInParts, "Intel(R) Xeon(R) Processor": WholeMatrix}
+WITH_ONEDNN = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here")
 KINDS = pytest.mark.parametrize("kind", [MatrixInParts, WholeMatrix])
 
 
@@ -51,44 +56,91 @@ def test_what_is_no_number_stays_where_it_is(kind: Any) -> None:
     assert found.isinf().nonzero().flatten().tolist() == [PARTS + 1]
 
 
-@pytest.mark.parametrize("maker", BY_MAKER)
-def test_the_kernel_is_chosen_by_the_maker_of_the_processor(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = torch.ones(9, 4)
+@pytest.fixture(params=[*PROCESSORS, ""])
+def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One without bfloat16; empty: nobody knows it."""
+    monkeypatch.setattr(packing, "packs_float32", lambda: True)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    monkeypatch.setattr(vector, "processor", lambda: PROCESSORS[maker])
-    assert isinstance(vector_product(weight, None), BY_MAKER[maker])
+    monkeypatch.setattr(vector, "processor", lambda: request.param)
+    name: str = request.param
+    return name
+
+
+def test_the_kernel_is_chosen_by_the_maker_of_the_processor(processor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, expected = torch.ones(9, 4), PROCESSORS.get(processor, type(None))
+    assert isinstance(vector_product(weight, None), expected)
     assert vector_product(weight.bfloat16(), None) is None
-    monkeypatch.setattr(vector, "processor", lambda: "")
-    assert vector_product(weight, None) is None
-    monkeypatch.setattr(vector, "processor", lambda: PROCESSORS[maker])
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
     assert vector_product(weight, None) is None
 
 
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here")
-@pytest.mark.parametrize("maker", [*BY_MAKER, ""])
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86 alone")
+def test_torch_names_the_processor() -> None:
+    """Without a name all would be as before, only slower."""
+    assert processor_of_torch()
+
+
+@WITH_ONEDNN
+def test_maps_of_one_vector_say_each_its_own(processor: str) -> None:
+    maps = [nn.Linear(48, width).requires_grad_(False) for width in (70, 20, 30)]
+    together, x = Together(*maps), torch.randn(1, 1, 48)
+    for number in (1, 2, 0):
+        torch.testing.assert_close(together.part(number)(x), maps[number](x))
+
+
+@WITH_ONEDNN
+def test_an_activation_after_the_product_is_applied_to_one_vector_too(processor: str) -> None:
+    linear = nn.Linear(48, 70).requires_grad_(False)
+    for x in (torch.randn(1, 48), torch.randn(3, 48)):
+        found = Product(linear, after=("gelu", "none"))(x)
+        torch.testing.assert_close(found, F.gelu(linear(x)), rtol=1e-5, atol=1e-5)
+
+
+class Doubling(Head):
+    """Scores twice the states."""
+
+    scores_documents = False
+
+    def score(self, states: torch.Tensor, table: torch.Tensor) -> Scores:
+        return Scores(2 * states, table)
+
+
+@WITH_ONEDNN
+def test_a_head_scores_what_it_makes_of_the_states_by_the_table_it_is_given(processor: str) -> None:
+    head, x = Doubling(), torch.randn(1, 48)
+    forward = packing.logits_of(head)
+    for table in (torch.randn(20, 48), torch.randn(20, 48)):
+        with torch.no_grad():
+            torch.testing.assert_close(forward(x, table), 2 * x @ table.T, rtol=1e-5, atol=1e-5)
+    narrow = torch.randn(20, 48, dtype=torch.float64)  # no kernel is chosen for it
+    assert torch.equal(forward(x.double(), narrow), head(x.double(), narrow))
+
+
+@WITH_ONEDNN
 @pytest.mark.parametrize("prompt", [[1], [1, 5, 7]], ids=["one token", "three"])
 def test_text_by_text_reads_the_matrices_themselves(
-    prompt: list[int], maker: str, monkeypatch: pytest.MonkeyPatch
+    prompt: list[int], processor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a prompt of several tokens, or several texts, or a strange processor, have them laid out."""
-    monkeypatch.setattr(packing, "packs_float32", lambda: True)
-    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    monkeypatch.setattr(vector, "processor", lambda: PROCESSORS.get(maker, maker))
+    torch.manual_seed(0)
     model, multiplied = create_model("gpt2-nano").eval(), []
-    for kind in BY_MAKER.values():
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 8  # else each token would be the one before
+    for kind in (MatrixInParts, WholeMatrix):
         monkeypatch.setattr(kind, "__call__", counted(kind.__call__, multiplied))
 
     def written(fast: bool) -> list[int]:
         return list(generate(model, [prompt], GenerateSettings(max_new_tokens=6, fast=fast), None)[0].tokens)
 
     plain, maps = written(fast=False), sum(isinstance(module, nn.Linear) for module in model.modules())
+    assert len(set(plain)) > 3
     with packed(model):
         known.clear()
         assert written(fast=True) == plain
-    assert bool(known) == (len(prompt) > 1 or not maker)
+    assert bool(known) == (len(prompt) > 1 or not processor)
     steps = 6 - (len(prompt) > 1)  # the head reads only a prompt's last token
-    assert len(multiplied) == (maps * steps + 6 if maker else 0)
+    assert len(multiplied) == (maps * steps + 6 if processor else 0)
 
 
 def counted(call: Any, calls: list[int]) -> Any:

@@ -1,4 +1,7 @@
-"""Matrices laid out for products with few rows, as generation needs them, where that makes them faster."""
+"""Products of matrices with few vectors, as generation needs them: of one laid out for it, where that is faster.
+
+One vector in float32 may do without: see `vector.py`.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +37,7 @@ inside: set[int] = set()  # the models, by id, that multiply so now; whoever hol
 
 
 class Product:
-    """Linear maps of the same vectors as one product, whose matrix is laid out when it is first needed.
+    """Linear maps of the same vectors as one product, whose matrix is laid out when several vectors first need that.
 
     Args:
         maps: all with a bias, or all without.
@@ -47,8 +50,8 @@ class Product:
         biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
         self.laid: Tensor | None = None
-        of_one = [vector_product(linear.weight, linear.bias) for linear in maps]
-        self.of_one = [product for product in of_one if product is not None]
+        found = [vector_product(linear.weight, linear.bias) for linear in maps] if after == NOTHING else []
+        self.of_one = [product for product in found if product is not None]
 
     def each(self, x: Tensor) -> Sequence[Tensor]:
         """What each of the maps says."""
@@ -94,8 +97,8 @@ def gains(weight: Tensor) -> bool:
     """Whether a product with few rows becomes faster.
 
     On processors that multiply bfloat16, float32 is asked for where every bit counts, and stays as it is. On others it
-    is what is fast. There a product of 1 to 32 rows takes 0.4 to 0.9 of the time of MKL's, which torch calls; one with
-    GPT-2's table of tokens 0.3 to 0.6.
+    is what is fast. There a product with 1 to 32 vectors takes 0.4 to 0.9 of the time of MKL's, which torch calls; one
+    of GPT-2's table of tokens 0.3 to 0.6; and one with a single vector less than that: see `vector.py`.
     """
     if weight.device.type != "cpu" or not weight.is_contiguous() or weight.is_inference():
         return False
@@ -165,7 +168,7 @@ def logits_of(head: Head) -> Map:
 
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
-    """Let a model multiply by matrices that were laid out; threads that share it write one after the other.
+    """Let a model multiply by the fastest products of few vectors; threads that share it write one after the other.
 
     Within another one of the same model it does nothing, so whoever writes batch after batch has the matrices looked at
     once: they do not change in between.
