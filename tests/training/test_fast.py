@@ -16,6 +16,7 @@ from zoo.training.fast import fast_settings
 from zoo.training.learner import Learner
 from zoo.training.supervision import launch
 
+MODEL = create_model("gpt2-nano")
 CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "optimizer", "adamw: fused"),
     ({"optimizer": "sgd"}, "optimizer", "sgd: fused"),
@@ -44,7 +45,11 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("changes", "key", "said"), CHANGES)
 def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str):
-    assert fast_settings(settings(**changes), alone())[key] == said
+    assert fast_settings(settings(**changes), alone(), MODEL)[key] == said
+
+
+def test_of_a_model_without_blocks_no_layer_is_compiled():
+    assert fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))["compile"] == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,12 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 )
 def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
     two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
-    assert fast_settings(settings(precision="bfloat16", **changes), two)["strategy"] == said
+    assert fast_settings(settings(precision="bfloat16", **changes), two, MODEL)["strategy"] == said
 
 
 def test_the_loss_is_compiled_where_that_is_faster(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "gains_by_compiling", lambda device: True)
-    said = [fast_settings(settings(compile=on), alone())["loss"] for on in (True, False)]
+    said = [fast_settings(settings(compile=on), alone(), MODEL)["loss"] for on in (True, False)]
     assert said[0] == f"{said[1]}, compiled for 1,024 classes and more"
 
 
@@ -77,7 +82,7 @@ def test_the_scores_of_a_model_are_told_to_compile_their_loss(on: bool, monkeypa
 
 def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "reads_pinned", lambda device: True)
-    said = [fast_settings(settings(pin_memory=on, workers=0), alone())["batches"] for on in (True, False)]
+    said = [fast_settings(settings(pin_memory=on, workers=0), alone(), MODEL)["batches"] for on in (True, False)]
     assert said == ["built ahead by a thread, in pinned memory", "built ahead by a thread"]
 
 
@@ -112,4 +117,4 @@ def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monk
 
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "keep_large_blocks", lambda: False)
-    assert fast_settings(settings(), alone())["large_blocks"] == "given back"
+    assert fast_settings(settings(), alone(), MODEL)["large_blocks"] == "given back"

@@ -185,7 +185,7 @@ def begin(
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     environment = {
         "attention": attention_of(model, given, processes.device),
-        **fast_settings(given.training, processes),
+        **fast_settings(given.training, processes, model),
     }
     with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})

@@ -9,14 +9,17 @@ from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
 from zoo.models.heads.cross_entropy import FEW, gains_by_compiling, logits_at_once
-from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
+from zoo.training.devices.strategy import DDP, FSDP, blocks_of, choose_strategy
 from zoo.training.optimizers.optimizer import kernels
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
 
-def fast_settings(settings: Training, processes: Processes) -> Tree:
+def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
     """By what environment.json calls it, what each fast setting came to; those who decide are asked.
+
+    Args:
+        model: only its parts count, not its weights.
 
     Raises:
         ValueError: the settings do not fit the device, or the number of processes.
@@ -31,7 +34,7 @@ def fast_settings(settings: Training, processes: Processes) -> Tree:
     return {
         "precision": dtype_of(settings, device),
         "strategy": strategy(settings, processes),
-        "compile": "each block" if settings.compile else "nothing",
+        "compile": "each block" if settings.compile and blocks_of(model) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",

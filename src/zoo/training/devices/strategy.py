@@ -64,13 +64,18 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
     return wrapped
 
 
+def blocks_of(model: nn.Module) -> list[Block]:
+    """All of its blocks; models of recurrence alone have none."""
+    return [module for module in model.modules() if isinstance(module, Block)]
+
+
 def compile_blocks(model: nn.Module) -> None:
     """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
 
     The loss of a vocabulary is compiled where it is computed. The names of parameters stay. What a row holds is
     tensors, so no other window of rows compiles anything anew.
     """
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    blocks = blocks_of(model)
     if not blocks:
         logger.warning("training.compile: this model has no blocks, so none of its layers is compiled")
         return
@@ -111,7 +116,7 @@ def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator)
     """
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     narrow = MixedPrecisionPolicy(dtype, None if dtype is None else torch.float32, cast_forward_inputs=False)
-    for block in [module for module in model.modules() if isinstance(module, Block)]:
+    for block in blocks_of(model):
         fully_shard(block, mesh=mesh, mp_policy=narrow)
     fully_shard(model, mesh=mesh)
 
