@@ -60,6 +60,7 @@ def test_what_is_no_number_stays_where_it_is(kind: Any) -> None:
 def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One without bfloat16; empty: nobody knows it."""
     monkeypatch.setattr(packing, "packs_float32", lambda: True)
+    monkeypatch.setattr(packing, "SMALL", 0)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(vector, "processor", lambda: request.param)
     name: str = request.param

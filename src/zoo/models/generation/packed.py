@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,7 @@ AFTER: dict[type[nn.Module], AfterProduct] = {
     SiLU: ("swish", ""),
 }
 
+SMALL = 2**16  # numbers of matrices in float32
 alone = RLock()  # what stands in a model's place of its maps is the model's, not a thread's
 inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
 
@@ -93,13 +95,20 @@ def multiply(x: Tensor, laid: Tensor, bias: Tensor | None, after: AfterProduct =
     return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, function, [], form)
 
 
-def gains(weight: Tensor) -> bool:
-    """Whether a product with few rows becomes faster.
+def gains(*weights: Tensor) -> bool:
+    """Whether products of few vectors with these matrices, one below the other, become faster.
 
     On processors that multiply bfloat16, float32 is asked for where every bit counts, and stays as it is. On others it
     is what is fast. There a product with 1 to 32 vectors takes 0.4 to 0.9 of the time of MKL's, which torch calls; one
-    of GPT-2's table of tokens 0.3 to 0.6; and one with a single vector less than that: see `vector.py`.
+    of GPT-2's table of tokens 0.3 to 0.6; and one with a single vector less than that: see `vector.py`. Small matrices
+    gain nothing: starting oneDNN's kernel takes 20 microseconds, and MKL's 5.
     """
+    enough = weights[0].dtype != torch.float32 or sum(weight.numel() for weight in weights) > SMALL
+    return enough and all(may_gain(weight) for weight in weights)
+
+
+def may_gain(weight: Tensor) -> bool:
+    """Whether kernels for few vectors take this matrix, and are meant for its dtype on this processor."""
     if weight.device.type != "cpu" or not weight.is_contiguous() or weight.is_inference():
         return False
     if weight.dtype == torch.bfloat16:
@@ -116,9 +125,9 @@ def packs_float32() -> bool:
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and not has_bfloat16(torch.device("cpu"))
 
 
-def is_plain(module: nn.Module) -> bool:
-    """Whether it is a linear map that does nothing else, and gains."""
-    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward and gains(module.weight)
+def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether it is a linear map that does nothing else."""
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
 
 
 def replacements(model: Model) -> dict[nn.Module, Map]:
@@ -126,13 +135,14 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
     found: dict[nn.Module, Map] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
     for module in model.modules():
         if isinstance(module, ProjectedAttention) and not module.crosses:
-            maps = [linear for linear in (module.query, module.key, module.value) if isinstance(linear, nn.Linear)]
-            if all(is_plain(linear) for linear in maps) and len({linear.bias is None for linear in maps}) == 1:
+            maps = [linear for linear in (module.query, module.key, module.value) if is_plain(linear)]
+            alike = len(maps) == 3 and len({linear.bias is None for linear in maps}) == 1
+            if alike and gains(*(linear.weight for linear in maps)):
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
         elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may do something else
             found |= activated(module)
-        elif isinstance(module, nn.Linear) and is_plain(module) and module not in found:
+        elif is_plain(module) and gains(module.weight) and module not in found:
             found[module] = Product(module)
     return found
 
@@ -145,7 +155,8 @@ def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
     """
     before, after = module.gate if isinstance(module, GatedMLP) else module.up, AFTER.get(type(module.activation))
     hooks = before._forward_hooks or module.activation._forward_pre_hooks or module.activation._forward_hooks
-    if after is None or hooks or not is_plain(before) or before.weight.dtype != torch.bfloat16:
+    gaining = is_plain(before) and before.weight.dtype == torch.bfloat16 and gains(before.weight)
+    if after is None or hooks or not gaining:
         return {}
     return {before: Product(before, after=after), module.activation: lambda x: x}
 
