@@ -19,9 +19,9 @@ class GenerateSettings:
         beams: sequences that are carried on side by side; 1: no beam search.
         length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty.
         seed: of sampling; a text's samples depend on the seed and the text's number, never on the texts beside it.
-        fast: multiply few vectors by the CPU's fastest kernels, with matrices laid out for them, and capture steps as
-            CUDA graphs, where that saves time; false: do neither. In bfloat16 on a CPU, texts may differ where two
-            tokens are nearly as likely.
+        fast: use a CPU's fastest kernels for few vectors and lay matrices out for them, and capture steps as CUDA
+            graphs, where that saves time; false: do neither. In bfloat16 on a CPU, texts may differ where two tokens
+            are nearly as likely.
     """
 
     max_new_tokens: int = 100
