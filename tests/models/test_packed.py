@@ -13,9 +13,11 @@ from zoo import create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.models.generation import packed as packing
+from zoo.models.generation import product
 from zoo.models.generation.generate import generate
 from zoo.models.generation.laid import Laid, Print, known
-from zoo.models.generation.packed import Product, Together, gains, multiply, packed, replacements
+from zoo.models.generation.packed import packed, replacements
+from zoo.models.generation.product import Product, Together, gains, multiply
 from zoo.models.generation.settings import GenerateSettings
 
 HALF = pytest.param(
@@ -32,8 +34,8 @@ CLOSE = {torch.bfloat16: 2**-7, torch.float32: 1e-5}
 @pytest.fixture(params=[HALF, EXACT], ids=str)
 def dtype(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.dtype:
     """What is packed: float32 on processors without bfloat16, and here on any."""
-    monkeypatch.setattr(packing, "packs_float32", lambda: request.param == torch.float32)
-    monkeypatch.setattr(packing, "SMALL", 0)
+    monkeypatch.setattr(product, "packs_float32", lambda: request.param == torch.float32)
+    monkeypatch.setattr(product, "SMALL", 0)
     found: torch.dtype = request.param
     return found
 
@@ -214,16 +216,16 @@ def test_nothing_is_laid_out_where_that_is_turned_off(dtype: torch.dtype, monkey
 
 def test_float32_stays_bit_by_bit_where_it_is_not_what_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = torch.ones(256, 257)
-    monkeypatch.setattr(packing, "packs_float32", lambda: False)
+    monkeypatch.setattr(product, "packs_float32", lambda: False)
     assert not gains(weight)
-    monkeypatch.setattr(packing, "packs_float32", lambda: True)
+    monkeypatch.setattr(product, "packs_float32", lambda: True)
     assert gains(weight) and not gains(weight.double())
     with torch.autocast("cpu", torch.bfloat16):  # its products are to be of bfloat16
         assert not gains(weight)
 
 
 def test_small_matrices_in_float32_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "packs_float32", lambda: True)
+    monkeypatch.setattr(product, "packs_float32", lambda: True)
     assert not gains(torch.ones(256, 256)) and gains(torch.ones(256, 257))
     assert gains(torch.ones(64, 512), torch.ones(64, 513))  # one below the other they are large enough
     assert not gains(torch.ones(64, 512), torch.ones(513, 64).T)

@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from zoo import create_model
-from zoo.models.generation import packed as packing
-from zoo.models.generation import vector
+from zoo.models.generation import product, vector
 from zoo.models.generation.generate import generate
 from zoo.models.generation.laid import known
-from zoo.models.generation.packed import Product, Together, packed
+from zoo.models.generation.packed import logits_of, packed
+from zoo.models.generation.product import Product, Together
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.generation.vector import PARTS, MatrixInParts, WholeMatrix, vector_product
 from zoo.models.generation.vector import processor as processor_of_torch
@@ -33,18 +33,18 @@ def test_any_number_of_rows_and_columns(rows: int, columns: int, bias: bool, kin
     weight, x = torch.randn(rows, columns), torch.randn(1, 1, columns)
     shift = torch.randn(2 * rows)[::2] if bias else None
     exact = F.linear(x.double(), weight.double(), None if shift is None else shift.double())
-    product = kind(weight, shift)
-    assert product(x).shape == exact.shape
-    torch.testing.assert_close(product(x).double(), exact, rtol=1e-5, atol=1e-5)
+    multiply = kind(weight, shift)
+    assert multiply(x).shape == exact.shape
+    torch.testing.assert_close(multiply(x).double(), exact, rtol=1e-5, atol=1e-5)
 
 
 @KINDS
 def test_it_reads_a_matrix_inside_of_another_where_it_stands(kind: Any) -> None:
     whole, x = torch.randn(40, 64), torch.randn(1, 64)
-    product = kind(whole[7:30], None)
+    multiply = kind(whole[7:30], None)
     whole[11] = 0
-    assert product(x)[0, 4] == 0
-    torch.testing.assert_close(product(x), x @ whole[7:30].T)
+    assert multiply(x)[0, 4] == 0
+    torch.testing.assert_close(multiply(x), x @ whole[7:30].T)
 
 
 @KINDS
@@ -59,8 +59,8 @@ def test_what_is_no_number_stays_where_it_is(kind: Any) -> None:
 @pytest.fixture(params=[*PROCESSORS, ""])
 def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One without bfloat16; empty: nobody knows it."""
-    monkeypatch.setattr(packing, "packs_float32", lambda: True)
-    monkeypatch.setattr(packing, "SMALL", 0)
+    monkeypatch.setattr(product, "packs_float32", lambda: True)
+    monkeypatch.setattr(product, "SMALL", 0)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(vector, "processor", lambda: request.param)
     name: str = request.param
@@ -109,7 +109,7 @@ class Doubling(Head):
 @WITH_ONEDNN
 def test_a_head_scores_what_it_makes_of_the_states_by_the_table_it_is_given(processor: str) -> None:
     head, x = Doubling(), torch.randn(1, 48)
-    forward = packing.logits_of(head)
+    forward = logits_of(head)
     for table in (torch.randn(20, 48), torch.randn(20, 48)):
         with torch.no_grad():
             torch.testing.assert_close(forward(x, table), 2 * x @ table.T, rtol=1e-5, atol=1e-5)
