@@ -12,7 +12,7 @@ from tiny import alone, settings
 
 from zoo.models.create import create_model
 from zoo.training import fast
-from zoo.training.fast import fast_settings
+from zoo.training.fast import compiling, fast_settings
 from zoo.training.learner import Learner
 from zoo.training.supervision import launch
 
@@ -50,6 +50,14 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 
 def test_of_a_model_without_blocks_no_layer_is_compiled():
     assert fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))["compile"] == "nothing"
+
+
+def test_on_a_gpu_the_log_says_that_blocks_could_be_compiled():
+    gpu, recurrent = torch.device("cuda"), create_model("rnn-seq2seq-nano")
+    assert "training.compile is false" in compiling(settings(), MODEL, gpu)
+    assert not compiling(settings(), MODEL, torch.device("cpu"))
+    assert not compiling(settings(compile=True), MODEL, gpu)
+    assert not compiling(settings(), recurrent, gpu)  # it has no blocks
 
 
 @pytest.mark.parametrize(

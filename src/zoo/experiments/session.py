@@ -33,7 +33,7 @@ from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
-from zoo.training.fast import fast_settings
+from zoo.training.fast import compiling, fast_settings
 from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -81,7 +81,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     """
     check_folder(request.folder, request.resume)
     model = on_meta(experiment.model)
-    with join(experiment.training, request.folder, lambda device: attention_of(model, experiment, device)) as processes:
+    with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
         # it refuses what this model does not have
@@ -101,6 +101,12 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if experiment.training.steps is None:
             experiment = fix_steps(experiment, counted("rows", *data["train"], Examples.rows_of_epoch))
         return begin(request, experiment, start, data, tokenizer, processes, watcher)
+
+
+def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
+    """What computes attention, and whether blocks could be faster, for the log; refuses as `attention_of`."""
+    attention = f"attention: {attention_of(model, given, device)}"
+    return ", ".join(filter(None, [attention, compiling(given.training, model, device)]))
 
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:

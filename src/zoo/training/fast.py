@@ -15,6 +15,12 @@ from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
 
+def compiling(settings: Training, model: nn.Module, device: torch.device) -> str:
+    """What the log says of blocks that are not compiled, on a GPU, where that is slower; else nothing."""
+    slower = device.type == "cuda" and not settings.compile and blocks_of(model)
+    return "blocks not compiled (training.compile is false; it pays in long runs)" if slower else ""
+
+
 def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
     """By what environment.json calls it, what each fast setting came to; those who decide are asked.
 

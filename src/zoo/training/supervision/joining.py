@@ -20,13 +20,11 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def join(
-    settings: Training, folder: Path, attention: Callable[[torch.device], str] | None = None
-) -> Iterator[Processes]:
+def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str] | None = None) -> Iterator[Processes]:
     """Join the processes that were launched together; what ends one of them ends all.
 
     Args:
-        attention: what computes it on a device, for the log; it may refuse.
+        chosen: what a device made the model's parts be, for the log; it may refuse.
 
     Raises:
         ValueError: as `start_processes`.
@@ -37,7 +35,7 @@ def join(
         with watchdog.joining():
             accelerator = start_processes(settings, folder)
         try:
-            said = "" if attention is None else f", attention: {attention(accelerator.device)}"
+            said = "" if chosen is None else f", {chosen(accelerator.device)}"
             if accelerator.is_main_process:
                 logger.info("started: %s%s", describe_processes(accelerator, settings), said)
             if accelerator.num_processes > 1:
