@@ -1,6 +1,9 @@
 """What the benchmark for GPUs does with its time, and with what fails; and its checks with one process, on a CPU."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -86,8 +89,9 @@ def test_no_row_and_no_check_is_begun_that_the_time_may_not_suffice_for(
 
 
 def test_a_check_that_fails_is_told_and_the_others_run(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    faults = {"one": None, "two": "it differs", "three": None}
+    faults = {"one": None, "two": "it differs", "three": None, "four": "ZeroDivisionError: division by zero"}
     found = {name: (lambda until, fault=fault: fault) for name, fault in faults.items()}
+    found["four"] = lambda until: 1 / 0
     monkeypatch.setattr(gpu, "checks", lambda options: found)
     report = empty()
     assert not gpu.run_checks(options_in(tmp_path), report)
@@ -125,9 +129,31 @@ def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: P
     on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
     assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "varlen"}
     assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
+    choices = load_program("benchmarks/rows/one_process.py").CHOICES
+    assert {choice for _, choice in gpu.STRATEGIES} == set(choices)
     assert all(f"pytest {path}" in on_gpu for path in gpu.TESTS)
     pytest_words = next(iter(on_gpu.values())).args[0]
     assert "-W default" in " ".join(pytest_words)  # torch's compiler warns on GPUs that tf32 is not enabled
+
+
+def test_losses_that_are_not_finite_agree_with_none(gpu: Any, tmp_path: Path):
+    agreeing = load_program("benchmarks/rows/agreeing.py")
+    (tmp_path / "metrics.jsonl").write_text('{"loss": 7.0}\n{"loss": null}\n')
+    found = agreeing.losses(tmp_path)
+    assert found[0] == 7.0 and agreeing.near(found[:1], [7.0], 0.0) is None
+    assert agreeing.near(found, found, 1.0) == "losses [7.0, nan], wanted [7.0, nan]"
+
+
+def test_it_begins_where_packages_are_missing(tmp_path: Path):
+    """Whatever needs them fails then, one thing after the other, and is noted."""
+    missing = ["accelerate", "datasets", "evaluate", "sacrebleu", "seqeval", "zstandard"]
+    words = ["gpu.py", "--part", "tests", "--device", "cpu", "--small", "--seconds", "0", "--made", str(tmp_path)]
+    program = f"import runpy, sys; sys.modules.update(dict.fromkeys({missing})); sys.argv = {words}; "
+    program += "runpy.run_path('benchmarks/gpu.py', run_name='__main__')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "benchmarks"), *sys.path])}
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
+    found = json.loads((tmp_path / "gpu-tests.json").read_text("utf-8"))
+    assert not ended.stderr and len(found["left out"]) > 10 and not found["checks"]
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def describe(device: str, threads: int) -> str:
 
 def versions() -> str:
     """The versions that decide; zoo's own, too, where it runs from a checkout and is not installed."""
-    installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if is_installed(name))
     return f"{installed}, zoo {zoo.__version__}"
 
 

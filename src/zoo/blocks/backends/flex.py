@@ -6,7 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import (
+    AuxRequest,
+    BlockMask,
+    FlexKernelOptions,
+    create_block_mask,
+    flex_attention,
+)
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.position import Position
@@ -15,6 +21,9 @@ from zoo.devices.compiling import compiled
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
 GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
+# For rows below 128 places torch takes a kernel for few queries, and finds no blocks that fit where heads share keys:
+# "NoValidChoicesError" (torch 2.11 to 2.13, _inductor/kernel/flex/flex_decoding.py). This one takes any rows.
+KERNEL: FlexKernelOptions = {"BACKEND": "TRITON"}
 
 
 @backends.register("flex")
@@ -40,6 +49,7 @@ class Flex(FlashBackend):
             block_mask=blocks,
             scale=rule.score.scale,
             enable_gqa=grouped,
+            kernel_options=KERNEL if queries.is_cuda else None,
             return_aux=AuxRequest(lse=rule.sinks is not None),
         )
         said: Tensor = heads[..., :d_value]
