@@ -1,27 +1,74 @@
-"""Claims about training.compile where what compiles is missing: one message before anything is read."""
+"""Claims about what torch needs to compile: what is missing is one message before anything is read."""
+
+import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 import torch
 
-from zoo.devices.compiling import refuse_without_compiler
+from zoo.devices.compiling import missing_for, refuse_without_compiler
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+WITHOUT = "^training.compile: true on a {} needs {}"
+
+
+@pytest.fixture
+def triton(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A Linux with triton, a C compiler and the headers of Python: a folder that has one."""
+    header = tmp_path / "Python.h"
+    header.touch()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sysconfig, "get_path", lambda *names: str(tmp_path))
+    monkeypatch.setenv("CC", "sh")
+    return header
 
 
 def test_a_cpu_without_a_compiler_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "no-such-c++")
     with pytest.raises(
-        ValueError, match=r"^training.compile: true needs a C\+\+ compiler on a CPU, and there is no 'no-s"
+        ValueError, match=WITHOUT.format("CPU", r"a C\+\+ compiler, and there is no 'no-such-c\+\+' here")
     ):
         refuse_without_compiler(CPU, "training.compile")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    refuse_without_compiler(GPU, "training.compile")  # its kernels are triton's
 
 
-def test_a_gpu_without_triton_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_gpu_needs_no_compiler_of_c_plus_plus(triton: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CXX", "no-such-c++")
+    refuse_without_compiler(GPU, "training.compile")
+
+
+def test_a_gpu_without_triton_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="^training.compile: true needs the package triton on a GPU; install it, or"):
+    with pytest.raises(ValueError, match=WITHOUT.format("GPU", "the package triton; install it, or set false")):
         refuse_without_compiler(GPU, "training.compile")
+
+
+def test_a_gpu_without_a_c_compiler_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
+    """triton compiles what starts its kernels, in the first step."""
+    monkeypatch.setenv("CC", "no-such-cc")
+    with pytest.raises(ValueError, match=WITHOUT.format("GPU", "a C compiler, and there is no 'no-such-cc' here")):
+        refuse_without_compiler(GPU, "training.compile")
+    monkeypatch.delenv("CC")
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(
+        ValueError, match="there is no 'gcc' and no 'clang' here; install gcc, let CC name a compiler, or"
+    ):
+        refuse_without_compiler(GPU, "training.compile")
+    monkeypatch.setattr("shutil.which", lambda name: name if name == "clang" else None)
+    refuse_without_compiler(GPU, "training.compile")
+
+
+def test_a_gpu_without_the_headers_of_python_is_refused(triton: Path):
+    triton.unlink()
+    with pytest.raises(ValueError, match=WITHOUT.format("GPU", f"the headers of Python, and there is no {triton}")):
+        refuse_without_compiler(GPU, "training.compile")
+
+
+def test_nothing_is_asked_for_where_triton_brings_its_compiler(triton: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    triton.unlink()
+    assert missing_for(GPU) is None
 
 
 def test_a_compiler_that_is_there_is_enough(monkeypatch: pytest.MonkeyPatch):

@@ -22,6 +22,7 @@ from zoo.training.settings import Training
 
 GPU = Hardware("cuda", (8, 0), torch.bfloat16)
 OLD_GPU = Hardware("cuda", (7, 5), torch.float16)
+BARE_GPU = Hardware("cuda", (8, 0), torch.bfloat16, "the package triton")
 WIDE_GPU = Hardware("cuda", (9, 0), None)
 CPU, WIDE_CPU = Hardware("cpu", (0, 0), torch.bfloat16), Hardware("cpu", (0, 0), None)
 KEY = "training.attention_backend"
@@ -101,6 +102,12 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
             OLD_GPU,
             "flex (auto; varlen needs a GPU of compute capability 8.0 or newer, and this is 7.5)",
         ),
+        (
+            {"name": "gpt2-nano", "attention.sinks": 1},
+            BARE_GPU,
+            "sdpa (auto; varlen knows no sinks; flex needs the package triton)",
+        ),
+        ({"name": "gpt2-nano"}, BARE_GPU, "varlen (auto)"),
     ],
     ids=str,
 )

@@ -4,14 +4,50 @@ import importlib.util
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
+
+
+class Missing(NamedTuple):
+    """What is not here, and what helps, as the ends of sentences."""
+
+    what: str
+    remedy: str
+
+
+def missing_for(device: torch.device) -> Missing | None:
+    """What torch lacks to write kernels for a device; None: nothing.
+
+    Those of a GPU are triton's, which also compiles some C when it first starts one (triton 3.6, runtime/build.py).
+    """
+    if device.type == "cuda":
+        if importlib.util.find_spec("triton") is None:
+            return Missing("the package triton", "install it")
+        return missing_for_triton() if sys.platform == "linux" else None  # elsewhere it brings its own compiler
+    compiler = os.environ.get("CXX", COMPILERS.get(sys.platform, "g++"))
+    if device.type == "cpu" and shutil.which(compiler) is None:
+        return Missing(f"a C++ compiler, and there is no '{compiler}' here", "install g++, let CXX name a compiler")
+    return None
+
+
+def missing_for_triton() -> Missing | None:
+    """What triton lacks to compile C that Python can call."""
+    compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]
+    if not any(map(shutil.which, compilers)):
+        named = " and no ".join(f"'{compiler}'" for compiler in compilers)
+        return Missing(f"a C compiler, and there is no {named} here", "install gcc, let CC name a compiler")
+    headers = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
+    if not headers.exists():
+        return Missing(f"the headers of Python, and there is no {headers}", "install them (Debian: python3-dev)")
+    return None
 
 
 def refuse_without_compiler(device: torch.device, place: str) -> None:
@@ -23,14 +59,12 @@ def refuse_without_compiler(device: torch.device, place: str) -> None:
         place: where compiling was asked for, for the message.
 
     Raises:
-        ValueError: there is no C++ compiler, or on CUDA no triton.
+        ValueError: something is missing.
     """
-    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
-        raise ValueError(f"{place}: true needs the package triton on a GPU; install it, or set false")
-    compiler = os.environ.get("CXX", COMPILERS.get(sys.platform, "g++"))
-    if device.type == "cpu" and shutil.which(compiler) is None:
-        problem = f"true needs a C++ compiler on a CPU, and there is no '{compiler}' here"
-        raise ValueError(f"{place}: {problem}; install g++, let CXX name a compiler, or set false")
+    missing = missing_for(device)
+    if missing is not None:
+        kind = "GPU" if device.type == "cuda" else "CPU"
+        raise ValueError(f"{place}: true on a {kind} needs {missing.what}; {missing.remedy}, or set false")
 
 
 @cache

@@ -11,6 +11,7 @@ from torch import nn
 from zoo.blocks.attention import Attention
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.blocks.position import Position
+from zoo.devices.compiling import missing_for
 from zoo.devices.precision import AUTO
 from zoo.models.kinds.part import Part
 
@@ -24,11 +25,13 @@ class Hardware(NamedTuple):
         device: its kind.
         capability: compute capability of a GPU.
         dtype: of the forward pass; None: float32.
+        missing: what torch lacks to write kernels for it; None: nothing.
     """
 
     device: str
     capability: tuple[int, int]
     dtype: torch.dtype | None
+    missing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def set_backends(model: nn.Module, chosen: ChosenBackends) -> None:
 def hardware(device: torch.device, dtype: torch.dtype | None) -> Hardware:
     """What a model computes on, in a dtype (None: float32)."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-    return Hardware(device.type, capability, dtype)
+    missing = missing_for(device) if device.type == "cuda" else None
+    return Hardware(device.type, capability, dtype, None if missing is None else missing.what)
 
 
 def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenBackends:
@@ -91,6 +95,9 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
         chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
+    slowest = min((backends[name].rank for name in chosen), default=0)
+    unwritten = [name for name in names if on.missing and backends[name].compiles and backends[name].rank > slowest]
+    reasons += [f"{name} {lacks[name]}" for name in unwritten]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
     return ChosenBackends([able[name] for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
 
@@ -112,6 +119,8 @@ def lacking(kind: type[Backend], on: Hardware) -> str | None:
         return f"needs a GPU of compute capability {least} or newer, and this is {own}"
     if kind.narrow and on.dtype is None:
         return "computes in bfloat16 or float16, and this run in float32 (training.precision)"
+    if kind.compiles and on.missing is not None:
+        return f"needs {on.missing}"
     return None
 
 
