@@ -216,10 +216,25 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
     torch.testing.assert_close(sampler.shares(logits), warped.softmax(-1), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": 0.0}])
+COLD = [{"temperature": temperature} for temperature in (1e-4, 1e-40, 1e-300, 0.0)]  # which float32 holds, or does not
+
+
+@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, *COLD, {"temperature": 1e-300, "top_p": 0.5}])
 def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes: dict[str, float]):
     greedy = generate(model, PROMPTS, GenerateSettings(max_new_tokens=8), END)
     assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy
+
+
+def test_scores_of_a_strong_penalty_stay_those_of_sequences(model: Model):
+    """A long text's score may fall far below what stands for a sequence that cannot be."""
+    for penalty in (-5.0, 5.0):
+        found = generate(model, PROMPTS, GenerateSettings(max_new_tokens=60, beams=3, length_penalty=penalty), None)
+        for prompt, (tokens, score, *_) in zip(PROMPTS, found, strict=True):
+            row = torch.tensor([[*prompt, *tokens]])
+            chosen = (
+                model(row[:, :-1]).logits.log_softmax(-1)[0, -len(tokens) :].gather(1, row[0, -len(tokens) :, None])
+            )
+            assert len(tokens) > 20 and score == pytest.approx(chosen.sum().item() / len(tokens) ** penalty, rel=1e-4)
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -241,6 +256,9 @@ def test_what_cannot_be_is_refused(model: Model):
         GenerateSettings(beams=2, top_k=3)
     with pytest.raises(ValueError, match="top_k and top_p need a temperature above 0"):
         GenerateSettings(temperature=0.0, top_k=3)
+    for penalty in (-5.1, 1000.0, math.nan):
+        with pytest.raises(ValueError, match=f"length_penalty must be from -5 to 5, got {penalty}"):
+            GenerateSettings(length_penalty=penalty)
     with pytest.raises(ValueError, match="a prompt must have 1 to 64 tokens, special tokens included; got 65"):
         generate(model, [[3] * 65], GenerateSettings(), END)
     with pytest.raises(ValueError, match="this model does not generate text: it has no decoder with a language head"):

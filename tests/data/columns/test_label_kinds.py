@@ -156,10 +156,18 @@ def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("labels", "train", "words"),
     [
-        ("number", "a\t1\nb\tmany\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'many'"),
-        ("number", "a\t1\nb\tnan\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'nan'"),
-        ("number", "a\t1\nb\tinf\n", r"train\.tsv: line 3: the label must be a finite number .*, got 'inf'"),
-        ("number", "a\t\nb\t1\n", r"train\.tsv: line 2: the label must be a finite number .*, got ''"),
+        ("number", "a\t1\nb\tmany\n", r"train\.tsv: line 3: the label must be a finite number, .*, got 'many'"),
+        ("number", "a\t1\nb\tnan\n", r"train\.tsv: line 3: the label must be a finite number, .*, got 'nan'"),
+        ("number", "a\t1\nb\tinf\n", r"train\.tsv: line 3: the label must be a finite number, .*, got 'inf'"),
+        (
+            "number",
+            "a\t1\nb\t1e39\n",
+            r"line 3: the label must be a finite number, at most 3\.4e\+38 in .*, got '1e39'",
+        ),
+        ("number", f"a\t1\nb\t{'9' * 400}\n", r"line 3: the label must be a finite number, .*, got '9999"),
+        ("number", "a\t1\nb\t1_000\n", r"line 3: the label must be a finite number, .*, got '1_000'"),
+        ("number", "a\t1\nb\t\N{ARABIC-INDIC DIGIT THREE}\n", r"line 3: the label must be a finite number, .*, got"),
+        ("number", "a\t\nb\t1\n", r"train\.tsv: line 2: the label must be a finite number, .*, got ''"),
         (
             {"several": ["one", "two"]},
             "a\tone\nb\tone,tow\n",
@@ -171,6 +179,15 @@ def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.M
 def test_bad_labels_are_refused_with_their_row(tmp_path: Path, labels: Any, train: str, words: str):
     with pytest.raises(ValueError, match=words):
         opened(tmp_path, labels, train)
+
+
+@pytest.mark.parametrize("label", ["1" + 400 * "0", "-4e38", "true"])
+def test_numbers_beyond_float32_are_refused_in_json_too(tmp_path: Path, label: str):
+    (tmp_path / "train.jsonl").write_text(f'{{"text": "a", "label": 3.4e38}}\n{{"text": "b", "label": {label}}}\n')
+    source = {"files": {"train": "train.jsonl"}}
+    task = read_task({"objective": "classification", "source": source, "labels": "number"}, "task")
+    with pytest.raises(ValueError, match=r"train\.jsonl: line 2: the label must be a finite number, at most 3\.4e\+38"):
+        list(load_rows(task, inputs(), tmp_path)["train"])
 
 
 def test_lists_of_lists_are_no_classes(tmp_path: Path):

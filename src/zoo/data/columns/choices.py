@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from zoo.data.columns.labels import absent
+from zoo.data.columns.values import absent
 from zoo.data.ids import CHOICES, LABEL
 from zoo.registry import first_few
 

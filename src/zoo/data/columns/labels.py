@@ -6,6 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from zoo.data.columns.values import (
+    LARGEST,
+    absent,
+    are_names,
+    is_letter,
+    is_number,
+    number_of,
+    position_of,
+    split_names,
+    written_names,
+)
 from zoo.registry import first_few, nearest
 
 SHOWN = 20
@@ -178,12 +189,10 @@ class LabelNumbers(LabelReader):
         return value is None or value == ""
 
     def read(self, value: Any, where: Callable[[], str]) -> float:
-        try:
-            number = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(f"{where()}: the label must be a finite number (task.labels: number), got {value!r:.80}")
+        number = number_of(value)
+        if number is None:
+            allowed = f"a finite number, at most {LARGEST:.1e} in size (task.labels: number)"
+            raise ValueError(f"{where()}: the label must be {allowed}, got {value!r:.80}")
         return number
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
@@ -223,49 +232,6 @@ class LabelPositions(LabelReader):
 
 
 READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}
-
-
-def is_letter(value: Any) -> bool:
-    """Whether a value is a capital letter, as choices are lettered."""
-    return isinstance(value, str) and len(value) == 1 and "A" <= value <= "Z"
-
-
-def position_of(value: Any) -> int | None:
-    """The position of the choice that a label names by its number, from 0, or by its letter; None: it names none."""
-    if is_letter(value):
-        return ord(value) - ord("A")
-    return None if isinstance(value, bool | float) or not str(value).isdecimal() else int(value)
-
-
-def split_names(value: Any, where: Callable[[], str]) -> list[str]:
-    """The names in a list, or in a text with commas between them.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    names = written_names(value)
-    if not are_names(names):
-        allowed = "a list of names, or a text with commas between them"
-        raise ValueError(f"{where()}: the label must be {allowed} (task.labels: several), got {value!r:.80}")
-    return [str(name) for name in names]
-
-
-def written_names(value: Any) -> Any:
-    """The names in a text with commas between them; anything else as it is."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-
-
-def are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(n, str | int) and not isinstance(n, bool) for n in value)
-
-
-def is_number(name: str) -> bool:
-    return name.lstrip("-").isdecimal()
-
-
-def absent(value: Any) -> bool:
-    """Whether a test split writes this where it keeps the answer to itself."""
-    return value is None or value in ("", -1, "-1")
 
 
 class Occurrence(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.columns.labels import absent, is_letter, position_of
+from zoo.data.columns.values import absent, is_letter, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 from zoo.registry import counted
 

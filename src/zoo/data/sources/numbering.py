@@ -5,8 +5,9 @@ from typing import Any
 
 from zoo.data.columns.choices import settle_choices
 from zoo.data.columns.columns import Column, read_input, stored_columns
-from zoo.data.columns.labels import DIFFERENT, LabelReader, absent
+from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.columns.lists import refuse_no_tags
+from zoo.data.columns.values import absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
 from zoo.data.sources.part import SourcePart

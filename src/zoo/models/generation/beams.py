@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
-UNREACHABLE = -1.0e9  # a log-probability that no sequence has, finite so that sums of it stay numbers
+UNREACHABLE = -1.0e30  # a score that no sequence has, whatever the penalty; finite so that sums of it stay numbers
 
 
 class BeamSearch(Search):

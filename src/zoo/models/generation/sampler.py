@@ -10,6 +10,8 @@ from zoo.models.generation.random import exponential
 from zoo.models.generation.search import NOTHING, Generated, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
+COLDEST = 1e-30  # temperatures below are as cold: all but the likeliest tokens have a probability of 0
+
 
 class Sampler(Search):
     """One token after the other: the likeliest, or a sample.
@@ -48,8 +50,9 @@ class Sampler(Search):
 
     def shares(self, logits: Float[Tensor, "sequences vocab_size"]) -> Float[Tensor, "sequences vocab_size"]:
         """The probabilities to sample from: temperature first, then top-k, then top-p among those that are left."""
-        temperature = 1.0 if self.settings.temperature is None else self.settings.temperature
-        logits = logits / temperature
+        temperature = 1.0 if self.settings.temperature is None else max(self.settings.temperature, COLDEST)
+        # relative to the likeliest, which so stays a number however cold it is
+        logits = (logits - logits.amax(-1, keepdim=True)) / temperature
         if self.settings.top_k is not None:
             least = logits.topk(min(self.settings.top_k, logits.shape[1])).values[:, -1:]
             logits = logits.masked_fill(logits < least, -torch.inf)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from zoo import config
 from zoo.registry import refuse_below
 
+STRONGEST = 5  # of a penalty: scores of texts of thousands of tokens stay within what float32 can hold
+
 
 @dataclass(frozen=True)
 class GenerateSettings:
@@ -17,7 +19,7 @@ class GenerateSettings:
         top_k: sample from this many likeliest tokens only.
         top_p: sample from the likeliest tokens that together have this probability.
         beams: sequences that are carried on side by side; 1: no beam search.
-        length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty.
+        length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty; from -5 to 5.
         seed: of sampling; a text's samples depend on the seed and the text's number, never on the texts beside it.
         fast: use a CPU's fastest kernels for few vectors and lay matrices out for them, and capture steps as CUDA
             graphs, where that saves time; false: do neither. In bfloat16 on a CPU, texts may differ where two tokens
@@ -38,6 +40,8 @@ class GenerateSettings:
         refuse_below(0, temperature=self.temperature, seed=self.seed)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+        if not abs(self.length_penalty) <= STRONGEST:
+            raise ValueError(f"length_penalty must be from -{STRONGEST} to {STRONGEST}, got {self.length_penalty}")
         if self.samples and self.beams > 1:
             problem = "beams and sampling (temperature, top_k, top_p) do not combine"
             raise ValueError(f"{problem}; set beams to 1 or temperature to 0")

@@ -1,0 +1,63 @@
+"""What one value of a column of labels says."""
+
+from collections.abc import Callable
+from typing import Any
+
+LARGEST = 3.4028234663852886e38  # of float32, in which numbers are learned
+
+
+def number_of(value: Any) -> float | None:
+    """A number that float32 can hold, as files of any program write it; None: it is something else.
+
+    Python alone would also read `1_000` and digits of other scripts, and numbers that training would round to infinity.
+    """
+    if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii())):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):  # the last of whole numbers with hundreds of digits
+        return None
+    return number if abs(number) <= LARGEST else None  # which NaN is not
+
+
+def is_letter(value: Any) -> bool:
+    """Whether a value is a capital letter, as choices are lettered."""
+    return isinstance(value, str) and len(value) == 1 and "A" <= value <= "Z"
+
+
+def position_of(value: Any) -> int | None:
+    """The position of the choice that a label names by its number, from 0, or by its letter; None: it names none."""
+    if is_letter(value):
+        return ord(value) - ord("A")
+    return None if isinstance(value, bool | float) or not str(value).isdecimal() else int(value)
+
+
+def split_names(value: Any, where: Callable[[], str]) -> list[str]:
+    """The names in a list, or in a text with commas between them.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    names = written_names(value)
+    if not are_names(names):
+        allowed = "a list of names, or a text with commas between them"
+        raise ValueError(f"{where()}: the label must be {allowed} (task.labels: several), got {value!r:.80}")
+    return [str(name) for name in names]
+
+
+def written_names(value: Any) -> Any:
+    """The names in a text with commas between them; anything else as it is."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(n, str | int) and not isinstance(n, bool) for n in value)
+
+
+def is_number(name: str) -> bool:
+    return name.lstrip("-").isdecimal()
+
+
+def absent(value: Any) -> bool:
+    """Whether a test split writes this where it keeps the answer to itself."""
+    return value is None or value in ("", -1, "-1")
