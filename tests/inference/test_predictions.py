@@ -161,8 +161,16 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
     assert total / sum(counts) == pytest.approx(found[f"loss/{objective}"], rel=1e-5)
 
 
-@pytest.mark.parametrize(("name", "said"), [("", "is a folder; name a file"), ("no/file", "there is no folder")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "is a folder; name a file"),
+        ("no/file", "there is no folder"),
+        ("rows.csv", "is there already, and predictions are not what it holds; name another file"),
+    ],
+)
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
+    (tmp_path / "rows.csv").write_text("text,label\n")
     with pytest.raises(ValueError, match=said):
         measure(
             loaded("bert-nano", "masked_lm"),
@@ -171,6 +179,12 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
             GenerateSettings(),
             show=Shown(predictions=tmp_path / name),
         )
+
+
+def test_predictions_are_written_over_predictions(tmp_path: Path):
+    model = loaded("bert-nano", "classification")
+    for rows in ([{"a": FOX}], [{"a": DOG}, {"a": FOX}]):
+        predictions(model, tmp_path, rows, {"text": "a"}, "test", labels=["no", "yes"])
 
 
 CHAT = [("system", "the red cat"), ("user", "sleeps"), ("assistant", "a blue dog"), ("user", "runs"),

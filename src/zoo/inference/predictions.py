@@ -8,17 +8,27 @@ from typing import Any
 from zoo.inference.gathered import About
 from zoo.inference.predictors.predictor import predictors
 
+BEGINNING = b'{"row": '  # of every line
+
 
 def check_file(path: Path) -> None:
     """Refuse a file that cannot be written, before any work is done for it.
 
     Raises:
-        ValueError: its folder is not there, or it is a folder itself.
+        ValueError: its folder is not there, it is a folder itself, or it holds something else, such as the data.
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}")
+    if path.is_file() and not holds_predictions(path):
+        raise ValueError(f"{path}: is there already, and predictions are not what it holds; name another file")
+
+
+def holds_predictions(path: Path) -> bool:
+    """Whether a file begins as `write_predictions` does, or is empty: it may be replaced."""
+    with path.open("rb") as file:
+        return file.read(len(BEGINNING)) in (b"", BEGINNING)
 
 
 def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]]) -> None:

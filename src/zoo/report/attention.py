@@ -1,5 +1,6 @@
 """Attention maps as a file: a page to play with, or a picture."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from zoo.inference.attend import Attended
@@ -7,11 +8,14 @@ from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, *read: str | None) -> None:
     """Refuse a file that could not be written, before the work is done.
 
+    Args:
+        read: what the model is given, a file or a text.
+
     Raises:
-        ValueError: another kind of file, no such folder, or no matplotlib for a picture.
+        ValueError: another kind of file, no such folder, no matplotlib for a picture, or a file that is read.
     """
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
@@ -20,8 +24,17 @@ def check_output(path: Path) -> None:
         raise ValueError(f"-o: '{path}': there is no folder '{path.parent}'")
     if path.is_dir():
         raise ValueError(f"-o: '{path}' is a folder; name a file")
+    if any(is_file(given, path) for given in read if given is not None):
+        raise ValueError(f"-o: '{path}' is what the model reads; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
+
+
+def is_file(given: str, path: Path) -> bool:
+    """Whether what is given is the name of a file, and not a text."""
+    with suppress(OSError, ValueError):  # no file has a text's name
+        return path.samefile(given)
+    return False
 
 
 def write_maps(attended: Attended, title: str, path: Path) -> None:

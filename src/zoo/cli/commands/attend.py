@@ -32,7 +32,7 @@ def attend(
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=EXACT_PRECISION)] = EXACT,
 ) -> None:
     """Draw where a model looks: its attention weights on a text or a picture."""
-    check_output(output)
+    check_output(output, text, image)
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
     write_maps(found, Path(checkpoint).name, output)
