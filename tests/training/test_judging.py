@@ -1,8 +1,10 @@
 """Claims about validation: it decides which checkpoint is the run, and judges what is published."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from tiny import lines, settings, train_tiny
 from torch import nn
@@ -65,6 +67,19 @@ def test_the_average_is_over_the_last_checkpoints(tmp_path: Path):
     saved = [open_run(tmp_path / "checkpoints" / step).checkpoint.tensors("weights") for step in ("2", "4", "6")]
     mean = torch.stack([weights["hidden.bias"] for weights in saved]).mean(0)
     torch.testing.assert_close(open_run(tmp_path).weights["hidden.bias"], mean)
+
+
+def test_what_was_averaged_is_said_and_what_was_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    train_tiny(tmp_path, settings(steps=4, save_every=1, keep=1, evaluate_every=0))
+    with caplog.at_level(logging.INFO, "zoo"):
+        train_tiny(tmp_path, settings(steps=6, average=4, save_every=1, keep=1, evaluate_every=0), resume=True)
+    *_, told = [record for record in caplog.records if "averaged" in record.message]
+    few = ": no more than these of the 4 that were asked for are there"
+    assert (told.message, told.levelname) == (f"averaged: the weights of steps 4, 5, 6{few}", "WARNING")
+    with caplog.at_level(logging.INFO, "zoo"):
+        train_tiny(tmp_path, settings(steps=8, average=3, save_every=1, keep=1, evaluate_every=0), resume=True)
+    *_, told = [record for record in caplog.records if "averaged" in record.message]
+    assert (told.message, told.levelname) == ("averaged: the weights of steps 6, 7, 8", "INFO")
 
 
 def test_what_a_validation_laid_out_to_write_is_dropped(tmp_path: Path) -> None:

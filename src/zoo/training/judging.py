@@ -1,5 +1,6 @@
 """Validation during training: of the weights that a user of the run would get now; the state keeps the best so far."""
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.state import State
 from zoo.training.supervision.stopping import Interrupted, Signals, first_of
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         Interrupted: a process received a signal; the state is unchanged.
     """
     if last and learner.settings.average is not None:
-        earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
-        learner.take_mean(list(islice(earlier, learner.settings.average - 1)))
+        average(learner, learner.settings.average, state, run)
     if watch.validation is None:
         return {}
 
@@ -88,6 +90,17 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     if improved:
         state.best = {"step": state.step, "metric": watch.validation.metric, "value": decisive}
     return {f"{VALIDATION}{name}": number for name, number in values.items()}
+
+
+def average(learner: Learner, most: int, state: State, run: Run) -> None:
+    """Publish the mean of the last checkpoints, of which this state is one, and say which they are."""
+    earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
+    taken = list(islice(earlier, most - 1))
+    learner.take_mean(taken)
+    if learner.processes.is_main:
+        steps = ", ".join(str(step) for step in [*sorted(checkpoint.step for checkpoint in taken), state.step])
+        few = "" if len(taken) == most - 1 else f": no more than these of the {most} that were asked for are there"
+        logger.log(logging.WARNING if few else logging.INFO, "averaged: the weights of steps %s%s", steps, few)
 
 
 @contextmanager
