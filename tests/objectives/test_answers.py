@@ -29,6 +29,12 @@ def test_weighted_classes_cost_what_torch_says(smoothing: float):
     torch.testing.assert_close(mean(OneClass(NAMES, {"a": 0.5, "c": 3.0}), targets, smoothing=smoothing), expected)
 
 
+def test_weights_are_copied_to_a_device_once():
+    """A GPU would finish all of its work before each copy."""
+    answer, elsewhere = OneClass(NAMES, {"a": 0.5}), torch.device("meta")
+    assert answer.weights_on(elsewhere) is answer.weights_on(elsewhere)
+
+
 def test_several_classes_cost_what_torch_says():
     targets = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
     expected = nn.BCEWithLogitsLoss()(LOGITS, targets.double())

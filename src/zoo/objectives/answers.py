@@ -104,6 +104,14 @@ class OneClass(Answer):
             refuse_unknown(name, names, "class", "objective: class_weights")
         chosen = [(weights or {}).get(name, 1.0) for name in names]
         self.weights = torch.tensor(chosen, dtype=torch.float64) if weights and names else None
+        self.placed: dict[torch.device, Tensor] = {}
+
+    def weights_on(self, device: torch.device) -> Tensor:
+        """The weights of the classes, copied to a device once: each copy would wait for all that a GPU has to do."""
+        assert self.weights is not None
+        if device not in self.placed:
+            self.placed[device] = self.weights.to(device, widest(device))
+        return self.placed[device]
 
     def known(self, targets: Tensor) -> Tensor:
         return targets >= 0
@@ -111,7 +119,7 @@ class OneClass(Answer):
     def count(self, targets: Tensor) -> Tensor:
         if self.weights is None:
             return super().count(targets)
-        weights = self.weights.to(targets.device, widest(targets.device))[targets.clamp_min(0)]
+        weights = self.weights_on(targets.device)[targets.clamp_min(0)]
         return torch.where(self.known(targets), weights, 0).sum()
 
     def sample(self, number: int, scores: int) -> int:
@@ -123,7 +131,7 @@ class OneClass(Answer):
             assert found.guesses is not None
             return Cost(found.sum, self.count(targets), found.likelihood, found.guesses)
         logits = scores.exact()
-        weights = self.weights.to(logits)
+        weights = self.weights_on(logits.device).to(logits)
         loss = F.cross_entropy(
             logits, targets, weights, ignore_index=-1, reduction="sum", label_smoothing=label_smoothing
         )
