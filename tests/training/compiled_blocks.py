@@ -3,12 +3,16 @@
 A process of its own: in tests every shape is checked, which torch's compiler cannot read.
 """
 
+import tempfile
+from collections.abc import Callable
 from functools import partial, partialmethod
+from typing import Any
 
 import torch
 from tiny import alone, settings
-from torch import nn
+from torch import distributed, nn
 from torch._dynamo.utils import counters
+from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.rows.documents import Documents
 from zoo.models.create import create_model
@@ -17,7 +21,8 @@ from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.training.learner import Learner
 
-nn.Module.compile = partialmethod(nn.Module.compile, backend="eager")  # traced, then run as it is
+by_torch = nn.Module.compile
+nn.Module.compile = partialmethod(by_torch, backend="eager")  # traced, then run as it is
 LENGTH = 8
 PACKED = [[3, 2], [8], []]
 graphs = 0
@@ -65,6 +70,24 @@ with learner.autocast():
         torch.stack([logits.sum() for logits in said.heads.values()]).sum().backward()
 tell("with dropout, and places that heads read")
 print("breaks of a graph:", sum(counters["graph_break"].values()))
+
+parts = []
+
+
+def counted(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Stands in for what compiles a graph, or each part of one that was cut."""
+    parts.append(graph)
+    return graph.forward
+
+
+nn.Module.compile = partialmethod(by_torch, backend=counted)
+with tempfile.TemporaryDirectory() as folder:
+    distributed.init_process_group("gloo", store=distributed.FileStore(f"{folder}/store", 1), rank=0, world_size=1)
+    large: Model = create_model("gpt2-nano", d_model=256, dropout=0.0)  # its blocks are larger than DDP's first bucket
+    exchanging = DistributedDataParallel(Learner(large, settings(compile=True), alone()).wrapped)
+    exchanging(torch.ones(2, LENGTH, dtype=torch.long)).logits.sum().backward()
+    distributed.destroy_process_group()
+print("graphs where gradients are exchanged in buckets:", len(parts))
 
 
 def loss_of(rows: int, compiled: bool, label_smoothing: float) -> list[torch.Tensor]:

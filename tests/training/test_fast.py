@@ -50,6 +50,9 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 
 def test_of_a_model_without_blocks_no_layer_is_compiled():
     assert fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))["compile"] == "nothing"
+    mixed = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]})
+    said = fast_settings(settings(compile=True), alone(), mixed)["compile"]
+    assert said == "1 of 2 blocks, those without recurrence"
 
 
 def test_on_a_gpu_the_log_says_that_blocks_could_be_compiled():

@@ -164,6 +164,13 @@ def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):
     assert len(compiled) > 1 and list(model.state_dict()) == names
 
 
+def test_blocks_that_would_be_compiled_anew_for_every_batch_are_not(monkeypatch: pytest.MonkeyPatch):
+    model, compiled = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]}), []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: compiled.append(block))
+    compile_blocks(model)
+    assert compiled == [next(module for module in model.modules() if isinstance(module, Block))]
+
+
 def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
     """A Transformer of two layers a side has blocks of two kinds; torch compiles 8 graphs, then no more."""
     program, path = Path(__file__).with_name("compiled_blocks.py"), os.pathsep.join(filter(None, sys.path))
@@ -174,6 +181,7 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
     said += ["blocks that are compiled: 4", "room: 32"]
     # a block whose feed-forward leaves out what no head reads has a graph of its own
     said += ["with dropout, and places that heads read: 2", "breaks of a graph: 0"]
+    said += ["graphs where gradients are exchanged in buckets: 1"]
     said += 2 * ["a loss, by one row and by any number: 2", "breaks of a graph: 0"]
     said += ["farthest from what is not compiled is below 0.01: True"]
     assert done.stdout.splitlines() == said
@@ -181,4 +189,7 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
 
 def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
     compile_blocks(torch.nn.Linear(2, 2))
-    assert "training.compile: this model has no blocks, so none of its layers is compiled" in caplog.text
+    assert (
+        "training.compile: this model has no blocks without recurrence, so none of its layers is compiled"
+        in caplog.text
+    )

@@ -9,7 +9,7 @@ from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
 from zoo.models.heads.cross_entropy import FEW, gains_by_compiling, logits_at_once
-from zoo.training.devices.strategy import DDP, FSDP, blocks_of, choose_strategy
+from zoo.training.devices.strategy import DDP, FSDP, blocks_of, choose_strategy, compilable
 from zoo.training.optimizers.optimizer import kernels
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
@@ -17,7 +17,7 @@ from zoo.training.supervision.processes import Processes
 
 def compiling(settings: Training, model: nn.Module, device: torch.device) -> str:
     """What the log says of blocks that are not compiled, on a GPU, where that is slower; else nothing."""
-    slower = device.type == "cuda" and not settings.compile and blocks_of(model)
+    slower = device.type == "cuda" and not settings.compile and compilable(model)
     return "blocks not compiled (training.compile is false; it pays in long runs)" if slower else ""
 
 
@@ -40,13 +40,21 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     return {
         "precision": dtype_of(settings, device),
         "strategy": strategy(settings, processes),
-        "compile": "each block" if settings.compile and blocks_of(model) else "nothing",
+        "compile": compiled_of(model) if settings.compile else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",
         # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
         "large_blocks": "kept" if settings.keep_memory and keep_large_blocks() else "given back",
     }
+
+
+def compiled_of(model: nn.Module) -> str:
+    """Which of its blocks can be compiled."""
+    able, every = len(compilable(model)), len(blocks_of(model))
+    if able == 0:
+        return "nothing"
+    return "each block" if able == every else f"{able} of {every} blocks, those without recurrence"
 
 
 def dtype_of(settings: Training, device: torch.device) -> str:

@@ -13,6 +13,7 @@ from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.block import Block
+from zoo.blocks.recurrence import Cell
 from zoo.devices.compiling import make_room
 from zoo.devices.precision import forward_dtype
 from zoo.models.model import Output
@@ -69,17 +70,30 @@ def blocks_of(model: nn.Module) -> list[Block]:
     return [module for module in model.modules() if isinstance(module, Block)]
 
 
+def compilable(model: nn.Module) -> list[Block]:
+    """The blocks that can be one graph for all batches.
+
+    Those with a recurrent cell cannot: torch's kernels for it break a graph, and how many documents have a first place,
+    a second one and so on, which is other in every batch, is numbers and not tensors.
+    """
+    return [block for block in blocks_of(model) if not any(isinstance(module, Cell) for module in block.modules())]
+
+
 def compile_blocks(model: nn.Module) -> None:
     """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
 
     The loss of a vocabulary is compiled where it is computed. The names of parameters stay. What a row holds is
     tensors, so no other window of rows compiles anything anew.
     """
-    blocks = blocks_of(model)
+    blocks = compilable(model)
     if not blocks:
-        logger.warning("training.compile: this model has no blocks, so none of its layers is compiled")
+        logger.warning(
+            "training.compile: this model has no blocks without recurrence, so none of its layers is compiled"
+        )
         return
     make_room(GRAPHS * len(blocks))
+    # it would cut each graph where DDP's buckets end, to exchange gradients earlier: blocks are as small as buckets
+    torch._dynamo.config.optimize_ddp = False
     for block in blocks:
         block.compile()
 
