@@ -1,8 +1,10 @@
 """Claims about processes that train together: what ends one ends all, with its name, and only one of them writes."""
 
 import json
+import queue
 import re
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
 from zoo.training.beginning import code
 from zoo.training.supervision import joining as module
-from zoo.training.supervision.stopping import stop_at_once
+from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.training.supervision.watchdog import Watchdog
 
 # process, kind, processes, and what the process that reports says
@@ -118,6 +120,32 @@ def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Pat
     monkeypatch.setattr(module, "leave", leave)
     with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), module.join(settings(), tmp_path):
         raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(RuntimeError("out of memory"), 1), (ValueError("no such row"), 2), (Stopped(signal.SIGTERM, "at once"), 143)],
+)
+def test_a_process_that_failed_waits_for_no_group_that_cannot_be_left(
+    error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """As NCCL's may not, where the others stand in an exchange that this process never comes to."""
+    ended = queue.Queue[int]()
+    monkeypatch.setattr(module, "LEAVING", 0.0)
+    monkeypatch.setattr(module, "leave_at_once", ended.put)
+    with module.ended_anyway(error):
+        assert ended.get(timeout=60) == status  # what hangs
+    assert str(error) in caplog.text
+
+
+def test_a_process_that_left_is_not_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "leave_at_once", lambda status: pytest.fail("it was ended"))
+    for error in (None, RuntimeError("out of memory")):
+        with module.ended_anyway(error):
+            pass
+    assert not any(
+        isinstance(thread, threading.Timer) and not thread.finished.is_set() for thread in threading.enumerate()
+    )
 
 
 def test_only_one_process_writes(ended: dict[str, Any]):

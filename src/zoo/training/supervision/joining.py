@@ -1,6 +1,7 @@
 """Processes that train together: joined, watched over, and ended together, whatever happens to one of them."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import describe_processes, start_processes
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
-from zoo.training.supervision.watchdog import GRACE, Watchdog
+from zoo.training.supervision.watchdog import FAILED, GRACE, WRONG, Watchdog, leave_at_once
 
+LEAVING = 20.0  # seconds that leaving the group may take after an error
 logger = logging.getLogger(__name__)
 
 
@@ -66,7 +68,31 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
     finally:
         if watchdog.heartbeat is not None:
             watchdog.heartbeat.leave(error is None)
-        accelerator.end_training()  # finishes the trackers, and leaves the group
+        with ended_anyway(error):
+            accelerator.end_training()  # finishes the trackers, and leaves the group
+
+
+@contextmanager
+def ended_anyway(error: BaseException | None) -> Iterator[None]:
+    """End this process where leaving the group hangs after an error.
+
+    NCCL waits for what was begun on the GPU, and the others may never come to their part of it.
+    """
+    stuck = threading.Timer(LEAVING, end_stuck, [error])
+    stuck.daemon = True
+    if error is not None:
+        stuck.start()
+    try:
+        yield
+    finally:
+        stuck.cancel()
+
+
+def end_stuck(error: BaseException) -> None:
+    """End this process at once, with the message and the status that its error would have."""
+    logger.critical("error: %s", str(error) or type(error).__name__)
+    status = WRONG if isinstance(error, ValueError) else FAILED
+    leave_at_once(128 + error.signal if isinstance(error, Stopped) else status)
 
 
 def fail(heartbeat: Heartbeat, error: BaseException) -> None:
