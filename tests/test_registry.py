@@ -84,6 +84,30 @@ def test_nothing_allowed_is_said():
     assert nearest("a", []) == ""
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("cnn-nano", "cnn-attention-nano"),
+        ("rnn-nano", "rnn-seq2seq-nano"),
+        ("bert-nao", "bert-nano"),
+        ("gtp2-nano", "gpt2-nano"),  # no name begins with this word
+        ("gpt-mdern", "gpt-modern"),
+    ],
+)
+def test_names_with_the_same_first_word_are_nearer(word: str, meant: str):
+    names = [
+        "bert-nano",
+        "cnn",
+        "cnn-attention-nano",
+        "gpt-modern",
+        "gpt-nano",
+        "gpt2-nano",
+        "rnn-seq2seq-nano",
+        "t5-nano",
+    ]
+    assert nearest(word, names) == f" (did you mean '{meant}'?)"
+
+
 def test_an_unknown_option_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match=r"unknown option of part 'grouped': 'n_group' \(did you mean 'n_groups'\?\)"):
         parts.parse({"name": "grouped", "n_group": 3})

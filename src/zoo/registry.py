@@ -15,12 +15,17 @@ from zoo.discover import import_outside
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty
+SIMILAR = 20  # names that may be meant
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """' (did you mean 'x'?)' for the allowed name closest to `word`, or '' where none is close."""
-    close = difflib.get_close_matches(word, list(allowed), n=1, cutoff=0.6)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    """' (did you mean 'x'?)' for the allowed name closest to `word`, or '' where none is close.
+
+    Of names that consist of several words, as `rnn-seq2seq-nano`, those with the same first word come first.
+    """
+    close = difflib.get_close_matches(word, list(allowed), n=SIMILAR, cutoff=0.6)
+    family = [name for name in close if name.split("-")[0] == word.split("-")[0]]
+    return f" (did you mean '{[*family, *close][0]}'?)" if close else ""
 
 
 def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
