@@ -68,6 +68,12 @@ def pretend(folder: Path) -> Any:
     return torch
 
 
+def refuse_without_triton(parser: argparse.ArgumentParser) -> None:
+    """End with a message where what writes kernels is missing."""
+    if shutil.which("g++") is None or importlib.util.find_spec("triton") is None:
+        parser.error("g++ and the package triton are needed; install both")
+
+
 def compiled_source(torch: Any, score: Any, logits: Any, targets: Any) -> str:
     """The source of the kernels for a chunk of logits."""
     graphs = importlib.import_module("torch._inductor.graph").GraphLowering
@@ -160,8 +166,7 @@ def main() -> None:
     parser.add_argument("--guess", action="store_true", help="the likeliest classes are wanted, too")
     parser.add_argument("--source", action="store_true", help="print the kernels")
     options = parser.parse_args()
-    if shutil.which("g++") is None or importlib.util.find_spec("triton") is None:
-        parser.error("g++ and the package triton are needed; install both")
+    refuse_without_triton(parser)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         tell(pretend(Path(folder)), options)

@@ -1,0 +1,40 @@
+"""Does torch's compiler have kernels for every kind of block on a GPU, forward and backward? It asks without a GPU.
+
+    python benchmarks/gpu_blocks.py [PART OF A NAME ...]
+
+Needs g++ and the package triton, as benchmarks/gpu_kernels.py does. Each variant of each slot that enters a block of a
+Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
+then flex attention alone, on rows of several lengths. Kernels are written, not compiled, and nothing is computed. Ends
+with status 1 where the compiler finds no kernels, or does not take a block as one graph.
+"""
+
+import argparse
+import importlib
+import logging
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from gpu_kernels import pretend, refuse_without_triton
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only cases with this in their names")
+    options = parser.parse_args()
+    refuse_without_triton(parser)
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        pretend(Path(folder))  # before anything imports torch
+        for name in ("torch._inductor", "torch._dynamo"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # of `Written`
+        lowering = importlib.import_module("rows.lowering")
+        wanted = [case for case in lowering.CASES if not options.names or any(n in case.name for n in options.names)]
+        failed = [case.name for case in wanted if not lowering.tell(case)]
+    print(f"{len(wanted) - len(failed)} of {len(wanted)} have kernels{''.join(f'; not {name}' for name in failed)}")
+    sys.exit(1 if failed or not wanted else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Blocks of every kind through torch's compiler on a pretended GPU, up to the source of their kernels.
+
+`gpu_kernels.pretend` must have been called before this is imported.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._functorch import config as functions
+from torch._inductor.graph import GraphLowering
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from gpu_kernels import Written
+from zoo.blocks.activation import activations
+from zoo.blocks.attention import attentions
+from zoo.blocks.backends import flex
+from zoo.blocks.block import SourceView, blocks
+from zoo.blocks.feed_forward import feed_forwards
+from zoo.blocks.norm import norms
+from zoo.blocks.position import positions
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
+from zoo.models.attention_backend import layers_of
+from zoo.models.model import Model
+from zoo.models.settings import load_settings
+from zoo.training.devices.attention_backend import use_backends
+from zoo.training.settings import Training
+
+CUDA, LENGTH = torch.device("cuda"), 64
+GROUPED = {"name": "grouped", "n_kv_heads": 2}
+SINKS = {"sinks": 2, "window": 5}
+written: list[str] = []
+
+
+def note(graph: GraphLowering) -> Any:
+    """Keep the source of the kernels; whoever would run them is stopped."""
+    written.append(graph.codegen()[0].value)
+
+    def call(given: list[Any]) -> None:
+        raise Written
+
+    return SimpleNamespace(call=call, __file__="", key="", runner=None)
+
+
+GraphLowering.compile_to_module = note  # type: ignore[method-assign]
+functions.force_non_lazy_backward_lowering = True  # not in the backward pass, which is never reached
+torch.cuda.is_bf16_supported = lambda including_emulation=True: True
+
+
+@dataclass(frozen=True)
+class Case:
+    """The last block of a model's part, on rows so long; `alone`: its attention, each kernel by itself."""
+
+    name: str
+    model: str
+    sets: Sequence[tuple[tuple[str, ...], Any]]
+    part: str = "decoder"
+    length: int = LENGTH
+    alone: bool = False
+
+
+def cases() -> Iterator[Case]:
+    """Every variant that stands in a block, those of attention with dropout and without."""
+    for share in (0.0, 0.1):
+        for name in positions.names():
+            yield of_gpt(f"position {name}", share, "position", name)
+        for name in attentions.names():
+            yield of_gpt(f"attention {name}", share, "attention", GROUPED if name == "grouped" else name)
+        yield of_gpt("attention with all options", share, "attention", {**GROUPED, **SINKS, "qk_norm": True})
+        yield of_gpt("score additive", share, "attention", {"name": "full", "score": "additive"})
+        for model in ("transformer-nano", "t5-nano", "bert-modern-nano", "electra-nano"):
+            for part in ("encoder", "decoder") if model in ("transformer-nano", "t5-nano") else ("encoder",):
+                yield Case(f"{part} of {model}, dropout {share}", model, [(("dropout",), share)], part)
+    for slot, known in (("norm", norms), ("feed_forward", feed_forwards), ("block", blocks)):
+        for name in known.names():
+            yield of_gpt(f"{slot} {name}", 0.1, slot, name)
+    for name in activations.names():
+        yield of_gpt(f"activation {name}", 0.1, "feed_forward", {"name": "mlp", "activation": name})
+    for more in ({}, {"depthwise": True, "dilation": 2}):
+        yield of_gpt(f"mixer convolution {more or ''}".strip(), 0.1, "mixer", {"name": "convolution", **more})
+    for heads in (1, 2):
+        for length in (48, 80, 96, 128, 160, 512):
+            shared = (("decoder", "attention"), {**GROUPED, **SINKS, "n_kv_heads": heads})
+            name = f"flex, {length} places, {heads} of 4 heads have keys"
+            yield Case(name, "gpt-modern-nano", [shared], length=length, alone=True)
+
+
+def of_gpt(name: str, share: float, slot: str, choice: Any) -> Case:
+    """A variant in one slot of a GPT."""
+    return Case(f"{name}, dropout {share}", "gpt2-nano", [(("dropout",), share), (("decoder", slot), choice)])
+
+
+CASES = list(cases())
+
+
+def tell(case: Case) -> bool:
+    """Whether there are kernels forward and backward; prints so, and how many, or what the compiler says."""
+    torch._dynamo.reset()
+    written.clear()
+    error = stopped(case)
+    fault = "it ran" if error is None else f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    counts = [source.count("def triton_") for source in written]
+    backward = len(counts) >= 2
+    print(f"{case.name}: {f'kernels: {counts}' if backward else fault}", flush=True)
+    return backward
+
+
+def stopped(case: Case) -> Exception | None:
+    """What ended the pass: `Written`, wrapped by the compiler, or a fault."""
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cuda", torch.bfloat16):
+        with CUDA:
+            model = Model(load_settings(case.model, list(case.sets))).train()
+        use_backends(model, Training(precision="bfloat16"), CUDA)
+        part = getattr(model, case.part)
+        documents, x = rows(case.length), vectors(case, part.d_model)
+        view = part.stack.views(Visibility(documents, documents, causal=part.stack.causal))[-1]
+        source = None
+        if part.stack.blocks[-1].cross is not None:
+            source = SourceView(vectors(case, part.d_model), View(Visibility(documents, documents)))
+        block = part.stack.blocks[-1]
+        try:
+            with mock.patch.object(flex, "compiled", apart):
+                block.prepare(view, source, torch.bfloat16)
+            kinds = {type(attention.backend).__name__ for attention, _ in layers_of(model)}
+            assert not case.alone or kinds == {"Flex"}, kinds
+            (block if case.alone else torch.compile(block.forward, fullgraph=True))(x, view, source)
+        except Exception as error:
+            return error
+    return None
+
+
+def apart(function: Any, graphs: int, **options: Any) -> Any:
+    """As `compiled`, but masks are made by torch's operators: their kernels would end the pass before the block's."""
+    return function
+
+
+def rows(length: int) -> Documents:
+    """Packed rows: two documents with a gap behind them, a full row, an empty one."""
+    packed = [[length // 2, length // 4], [length], []]
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in packed]
+    documents = Documents.packed(packed, torch.tensor(numbers, device="cpu")).to(CUDA)
+    assert documents.positions is not None  # computed before anything is compiled
+    return documents
+
+
+def vectors(case: Case, width: int) -> torch.Tensor:
+    """A stream of three rows."""
+    return torch.randn(3, case.length, width, device=CUDA, requires_grad=True)
