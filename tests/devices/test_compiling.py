@@ -59,10 +59,16 @@ def test_a_gpu_without_a_c_compiler_is_refused(triton: Path, monkeypatch: pytest
     refuse_without_compiler(GPU, "training.compile")
 
 
-def test_a_gpu_without_the_headers_of_python_is_refused(triton: Path):
-    triton.unlink()
+def test_a_gpu_without_the_headers_of_python_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
+    elsewhere = triton.parent / "elsewhere"
+    elsewhere.mkdir()
+    triton.rename(elsewhere / triton.name)
+    for name in ("CPATH", "C_INCLUDE_PATH"):
+        monkeypatch.setenv(name, "")
     with pytest.raises(ValueError, match=WITHOUT.format("GPU", f"the headers of Python, and there is no {triton}")):
         refuse_without_compiler(GPU, "training.compile")
+    monkeypatch.setenv("C_INCLUDE_PATH", f"no-such-folder:{elsewhere}")
+    refuse_without_compiler(GPU, "training.compile")
 
 
 def test_nothing_is_asked_for_where_triton_brings_its_compiler(triton: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for headers
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
 
 
@@ -45,7 +46,8 @@ def missing_for_triton() -> Missing | None:
         named = " and no ".join(f"'{compiler}'" for compiler in compilers)
         return Missing(f"a C compiler, and there is no {named} here", "install gcc, let CC name a compiler")
     headers = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
-    if not headers.exists():
+    told = (folder for name in INCLUDES for folder in os.environ.get(name, "").split(os.pathsep) if folder)
+    if not headers.exists() and not any(Path(folder, headers.name).exists() for folder in told):
         return Missing(f"the headers of Python, and there is no {headers}", "install them (Debian: python3-dev)")
     return None
 
