@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path):
     begin(tmp_path)
     with pytest.raises(ValueError, match="already holds a run; continue it with --resume, or choose another folder"):
         create_run(tmp_path, FILES)
+
+
+def test_a_run_that_trained_nothing_may_begin_again(tmp_path: Path):
+    """A wrong row ended it, perhaps, and was corrected: nothing is compared with what it began with."""
+    create_run(tmp_path, FILES).close()
+    with pytest.raises(ValueError, match="holds a run without a checkpoint; begin it with --resume, or choose another"):
+        create_run(tmp_path, FILES)
+    create_run(tmp_path, replace(FILES, config={"d_model": 16}), resume=True).close()
+    assert (tmp_path / "config.yaml").read_text() == "d_model: 16\n"
 
 
 @pytest.mark.parametrize("resume", [False, True])

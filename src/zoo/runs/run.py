@@ -183,7 +183,10 @@ def check_folder(folder: Path, resume: bool) -> None:
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
     if not resume:
-        raise ValueError(f"{folder}: already holds a run; continue it with --resume, or choose another folder")
+        held = (
+            "already holds a run; continue it" if CHECKPOINTS in there else "holds a run without a checkpoint; begin it"
+        )
+        raise ValueError(f"{folder}: {held} with --resume, or choose another folder")
 
 
 def try_folder(folder: Path) -> None:
