@@ -1,5 +1,6 @@
 """zoo import, and commands that are given a Hugging Face folder."""
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from zoo.hub.exporting.weights import WEIGHTS
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
+from zoo.runs.run import Run
 
 Zoo = Callable[..., Said]
 TEXT = "the red dog sees a small blue cat in the big house"
@@ -44,7 +46,25 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     assert said.status == 0 and "BertForMaskedLM (bert)" in said.out
     assert (tmp_path / "run" / "checkpoints" / "0").is_dir()
     again = zoo("import", str(folder), str(tmp_path / "run"))
-    assert again.status == 2 and "already holds a run" in again.err
+    assert again.status == 2 and "already holds a run; choose another folder" in again.err
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_an_import_that_cannot_be_written_leaves_nothing(
+    zoo: Zoo, folder: Path, tmp_path: Path, existed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    def save(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = tmp_path / "run"
+    if existed:
+        run.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save", save)
+        said = zoo("import", str(folder), str(run))
+    assert said.status == 1 and said.err.endswith("cannot be written: No space left on device; nothing of it is left\n")
+    assert not list(tmp_path.glob("run/*")) and run.is_dir() == existed
+    assert zoo("import", str(folder), str(run)).status == 0
 
 
 def test_a_tokenizer_with_a_slow_pattern_is_refused_before_anything_is_written(zoo: Zoo, folder: Path, tmp_path: Path):

@@ -15,14 +15,14 @@ RunOf = Callable[[str], Path]
 
 def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tmp_path: Path):
     words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
-    assert zoo(*words, "training.steps=2", "d_ff=40", "training.seed=5").status == 0
+    changes = ("training.steps=2", "d_ff=40", "training.seed=5", "training.warmup_steps=0.5")
+    assert zoo(*words, *changes).status == 0
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 2 of 2 steps" in said.log
-    assert (
-        "continues with the changes of the call that started it: training.steps=2, d_ff=40, training.seed=5" in said.log
-    )
+    assert f"continues with the changes of the call that started it: {', '.join(changes)}" in said.log
     said = zoo(*words, "--resume", "training.steps=4")
     assert said.status == 0 and "continues with changed steps: 2 -> 4" in said.log
+    assert "continues with changed warmup_steps: 1 -> 2 (the schedule becomes that of the new length)" in said.log
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 4 of 4 steps" in said.log
 

@@ -52,6 +52,20 @@ def test_a_new_folder_that_another_process_is_about_to_remove_is_not_used(monkey
     os.close(taken[0])
 
 
+def test_a_new_folder_that_another_process_has_removed_is_made_again(monkeypatch: pytest.MonkeyPatch):
+    make, made = tempfile.mkdtemp, list[str]()
+
+    def removed_at_first(prefix: str) -> str:
+        made.append(make(prefix=prefix))
+        if len(made) == 1:  # the other one took it for abandoned
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed_at_first)
+    with Scratch() as scratch:
+        assert len(made) == 2 and scratch.folder == Path(made[1])
+
+
 def test_on_a_disk_without_locks_a_folder_is_used_and_none_is_removed(monkeypatch: pytest.MonkeyPatch):
     def refuse(lock: int, how: int) -> None:
         raise OSError(errno.ENOLCK, "no locks available")

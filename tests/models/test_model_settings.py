@@ -257,10 +257,6 @@ def test_an_unknown_model_is_answered_with_the_nearest():
         load_settings("gtp2")
 
 
-def test_models_are_listed_by_pattern():
-    assert list_models("gpt2-m*") == ["gpt2-medium", "gpt2-micro"]
-
-
 @pytest.mark.parametrize(
     ("name", "sets"),
     [

@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +18,12 @@ class Scratch:
         remove_abandoned()
         while True:
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-            self.lock = os.open(self.folder, os.O_RDONLY)
-            if take(self.lock) is not False and self.folder.is_dir():
-                return  # else another process took it for abandoned before it was locked
-            os.close(self.lock)
+            # until it is locked, another process may take it for abandoned, and remove it
+            with suppress(FileNotFoundError):
+                self.lock = os.open(self.folder, os.O_RDONLY)
+                if take(self.lock) is not False and self.folder.is_dir():
+                    return
+                os.close(self.lock)
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from zoo.devices.precision import AUTO, forward_dtype, widest
-from zoo.registry import nearest
+from zoo.registry import check, nearest
 
 CPU = "cpu"
 EXACT = "float32"  # the precision of what is compared or drawn
@@ -46,7 +46,7 @@ def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placem
     Raises:
         ValueError: as `choose_device` and `forward_dtype`.
     """
-    chosen = choose_device(device)
+    chosen, precision = choose_device(device), check(precision, str, "--precision")
     return Placement(chosen, forward_dtype(precision, chosen, "--precision") or torch.float32)
 
 

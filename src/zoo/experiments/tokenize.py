@@ -37,8 +37,13 @@ def plan_filling(
         retrain: train the task's own again, though it is there.
 
     Raises:
-        ValueError: the task is wrong, a file is missing, or the task has no tokenizer and none is given.
+        ValueError: the task is wrong, a file is missing, the task has no tokenizer and none is given, or one is given
+            that cannot be trained again.
     """
+    if retrain and tokenizer is not None:
+        raise ValueError(
+            "--retrain: trains the task's own tokenizer, and --tokenizer takes another; leave one of them out"
+        )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
     rows = load_rows(task, inputs(), data)
     stored = stored_fields(task, next(iter(rows.values())).inputs)

@@ -1,6 +1,7 @@
 """For Python users: load a trained model, ask it, and export it."""
 
 from pathlib import Path
+from typing import Any
 
 from zoo.devices.choose import EXACT, DeviceName, choose_placement
 from zoo.devices.precision import AUTO
@@ -27,6 +28,7 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
     Raises:
         ValueError: there is none there, a file of it is damaged, or there is no such device.
     """
+    refuse_no_path(path=path)
     return load_checkpoint(path, choose_placement(device, precision)).model
 
 
@@ -43,6 +45,7 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
     Raises:
         ValueError: as `load`, or the batch is below 1.
     """
+    refuse_no_path(path=path)
     refuse_below(1, **{"--batch": batch})
     return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
@@ -62,7 +65,19 @@ def export(
         ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
+    refuse_no_path(path=path, folder=folder)
     return export_on(path, Path(folder), target, device)
+
+
+def refuse_no_path(**given: Any) -> None:
+    """Check paths, by name.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    for name, value in given.items():
+        if not isinstance(value, str | Path):
+            raise ValueError(f"{name}: expected a path, as a text or a pathlib.Path, got {value!r:.80}")
 
 
 def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:

@@ -4,14 +4,15 @@ import fnmatch
 from typing import Any
 
 from zoo import config
-from zoo.models.model import Model
+from zoo.models.model import SEEDS, Model
 from zoo.models.settings import load_settings
 from zoo.python_words import for_python
+from zoo.registry import check
 
 
 def list_models(pattern: str = "*") -> list[str]:
     """Names of the shipped models that match a pattern such as `bert*`."""
-    return fnmatch.filter(config.names("configs"), pattern)
+    return fnmatch.filter(config.names("configs"), check(pattern, str, "pattern"))
 
 
 @for_python
@@ -25,5 +26,7 @@ def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
     Raises:
         ValueError: an unknown name, key or option, or a value that does not fit.
     """
+    if not 0 <= check(seed, int, "seed") < SEEDS:
+        raise ValueError(f"seed must be at least 0 and below 2**63, got {seed}")
     sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
-    return Model(load_settings(name, sets)).initialize(seed)
+    return Model(load_settings(check(name, str, "name"), sets)).initialize(seed)

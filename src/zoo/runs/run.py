@@ -173,8 +173,12 @@ def join_run(folder: Path) -> Run:
     return Run(folder, latest(folder / CHECKPOINTS), None)
 
 
-def check_folder(folder: Path, resume: bool) -> None:
-    """Refuse a folder that holds anything but the run to continue."""
+def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
+    """Refuse a folder that holds anything but the run to continue.
+
+    Args:
+        resumable: whether the command could continue one.
+    """
     there = [name for name in names_in(folder) if name != LOCK]
     if not there:
         if resume:
@@ -183,10 +187,9 @@ def check_folder(folder: Path, resume: bool) -> None:
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
     if not resume:
-        held = (
-            "already holds a run; continue it" if CHECKPOINTS in there else "holds a run without a checkpoint; begin it"
-        )
-        raise ValueError(f"{folder}: {held} with --resume, or choose another folder")
+        held, begun = ("already holds a run", "continue") if CHECKPOINTS in there else ("holds an empty run", "begin")
+        advice = f"{begun} it with --resume, or choose another folder" if resumable else "choose another folder"
+        raise ValueError(f"{folder}: {held}; {advice}")
 
 
 def try_folder(folder: Path) -> None:

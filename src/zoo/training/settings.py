@@ -10,6 +10,7 @@ from torch import nn
 
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, merge
+from zoo.models.model import SEEDS
 from zoo.registry import Choice, refuse_unknown
 from zoo.training.adapters import LowRank
 from zoo.training.optimizers.optimizer import optimizers
@@ -18,7 +19,7 @@ from zoo.training.schedules import Schedule, schedules
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
 MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
-    "steps": "the schedule becomes that of the new length",
+    **dict.fromkeys(("steps", "warmup_steps"), "the schedule becomes that of the new length"),
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
@@ -129,6 +130,8 @@ class Training:
             value = getattr(self, name)
             if isinstance(value, int) and value < least:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
+        if self.seed >= SEEDS:
+            raise ValueError(f"training.seed: must be below 2**63, got {self.seed}")
         if isinstance(self.warmup_steps, float) and not 0 <= self.warmup_steps < 1:
             got = f"got {self.warmup_steps}"
             raise ValueError(f"training.warmup_steps: must be whole steps, or a share of the run below 1, {got}")

@@ -1,9 +1,12 @@
 """Several classes a row, and numbers: read from files, kept on disk, refused with their row."""
 
 import math
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from zoo.data.sources import numbering
@@ -187,6 +190,16 @@ def test_numbers_beyond_float32_are_refused_in_json_too(tmp_path: Path, label: s
     source = {"files": {"train": "train.jsonl"}}
     task = read_task({"objective": "classification", "source": source, "labels": "number"}, "task")
     with pytest.raises(ValueError, match=r"train\.jsonl: line 2: the label must be a finite number, at most 3\.4e\+38"):
+        list(load_rows(task, inputs(), tmp_path)["train"])
+
+
+@pytest.mark.parametrize("label", [Decimal("1.50"), datetime(2026, 11, 25)], ids=str)
+def test_labels_of_a_type_that_only_parquet_has_are_refused_with_their_row(tmp_path: Path, label: Any):
+    rows = pyarrow.table({"text": ["a", "b"], "label": [label, label]})
+    pyarrow.parquet.write_table(rows, tmp_path / "train.parquet")
+    source = {"files": {"train": "train.parquet"}}
+    task = read_task({"objective": "classification", "source": source}, "task")
+    with pytest.raises(ValueError, match=r"train\.parquet: row 1: a label must be a text or a whole number, got "):
         list(load_rows(task, inputs(), tmp_path)["train"])
 
 

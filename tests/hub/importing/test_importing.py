@@ -204,6 +204,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
     ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' of 2 numbers"),
+    ("GPT2DoubleHeadsModel", {"summary_activation": "tanh"}, "summary_activation is tanh; zoo imports"),
+    ("GPT2DoubleHeadsModel", {"summary_type": "mean"}, "summary_type is mean; zoo imports .* with cls_index only"),
+    ("GPT2DoubleHeadsModel", {"summary_use_proj": False}, "summary_use_proj is false; zoo imports"),
+    ("GPT2DoubleHeadsModel", {"summary_proj_to_labels": False}, "summary_proj_to_labels is false; zoo imports"),
     (
         "GPT2ForSequenceClassification",
         {"problem_type": "ranking"},

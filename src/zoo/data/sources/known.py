@@ -72,7 +72,8 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     except (OSError, ValueError, TypeError):
         pass
     value = make()
-    with suppress(RuntimeError):  # a store that others may only read: it is found out each time
+    # found out each time: in a store that others may only read, and where it is of a type of Parquet's own
+    with suppress(RuntimeError, TypeError):
         replace_file(place, seal([decided, value]))
     return value
 

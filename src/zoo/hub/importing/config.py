@@ -96,9 +96,10 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
     config.tree = dict(target.newer(config.tree))
-    unread = next((chosen.unread for chosen in target.classes if chosen.name == foreign.class_name), ())
+    own = next((chosen for chosen in target.classes if chosen.name == foreign.class_name), None)
+    unread, demands = ((), {}) if own is None else (own.unread, own.demands)
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *unread)}
-    for key, allowed in {**DEMANDS, **demanded, **target.demands}.items():
+    for key, allowed in {**DEMANDS, **demanded, **target.demands, **demands}.items():
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
             found = f"{key} is {written(value):.80}"

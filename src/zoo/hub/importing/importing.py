@@ -1,6 +1,7 @@
 """A Hugging Face folder as a run: its target's declaration read backwards."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +30,7 @@ from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.runs.environment import versions
+from zoo.runs.files import remove_folder
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
@@ -122,7 +124,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         ValueError: the folder is none, is damaged, or holds a model that zoo cannot express; nothing is written.
         RuntimeError: the run cannot be written.
     """
-    check_folder(folder, resume=False)
+    check_folder(folder, resume=False, resumable=False)
     foreign, place = CheckpointFolder(source), str(source)
     config = ConfigReader(foreign)
     target, stored, strange, labels, settings = recognise(foreign, config)
@@ -143,7 +145,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     tensors = completed(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(foreign) if name in model.heads]
     untrained = sorted({*missing_heads(model, missing), *random})
-    with create_run(folder, files) as run:
+    with whole_or_nothing(folder), create_run(folder, files) as run:
         run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
     return ImportReport(
         folder,
@@ -157,6 +159,27 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         idle,
         code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )
+
+
+@contextmanager
+def whole_or_nothing(folder: Path) -> Iterator[None]:
+    """Leave nothing in a new or empty folder that could not be filled.
+
+    Raises:
+        RuntimeError: it could not.
+    """
+    existed = folder.is_dir()
+    try:
+        yield
+    except ValueError:  # it was refused, and may be another process's
+        raise
+    except BaseException as error:
+        remove_folder(folder)
+        if existed:
+            folder.mkdir()
+        if isinstance(error, OSError):
+            raise RuntimeError(f"{folder}: cannot be written: {error.strerror}; nothing of it is left") from error
+        raise
 
 
 def tokenizer_files(tokenizer: Tokenizer | str | None, special: Mapping[str, int]) -> dict[str, bytes]:

@@ -18,6 +18,13 @@ ONE_SCORE = "logits[]"  # the same, with one score for each place
 CHECKED = 2  # choices of an example, where an export is checked
 SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
+# how a choice is summed up: transformers' SequenceSummary can read other places, and compute more than a map
+SUMMED_UP: dict[str, tuple[Any, ...]] = {
+    "summary_type": ("cls_index",),
+    "summary_activation": (None, ""),
+    "summary_use_proj": (True,),
+    "summary_proj_to_labels": (True,),
+}
 encoder = partial(NativeClass, text=ENCODED_TEXT, pair=ENCODED_PAIR)
 decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
 
@@ -102,6 +109,7 @@ def double_heads(name: str, table: str) -> NativeClass:
             *affine("heads.choice.output", "multiple_choice_head.summary"),
         ),
         generates=False,
+        demands=SUMMED_UP,
         pipeline=None,
     )
 

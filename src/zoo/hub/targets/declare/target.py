@@ -164,18 +164,17 @@ class NativeClass:
     """A class of transformers and the heads of ours that it carries.
 
     Args:
-        name: the class.
-        auto: the Auto class that finds it.
+        name: the class. auto: the Auto class that finds it.
         heads: head -> the field of its output with logits (`[]` behind it: one score a place), or one for each kind.
         renames, requirements, keys, copies: what it adds to those of its family.
         text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
         labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.
         choices: how many rows it reads as the choices of one example in the export's check; 0: rows are read alone.
-        lasts: the argument that takes the last place of each choice; empty: it needs none.
-        generates: whether it writes text. shifts: whether its loss compares each place with the label of the next one.
+        lasts: the argument that takes the last place of each choice; empty: none. generates: whether it writes text.
+        shifts: whether its loss compares each place with the next one's label. pipeline: its task in model cards.
         reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
         unread: constants of its family that change nothing in this class; importing takes any value of theirs.
-        pipeline: the name of its task in pipelines and model cards.
+        demands: key -> the values with which a config.json is this class, beside those that its family demands.
     """
 
     name: str
@@ -194,6 +193,7 @@ class NativeClass:
     shifts: bool = False
     reads_roles: bool = False
     unread: tuple[str, ...] = ()
+    demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pipeline: str | None = None
 
     def label_of(self, head: str) -> str:
