@@ -227,7 +227,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ([0.9], tuple[float, float], r"here: expected a list of 2 values, got \[0.9\]"),
     ([1], dict[str, int], r"here: expected a map, got \[1\]"),
     ({"a": "x"}, dict[str, int], r"here\.a: expected a whole number, got 'x'"),
-    ({3: 1}, Mapping[str, int], "here: expected a text, got 3"),
+    ({3: 1}, Mapping[str, int], "here: expected a text, got 3; write the key in quotes: '3'"),
     (None, Mapping[str, Any], "here: expected a map, got None"),
     ("atuo", Literal["auto", "off"], r"here: unknown value 'atuo' \(did you mean 'auto'\?\); allowed: auto, off"),
     (True, Literal[1, 2], "here: expected 1 or 2, got True"),

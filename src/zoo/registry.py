@@ -15,7 +15,6 @@ from zoo.discover import import_outside
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty
-SIMILAR = 20  # names that may be meant
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -23,7 +22,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
     Of names that consist of several words, as `rnn-seq2seq-nano`, those with the same first word come first.
     """
-    close = difflib.get_close_matches(word, list(allowed), n=SIMILAR, cutoff=0.6)
+    close = difflib.get_close_matches(word, list(allowed), n=20, cutoff=0.6)
     family = [name for name in close if name.split("-")[0] == word.split("-")[0]]
     return f" (did you mean '{[*family, *close][0]}'?)" if close else ""
 
@@ -255,6 +254,8 @@ def check(value: Any, annotation: Any, place: str) -> Any:
         return origin(check(v, a, f"{place}[{i}]") for i, (v, a) in enumerate(pair_up(value, annotation, place)))
     if (origin or annotation) in MAPS and isinstance(value, Mapping):
         of_keys, of_values = arguments or (Any, Any)
+        for odd in (k for k in value if of_keys is str and not isinstance(k, str)):  # YAML's, where a class is called 0
+            raise ValueError(f"{place}: expected a text, got {odd!r}; write the key in quotes: '{odd}'")
         return {check(k, of_keys, place): check(v, of_values, f"{place}.{k}") for k, v in value.items()}
     if origin is typing.Literal:
         return check_literal(value, arguments, place)
