@@ -4,8 +4,9 @@
 
 Needs g++ and the package triton, as benchmarks/gpu_kernels.py does. Each variant of each slot that enters a block of a
 Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
-then flex attention alone, on rows of several lengths. Kernels are written, not compiled, and nothing is computed. Ends
-with status 1 where the compiler finds no kernels, or does not take a block as one graph.
+then flex attention alone, on rows of several lengths and heads of several widths. Kernels are compiled to machine code,
+and nothing is computed. Ends with status 1 where the compiler finds no kernels, does not take a block as one graph, or
+needs more shared memory than an H100 has. Takes about ten minutes.
 """
 
 import argparse
