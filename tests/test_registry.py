@@ -92,19 +92,11 @@ def test_nothing_allowed_is_said():
         ("bert-nao", "bert-nano"),
         ("gtp2-nano", "gpt2-nano"),  # no name begins with this word
         ("gpt-mdern", "gpt-modern"),
+        ("gpt-2", "gpt2"),  # far closer than gpt
     ],
 )
 def test_names_with_the_same_first_word_are_nearer(word: str, meant: str):
-    names = [
-        "bert-nano",
-        "cnn",
-        "cnn-attention-nano",
-        "gpt-modern",
-        "gpt-nano",
-        "gpt2-nano",
-        "rnn-seq2seq-nano",
-        "t5-nano",
-    ]
+    names = "bert-nano cnn cnn-attention-nano gpt gpt-modern gpt-nano gpt2 gpt2-nano rnn-seq2seq-nano t5-nano".split()
     assert nearest(word, names) == f" (did you mean '{meant}'?)"
 
 

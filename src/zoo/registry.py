@@ -18,13 +18,11 @@ REQUIRED = inspect.Parameter.empty
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """' (did you mean 'x'?)' for the allowed name closest to `word`, or '' where none is close.
-
-    Of names that consist of several words, as `rnn-seq2seq-nano`, those with the same first word come first.
-    """
-    close = difflib.get_close_matches(word, list(allowed), n=20, cutoff=0.6)
-    family = [name for name in close if name.split("-")[0] == word.split("-")[0]]
-    return f" (did you mean '{[*family, *close][0]}'?)" if close else ""
+    """' (did you mean 'x'?)' for the closest name, sooner one with the same first word; '' where none is close."""
+    close, first = difflib.get_close_matches(word, list(allowed), n=20, cutoff=0.6), word.split("-")[0]
+    alike = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
+    found = max(close, key=lambda name: (alike[name] + 0.1 * (name.split("-")[0] == first), name), default=None)
+    return "" if found is None else f" (did you mean '{found}'?)"
 
 
 def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:

@@ -2,7 +2,10 @@
 
 import errno
 import json
+import os
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from zoo.hub.exporting.export import export_model, write_files
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.weights import WEIGHTS
+from zoo.hub.importing import importing
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -47,6 +51,34 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     assert (tmp_path / "run" / "checkpoints" / "0").is_dir()
     again = zoo("import", str(folder), str(tmp_path / "run"))
     assert again.status == 2 and "already holds a run; choose another folder" in again.err
+
+
+def test_a_refused_import_leaves_what_is_there(zoo: Zoo, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Another process may have begun its run in between."""
+
+    def begun(error: Exception, run: Path, *others: object) -> None:
+        run.mkdir()
+        (run / ".lock").write_text(f"{os.getpid() + 1}\n")
+        raise error
+
+    for error in (ValueError("process 7 trains in it"), OSError(errno.EIO, "a bad disk")):
+        monkeypatch.setattr(importing, "create_run", partial(begun, error))
+        said = zoo("import", str(folder), str(tmp_path / "run"))
+        assert said.status in (1, 2) and (tmp_path / "run" / ".lock").exists()
+        shutil.rmtree(tmp_path / "run")
+
+
+def test_a_link_to_an_empty_folder_stays_one(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def save(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    monkeypatch.setattr(Run, "save", save)
+    with pytest.raises(RuntimeError, match="No space left on device; nothing of it is left"):
+        importing.import_folder(folder, tmp_path / "run")
+    assert (tmp_path / "run").is_symlink() and not list((tmp_path / "disk").iterdir())
+    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("existed", [False, True])

@@ -22,7 +22,7 @@ def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tm
     assert f"continues with the changes of the call that started it: {', '.join(changes)}" in said.log
     said = zoo(*words, "--resume", "training.steps=4")
     assert said.status == 0 and "continues with changed steps: 2 -> 4" in said.log
-    assert "continues with changed warmup_steps: 1 -> 2 (the schedule becomes that of the new length)" in said.log
+    assert "continues with changed warmup_steps: 1 -> 2 (the schedule becomes that of the new warm-up)" in said.log
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 4 of 4 steps" in said.log
 

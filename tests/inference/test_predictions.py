@@ -166,11 +166,13 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
     [
         ("", "is a folder; name a file"),
         ("no/file", "there is no folder"),
-        ("rows.csv", "is there already, and predictions are not what it holds; name another file"),
+        ("rows.jsonl", "exists and does not hold predictions; name another file"),
+        ("rows.csv", "exists and does not hold predictions; name another file"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
     (tmp_path / "rows.csv").write_text("text,label\n")
+    (tmp_path / "rows.jsonl").write_text('{"row": 1, "text": "a"}\n')
     with pytest.raises(ValueError, match=said):
         measure(
             loaded("bert-nano", "masked_lm"),
@@ -183,6 +185,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
 
 def test_predictions_are_written_over_predictions(tmp_path: Path):
     model = loaded("bert-nano", "classification")
+    (tmp_path / "predictions.jsonl").touch()
     for rows in ([{"a": FOX}], [{"a": DOG}, {"a": FOX}]):
         predictions(model, tmp_path, rows, {"text": "a"}, "test", labels=["no", "yes"])
 

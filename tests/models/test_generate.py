@@ -225,6 +225,12 @@ def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes
     assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy
 
 
+def test_the_coldest_sample_of_the_largest_logits_is_the_likeliest():
+    settings = GenerateSettings(temperature=1e-300)
+    shares = Sampler(torch.arange(1), [1], None, settings).shares(torch.tensor([[1e12, 3e12, 0.0, -torch.inf]]))
+    assert shares.tolist() == [[0.0, 1.0, 0.0, 0.0]]
+
+
 def test_scores_of_a_strong_penalty_stay_those_of_sequences(model: Model):
     """A long text's score may fall far below what stands for a sequence that cannot be."""
     for penalty in (-5.0, 5.0):

@@ -44,7 +44,9 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path):
 def test_a_run_that_trained_nothing_may_begin_again(tmp_path: Path):
     """A wrong row ended it, perhaps, and was corrected: nothing is compared with what it began with."""
     create_run(tmp_path, FILES).close()
-    with pytest.raises(ValueError, match="holds an empty run; begin it with --resume, or choose another folder"):
+    with pytest.raises(
+        ValueError, match="holds a run without a checkpoint; begin it with --resume, or choose another folder"
+    ):
         create_run(tmp_path, FILES)
     create_run(tmp_path, replace(FILES, config={"d_model": 16}), resume=True).close()
     assert (tmp_path / "config.yaml").read_text() == "d_model: 16\n"

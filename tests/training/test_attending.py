@@ -107,7 +107,17 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
             BARE_GPU,
             "sdpa (auto; varlen knows no sinks; flex needs the package triton)",
         ),
+        (
+            {"name": "gpt2-nano", "attention.sinks": 1, "dropout": 0.1},
+            BARE_GPU,
+            "sdpa (auto; varlen knows no sinks; flex drops no attention weights, and attention.dropout is 0.1)",
+        ),
         ({"name": "gpt2-nano"}, BARE_GPU, "varlen (auto)"),
+        (
+            {"name": "gpt2-nano", "attention.sinks": 1},
+            BARE_GPU._replace(dtype=None),
+            "sdpa (auto; varlen computes in bfloat16 or float16, and this run in float32 (training.precision))",
+        ),
     ],
     ids=str,
 )

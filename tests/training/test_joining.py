@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,30 +123,74 @@ def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Pat
         raise OSError("the disk is gone")
 
 
+class Stuck:
+    """A group that cannot be left before this process is ended, as NCCL's where the others come to no exchange."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, several: bool = True, reason: BaseException | None = None) -> None:
+        self.ended, self.finished, self.trackers, self.is_main_process = queue.Queue[int](), 0, [self], True
+        heart = SimpleNamespace(leave=lambda well: None) if several else None
+        self.watchdog: Any = SimpleNamespace(stop=lambda: None, heartbeat=heart)
+        patch.setattr(module, "LEAVING", 0.0)
+        patch.setattr(module, "leave_at_once", self.ended.put)
+        patch.setattr(module, "fail", lambda heartbeat, error: self.explain(reason))
+
+    def explain(self, reason: BaseException | None) -> None:
+        if reason is not None:
+            raise reason
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    def end_training(self) -> None:
+        assert not self.trackers, "they would be finished again"
+        self.status = self.ended.get(timeout=60)
+
+
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [(RuntimeError("out of memory"), 1), (ValueError("no such row"), 2), (Stopped(signal.SIGTERM, "at once"), 143)],
+    ("error", "status", "words"),
+    [
+        (RuntimeError("out of memory"), 1, "error: out of memory"),
+        (KeyError("x"), 1, "error: KeyError('x')"),
+        (ValueError("no such row"), 2, "error: no such row"),
+        (Stopped(signal.SIGTERM, "at once"), 143, "error: stopped by SIGTERM at once"),
+    ],
 )
 def test_a_process_that_failed_waits_for_no_group_that_cannot_be_left(
-    error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """As NCCL's may not, where the others stand in an exchange that this process never comes to."""
-    ended = queue.Queue[int]()
-    monkeypatch.setattr(module, "LEAVING", 0.0)
-    monkeypatch.setattr(module, "leave_at_once", ended.put)
-    with module.ended_anyway(error):
-        assert ended.get(timeout=60) == status  # what hangs
-    assert str(error) in caplog.text
+    stuck: Any = Stuck(monkeypatch)
+    module.leave(stuck.watchdog, stuck, error)
+    assert (stuck.status, stuck.finished, caplog.messages) == (status, 1, [words])
+
+
+def test_where_another_process_is_the_reason_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    stuck: Any = Stuck(monkeypatch, reason=Stopped(signal.SIGINT, "in process 1"))
+    with pytest.raises(Stopped):
+        module.leave(stuck.watchdog, stuck, RuntimeError("NCCL communicator was aborted"))
+    assert stuck.status == 130 and caplog.messages == ["error: stopped by SIGINT in process 1"]
+    caplog.clear()
+    module.end_stuck(RuntimeError("out of memory"), reports=False)
+    assert not caplog.messages
+
+
+def test_a_process_alone_or_without_an_error_takes_its_time(monkeypatch: pytest.MonkeyPatch):
+    begun: list[object] = []
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: begun.append(timer))
+    for several, error in ((False, RuntimeError("out of memory")), (True, None)):
+        stuck: Any = Stuck(monkeypatch, several)
+        stuck.ended.put(0)  # it can be left
+        module.leave(stuck.watchdog, stuck, error)
+    assert not begun
 
 
 def test_a_process_that_left_is_not_ended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "leave_at_once", lambda status: pytest.fail("it was ended"))
-    for error in (None, RuntimeError("out of memory")):
-        with module.ended_anyway(error):
-            pass
-    assert not any(
-        isinstance(thread, threading.Timer) and not thread.finished.is_set() for thread in threading.enumerate()
-    )
+    with module.ended_anyway(RuntimeError("out of memory"), True):
+        pass
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)
 
 
 def test_only_one_process_writes(ended: dict[str, Any]):

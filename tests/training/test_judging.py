@@ -74,7 +74,7 @@ def test_what_was_averaged_is_said_and_what_was_not_kept(tmp_path: Path, caplog:
     with caplog.at_level(logging.INFO, "zoo"):
         train_tiny(tmp_path, settings(steps=6, average=4, save_every=1, keep=1, evaluate_every=0), resume=True)
     *_, told = [record for record in caplog.records if "averaged" in record.message]
-    few = ": no more than these of the 4 that were asked for are there"
+    few = "; only 3 of training.average=4 were kept"
     assert (told.message, told.levelname) == (f"averaged: the weights of steps 4, 5, 6{few}", "WARNING")
     with caplog.at_level(logging.INFO, "zoo"):
         train_tiny(tmp_path, settings(steps=8, average=3, save_every=1, keep=1, evaluate_every=0), resume=True)

@@ -1,5 +1,6 @@
 """For Python users: load a trained model, ask it, and export it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def refuse_no_path(**given: Any) -> None:
         ValueError: one of them is none.
     """
     for name, value in given.items():
-        if not isinstance(value, str | Path):
+        if not isinstance(value, str | os.PathLike):
             raise ValueError(f"{name}: expected a path, as a text or a pathlib.Path, got {value!r:.80}")
 
 

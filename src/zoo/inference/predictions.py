@@ -1,6 +1,7 @@
 """What a model says of each row of a split, as a file: one JSON line a row, in the order of the data."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from zoo.inference.gathered import About
 from zoo.inference.predictors.predictor import predictors
 
-BEGINNING = b'{"row": '  # of every line
+BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # of every line, and bytes that it may take
 
 
 def check_file(path: Path) -> None:
@@ -22,13 +23,14 @@ def check_file(path: Path) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}")
     if path.is_file() and not holds_predictions(path):
-        raise ValueError(f"{path}: is there already, and predictions are not what it holds; name another file")
+        raise ValueError(f"{path}: exists and does not hold predictions; name another file")
 
 
 def holds_predictions(path: Path) -> bool:
     """Whether a file begins as `write_predictions` does, or is empty: it may be replaced."""
     with path.open("rb") as file:
-        return file.read(len(BEGINNING)) in (b"", BEGINNING)
+        begins = file.read(MOST)
+    return not begins or BEGINNING.match(begins) is not None
 
 
 def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]]) -> None:

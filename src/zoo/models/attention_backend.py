@@ -86,18 +86,16 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
     """In each layer the fastest backend that can compute it."""
     known = [name for name in backends.names() if training or not backends[name].compiles]
     names = sorted(known, key=lambda name: backends[name].rank, reverse=True)
-    lacks = {name: lacking(backends[name], on) or slower(backends[name], on) for name in names}
+    lacks = {name: lacking(backends[name], on._replace(missing=None)) or slower(backends[name], on) for name in names}
     able = {name: backends[name]() for name in names if lacks[name] is None}
     reasons = [f"{name} {lacks[name]}" for name in names[:1] if name not in able]
     chosen = []
     for layer in layers:
-        obstacles = {name: obstacle_of(backend, layer, training) for name, backend in able.items()}
+        # a layer's own obstacle comes first: installing what is missing would not help it
+        obstacles = {name: obstacle_of(b, layer, training) or unwritten(type(b), on) for name, b in able.items()}
         chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
-    slowest = min((backends[name].rank for name in chosen), default=0)
-    unwritten = [name for name in names if on.missing and backends[name].compiles and backends[name].rank > slowest]
-    reasons += [f"{name} {lacks[name]}" for name in unwritten]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
     return ChosenBackends([able[name] for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
 
@@ -119,9 +117,12 @@ def lacking(kind: type[Backend], on: Hardware) -> str | None:
         return f"needs a GPU of compute capability {least} or newer, and this is {own}"
     if kind.narrow and on.dtype is None:
         return "computes in bfloat16 or float16, and this run in float32 (training.precision)"
-    if kind.compiles and on.missing is not None:
-        return f"needs {on.missing}"
-    return None
+    return unwritten(kind, on)
+
+
+def unwritten(kind: type[Backend], on: Hardware) -> str | None:
+    """What is missing to write a backend's kernel, as a verb and its object; None: nothing, or it has one."""
+    return f"needs {on.missing}" if kind.compiles and on.missing is not None else None
 
 
 def slower(kind: type[Backend], on: Hardware) -> str | None:

@@ -187,7 +187,11 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
     if not resume:
-        held, begun = ("already holds a run", "continue") if CHECKPOINTS in there else ("holds an empty run", "begin")
+        held, begun = (
+            ("already holds a run", "continue")
+            if CHECKPOINTS in there
+            else ("holds a run without a checkpoint", "begin")
+        )
         advice = f"{begun} it with --resume, or choose another folder" if resumable else "choose another folder"
         raise ValueError(f"{folder}: {held}; {advice}")
 

@@ -99,7 +99,7 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
     learner.take_mean(taken)
     if learner.processes.is_main:
         steps = ", ".join(str(step) for step in [*sorted(checkpoint.step for checkpoint in taken), state.step])
-        few = "" if len(taken) == most - 1 else f": no more than these of the {most} that were asked for are there"
+        few = "" if len(taken) == most - 1 else f"; only {len(taken) + 1} of training.average={most} were kept"
         logger.log(logging.WARNING if few else logging.INFO, "averaged: the weights of steps %s%s", steps, few)
 
 

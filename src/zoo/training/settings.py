@@ -19,7 +19,8 @@ from zoo.training.schedules import Schedule, schedules
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
 MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
-    **dict.fromkeys(("steps", "warmup_steps"), "the schedule becomes that of the new length"),
+    "steps": "the schedule becomes that of the new length",
+    "warmup_steps": "the schedule becomes that of the new warm-up",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",

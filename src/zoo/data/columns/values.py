@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-LARGEST = 3.4028234663852886e38  # of float32, in which numbers are learned
+LARGEST = 3.4028235e38  # which float32, in which numbers are learned, rounds to its largest
 
 
 def number_of(value: Any) -> float | None:

@@ -1,7 +1,9 @@
 """A Hugging Face folder as a run: its target's declaration read backwards."""
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +32,7 @@ from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.runs.environment import versions
-from zoo.runs.files import remove_folder
+from zoo.runs.layout import LOCK
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
@@ -174,12 +176,20 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
     except ValueError:  # it was refused, and may be another process's
         raise
     except BaseException as error:
-        remove_folder(folder)
-        if existed:
-            folder.mkdir()
+        with suppress(OSError):  # what went wrong before says more
+            if (folder / LOCK).read_text().strip() == str(os.getpid()):  # else another process's run is there
+                clear(folder, existed)
         if isinstance(error, OSError):
             raise RuntimeError(f"{folder}: cannot be written: {error.strerror}; nothing of it is left") from error
         raise
+
+
+def clear(folder: Path, keep: bool) -> None:
+    """Delete what a folder holds; the folder itself, which may be a mount point or a link, unless it is kept."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    if not keep:
+        folder.rmdir()
 
 
 def tokenizer_files(tokenizer: Tokenizer | str | None, special: Mapping[str, int]) -> dict[str, bytes]:

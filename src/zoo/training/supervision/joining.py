@@ -62,23 +62,34 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
         error: why this process fails; None: it has done its work.
     """
     watchdog.stop()
+    several = watchdog.heartbeat is not None
     try:
         if watchdog.heartbeat is not None and error is not None:
             fail(watchdog.heartbeat, error)
+    except BaseException as reason:  # another process is
+        error = reason
+        raise
     finally:
         if watchdog.heartbeat is not None:
             watchdog.heartbeat.leave(error is None)
-        with ended_anyway(error):
-            accelerator.end_training()  # finishes the trackers, and leaves the group
+        for tracker in accelerator.trackers:
+            tracker.finish()
+        accelerator.trackers = []
+        with ended_anyway(error if several else None, accelerator.is_main_process):
+            accelerator.end_training()  # leaves the group
 
 
 @contextmanager
-def ended_anyway(error: BaseException | None) -> Iterator[None]:
+def ended_anyway(error: BaseException | None, reports: bool) -> Iterator[None]:
     """End this process where leaving the group hangs after an error.
 
     NCCL waits for what was begun on the GPU, and the others may never come to their part of it.
+
+    Args:
+        error: None: there was none, so that the others come.
+        reports: whether this process is the one whose command line would say what went wrong.
     """
-    stuck = threading.Timer(LEAVING, end_stuck, [error])
+    stuck = threading.Timer(LEAVING, end_stuck, [error, reports])
     stuck.daemon = True
     if error is not None:
         stuck.start()
@@ -88,9 +99,11 @@ def ended_anyway(error: BaseException | None) -> Iterator[None]:
         stuck.cancel()
 
 
-def end_stuck(error: BaseException) -> None:
+def end_stuck(error: BaseException, reports: bool) -> None:
     """End this process at once, with the message and the status that its error would have."""
-    logger.critical("error: %s", str(error) or type(error).__name__)
+    if reports:
+        said = str(error) if isinstance(error, ValueError | RuntimeError | OSError | Stopped) else repr(error)
+        logger.critical("error: %s", said or type(error).__name__)
     status = WRONG if isinstance(error, ValueError) else FAILED
     leave_at_once(128 + error.signal if isinstance(error, Stopped) else status)
 

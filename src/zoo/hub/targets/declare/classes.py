@@ -21,7 +21,7 @@ TAGS = "token-classification"  # the pipeline
 # how a choice is summed up: transformers' SequenceSummary can read other places, and compute more than a map
 SUMMED_UP: dict[str, tuple[Any, ...]] = {
     "summary_type": ("cls_index",),
-    "summary_activation": (None,),
+    "summary_activation": (None, "linear"),
     "summary_use_proj": (True,),
     "summary_proj_to_labels": (True,),
 }
