@@ -45,7 +45,7 @@ def test_a_run_that_trained_nothing_may_begin_again(tmp_path: Path):
     """A wrong row ended it, perhaps, and was corrected: nothing is compared with what it began with."""
     create_run(tmp_path, FILES).close()
     with pytest.raises(
-        ValueError, match="holds a run without a checkpoint; begin it with --resume, or choose another folder"
+        ValueError, match="holds a run without a checkpoint; continue it with --resume, or choose another folder"
     ):
         create_run(tmp_path, FILES)
     create_run(tmp_path, replace(FILES, config={"d_model": 16}), resume=True).close()

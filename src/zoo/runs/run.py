@@ -187,12 +187,8 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
     if not resume:
-        held, begun = (
-            ("already holds a run", "continue")
-            if CHECKPOINTS in there
-            else ("holds a run without a checkpoint", "begin")
-        )
-        advice = f"{begun} it with --resume, or choose another folder" if resumable else "choose another folder"
+        held = "already holds a run" if CHECKPOINTS in there else "holds a run without a checkpoint"
+        advice = "continue it with --resume, or choose another folder" if resumable else "choose another folder"
         raise ValueError(f"{folder}: {held}; {advice}")
 
 
