@@ -84,10 +84,13 @@ def test_captured_steps_write_what_others_write(name: str, changes: dict[str, An
     model = build(name, {"max_length": 64})
     expected = written(model, changes)
     graphs = captured_on_the_cpu(monkeypatch)
-    for found, one in zip(written(model, changes), expected, strict=True):
-        assert found.tokens == one.tokens and found.score == pytest.approx(one.score, abs=1e-6)
     # of 5 rows one has ended at the look after 8 steps, 2 at 16, 3 at 24, 4 at 32: they leave where half are left
-    assert [graph.replays for graph in graphs] == [20, 4, 4]
+    for pays, replays in ((0, [22, 6, 6]), (16, [22, 14]), (17, [38])):
+        monkeypatch.setattr(captured, "FEWER_ROWS_PAY", pays)
+        for found, one in zip(written(model, changes), expected, strict=True):
+            assert found.tokens == one.tokens and found.score == pytest.approx(one.score, abs=1e-6)
+        assert [graph.replays for graph in graphs] == replays
+        graphs.clear()
 
 
 def test_nothing_is_captured_where_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
@@ -132,15 +135,16 @@ def test_a_replay_repeats_the_hosts_numbers_and_capturing_changes_nothing(monkey
 
     taken = CapturedStep(step, CPU, 9)
     said = [taken(torch.tensor([1.0, 2.0])).tolist() for _ in range(6)]
-    # three as they are, then the fourth is captured: the host's number stays, the device's count goes on
-    assert said == [[100 * min(i, 3) + i + 2.0, 100 * min(i, 3) + i + 3.0] for i in range(6)]
+    # the first one as it is, then the second is captured: the host's number stays, the device's count goes on
+    assert said == [[100 * min(i, 1) + i + 2.0, 100 * min(i, 1) + i + 3.0] for i in range(6)]
     taken(torch.ones(1))
-    assert calls == [0, 1, 2, 3, 4] and graphs[0].replays == 3 and taken.recording is None
+    assert calls == [0, 1, 2] and graphs[0].replays == 5 and taken.recording is None
 
 
 def test_steps_are_captured_on_cuda_where_enough_of_them_are_left(monkeypatch: pytest.MonkeyPatch):
-    assert captures(torch.device("cuda", 1), 19) and not captures(torch.device("cuda"), 18)
+    assert captures(torch.device("cuda", 1), 17) and not captures(torch.device("cuda"), 16)
     assert not captures(CPU, 1000) and not captures(torch.device("mps"), 1000)
     graphs = captured_on_the_cpu(monkeypatch, pays=3)
-    taken = CapturedStep(lambda x: x + 1, CPU, 5)
-    assert [taken(torch.ones(1)).item() for _ in range(5)] == [2.0] * 5 and not graphs
+    for steps, times in ((3, 0), (4, 1)):
+        taken = CapturedStep(lambda x: x + 1, CPU, steps)
+        assert [taken(torch.ones(1)).item() for _ in range(steps)] == [2.0] * steps and len(graphs) == times

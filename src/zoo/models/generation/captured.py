@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
-WARM = 3  # steps before one is captured, as torch.cuda.make_graphed_callables has it
+WARM = 1  # steps before one is captured, which load its kernels: as in torch/_inductor/cudagraph_trees.py
 PAYS = 16  # steps that must be left: capturing one takes as long as a few of them
+# Steps that must be left for rows to leave. Then two steps are taken as they are and one is captured anew, which takes as
+# long as dozens of replays, while a replay of half the rows takes at least half as long. Not measured yet.
+FEWER_ROWS_PAY = 128
 Given = tuple[Tensor | None, ...]
 failures: list[str] = []  # why steps could not be captured; torch may not be able to capture any more after one
 
@@ -18,6 +21,15 @@ failures: list[str] = []  # why steps could not be captured; torch may not be ab
 def captures(device: torch.device, steps: int) -> bool:
     """Whether so many steps are captured on a device."""
     return device.type == "cuda" and steps >= WARM + PAYS and not failures
+
+
+def most_that_stay(rows: int, steps: int) -> int:
+    """How many rows may be left when those that have ended leave a captured step; 0: all leave together, at the end.
+
+    Args:
+        steps: that are left.
+    """
+    return rows // 2 if steps >= FEWER_ROWS_PAY else 0
 
 
 class Recording(NamedTuple):
@@ -29,10 +41,10 @@ class Recording(NamedTuple):
 
 
 class CapturedStep:
-    """A function of tensors (or None) that is captured once it has run a few times, and replayed from then on.
+    """A function of tensors (or None) that is captured once it has run, and replayed from then on.
 
     All that it reads and writes beside its arguments must keep place and shape as long as the arguments keep their
-    shapes; when those change, all begins again. The runs before it is captured are steps like any other, on a stream
+    shapes; when those change, all begins again. The run before it is captured is a step like any other, on a stream
     aside, as torch's notes on CUDA graphs demand. Capturing computes nothing. What is returned lasts until the next
     call.
 

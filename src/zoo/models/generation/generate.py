@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.blocks.rows.documents import Documents
 from zoo.models.generation.beams import BeamSearch
-from zoo.models.generation.captured import CapturedStep, captures
+from zoo.models.generation.captured import CapturedStep, captures, most_that_stay
 from zoo.models.generation.packed import packed
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.search import Generated, Search
@@ -79,8 +79,8 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
         chosen, parents = search.choose(logits)
         stay = None
         if step % patience == 0 or step == steps:
-            # what is captured is captured anew for fewer rows: so half of them leave at once
-            here, stay = leave(search, here, found, len(here) // 2 if captured else len(here) - 1)
+            most = most_that_stay(len(here), steps - step) if captured else len(here) - 1
+            here, stay = leave(search, here, found, most)
         if not here:
             break
         if stay is not None:
