@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.devices.compiling import FAILED
+
 KINDS = {  # of model: its smallest one, a task that needs no data, and a text for it
     "gpt": ("gpt2-nano", "pydocs-lm", "Return the"),
     "bert": ("bert-nano", "pydocs-mlm", "Return the [MASK] of the file."),
@@ -112,6 +114,8 @@ class Commands:
             raise RuntimeError(f"zoo {' '.join(words)}: was not done in time") from None
         if done.returncode:
             raise RuntimeError(f"zoo {' '.join(words)}: status {done.returncode}: {done.stderr[-1500:]}")
+        if FAILED in done.stderr:  # the run went on without it
+            raise RuntimeError(done.stderr[done.stderr.index(FAILED) :].partition("\n")[0])
         return done.stdout
 
     def train(self, folder: Path, kind: str, sets: Sequence[str], **environment: str) -> list[float]:

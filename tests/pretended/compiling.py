@@ -17,7 +17,7 @@ from zoo.models.attention_backend import attentions
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.training.devices.attention_backend import use_backends
-from zoo.training.devices.strategy import compile_blocks
+from zoo.training.devices.compiling import compile_blocks
 from zoo.training.settings import Training
 
 modes: list[FakeTensorMode] = []

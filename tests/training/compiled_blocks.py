@@ -3,18 +3,22 @@
 A process of its own: in tests every shape is checked, which torch's compiler cannot read.
 """
 
+import logging
 import tempfile
 from collections.abc import Callable
 from functools import partial, partialmethod
 from typing import Any
 
 import torch
+from functorch.compile import nop
 from tiny import alone, settings
 from torch import distributed, nn
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.blocks.rows.documents import Documents
+from zoo.devices import compiling
 from zoo.models.create import create_model
 from zoo.models.heads import cross_entropy
 from zoo.models.heads.scores import Scores
@@ -115,3 +119,45 @@ for smoothing in (0.0, 0.1):
     tell("a loss, by one row and by any number")
     print("breaks of a graph:", sum(counters["graph_break"].values()))
 print("farthest from what is not compiled is below 0.01:", farthest < 0.01)
+
+
+def refusing(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Stands in for a compiler that fails."""
+    raise RuntimeError("no kernels for you\nand much more")
+
+
+def gradients(learner: Learner) -> list[torch.Tensor]:
+    """Of a step and another one."""
+    for rows in (PACKED, [[1] * 5, [7], [4, 4]]):
+        read(learner.wrapped, rows)
+    return [parameter.grad for parameter in learner.model.parameters() if parameter.grad is not None]
+
+
+class Told(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+expected = gradients(Learner(create_model("transformer-nano", dropout=0.0).initialize(0), settings(), alone()))
+compiling.logger.addHandler(told := Told())
+for backend in (refusing, aot_autograd(fw_compiler=nop, bw_compiler=refusing)):
+    torch._dynamo.reset()
+    compiling.failures.clear()
+    told.said.clear()
+    nn.Module.compile = partialmethod(by_torch, backend=backend)
+    learner = Learner(create_model("transformer-nano", dropout=0.0).initialize(0), settings(compile=True), alone())
+    same = all(map(torch.equal, gradients(learner), expected))
+    print(f"the same gradients: {same};", *told.said)
+
+torch.compile = partial(torch.compile, backend=refusing)
+compiling.compiled.cache_clear()
+compiling.failures.clear()
+told.said.clear()
+both = [loss_of(40, on, 0.1) for on in (True, False)]
+print(f"the same loss: {all(map(torch.equal, *both))};", *told.said)

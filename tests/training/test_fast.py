@@ -12,7 +12,8 @@ from tiny import alone, settings
 
 from zoo.models.create import create_model
 from zoo.training import fast
-from zoo.training.fast import compiling, fast_settings
+from zoo.training.devices import compiling
+from zoo.training.fast import fast_settings
 from zoo.training.learner import Learner
 from zoo.training.supervision import launch
 
@@ -55,14 +56,6 @@ def test_of_a_model_without_blocks_no_layer_is_compiled():
     assert said == "1 of 2 blocks, those without recurrence"
 
 
-def test_on_a_gpu_the_log_says_that_blocks_could_be_compiled():
-    gpu, recurrent = torch.device("cuda"), create_model("rnn-seq2seq-nano")
-    assert "training.compile is false" in compiling(settings(), MODEL, gpu)
-    assert not compiling(settings(), MODEL, torch.device("cpu"))
-    assert not compiling(settings(compile=True), MODEL, gpu)
-    assert not compiling(settings(), recurrent, gpu)  # it has no blocks
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -84,7 +77,7 @@ def test_the_loss_is_compiled_where_that_is_faster(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("on", [True, False])
 def test_the_scores_of_a_model_are_told_to_compile_their_loss(on: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: None)
+    monkeypatch.setattr(compiling, "compile_module", lambda block: None)
     model = create_model("gpt-nano")
     Learner(model, settings(compile=on), alone())
     (head,) = model.heads

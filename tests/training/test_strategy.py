@@ -1,8 +1,5 @@
 """Claims about strategies: DDP and FSDP2 train the same run and write the same files, on any number of processes."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +10,12 @@ import torch
 from tiny import losses, settings, tensors
 from torch import distributed
 
-from zoo.blocks.block import Block
 from zoo.blocks.rows.documents import Documents
 from zoo.devices.precision import mixed
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.shards import whole
-from zoo.training.devices.strategy import choose_strategy, compile_blocks, shard
+from zoo.training.devices.strategy import choose_strategy, shard
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
@@ -152,44 +148,3 @@ def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monke
 
 def test_gradients_lie_where_ddp_exchanges_them(tmp_path: Path):
     assert start_processes(settings(), tmp_path).ddp_handler.gradient_as_bucket_view
-
-
-def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):
-    """Not the model: names stay. Shapes are checked in tests, which torch's compiler cannot read, so none compiles."""
-    model, compiled = create_model("gpt-nano"), []
-    names = list(model.state_dict())
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: compiled.append(block))
-    compile_blocks(model)
-    assert compiled == [module for module in model.modules() if isinstance(module, Block)]
-    assert len(compiled) > 1 and list(model.state_dict()) == names
-
-
-def test_blocks_that_would_be_compiled_anew_for_every_batch_are_not(monkeypatch: pytest.MonkeyPatch):
-    model, compiled = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]}), []
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: compiled.append(block))
-    compile_blocks(model)
-    assert compiled == [next(module for module in model.modules() if isinstance(module, Block))]
-
-
-def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
-    """A Transformer of two layers a side has blocks of two kinds; torch compiles 8 graphs, then no more."""
-    program, path = Path(__file__).with_name("compiled_blocks.py"), os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    said = ["the first step: 2", "other documents: 0", "validations: 0", "a step after them: 0"]
-    said += ["blocks that are compiled: 4", "room: 32"]
-    # a block whose feed-forward leaves out what no head reads has a graph of its own
-    said += ["with dropout, and places that heads read: 2", "breaks of a graph: 0"]
-    said += ["graphs where gradients are exchanged in buckets: 1"]
-    said += 2 * ["a loss, by one row and by any number: 2", "breaks of a graph: 0"]
-    said += ["farthest from what is not compiled is below 0.01: True"]
-    assert done.stdout.splitlines() == said
-
-
-def test_a_model_without_blocks_says_that_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
-    compile_blocks(torch.nn.Linear(2, 2))
-    assert (
-        "training.compile: this model has no blocks without recurrence, so none of its layers is compiled"
-        in caplog.text
-    )

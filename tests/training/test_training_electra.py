@@ -14,7 +14,8 @@ from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
 from zoo.runs.saved import open_run
 from zoo.training.beginning import begin_run
-from zoo.training.devices.strategy import compile_blocks
+from zoo.training.devices import compiling
+from zoo.training.devices.compiling import compile_blocks
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 
@@ -62,7 +63,7 @@ def test_the_average_holds_the_generator_too(straight: Path):
 
 def test_the_blocks_of_both_encoders_are_compiled(monkeypatch: pytest.MonkeyPatch):
     model, compiled = create_model("electra-nano", heads=CASE.examples().mixture.heads), list[torch.nn.Module]()
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: compiled.append(block))
+    monkeypatch.setattr(compiling, "compile_module", compiled.append)
     compile_blocks(model)
     parts = {name.split(".")[0] for name, module in model.named_modules() if module in compiled}
     assert parts == {"encoder", "generator"} and all(isinstance(block, Block) for block in compiled)

@@ -1,6 +1,7 @@
-"""torch.compile: what it needs on a device, functions that are compiled, and room for their graphs."""
+"""torch.compile: what it needs on a device, functions and modules that are compiled, and room for their graphs."""
 
 import importlib.util
+import logging
 import os
 import shutil
 import sys
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+logger = logging.getLogger(__name__)
+FAILED = "torch's compiler failed"  # how the log begins to say so
+failures: list[str] = []  # why it did, in this process, which then runs what would be compiled as it is
 INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for headers
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
 
@@ -79,6 +83,37 @@ def compiled(function: Callable[..., Any], graphs: int, **options: Any) -> Any:
     if not torch.compiler.is_compiling():  # a block around it
         make_room(graphs)
     return torch.compile(function, **options)
+
+
+def compile_module(module: nn.Module) -> None:
+    """Compile a module's forward pass in its place, when it is first called; without a compiler it is slower, not lost.
+
+    Its backward pass is compiled at the same time, so that nothing fails in the middle of a step.
+    """
+    torch._functorch.config.force_non_lazy_backward_lowering = True
+    module.compile()
+    assert module._compiled_call_impl is not None
+    module._compiled_call_impl = or_plain(module._compiled_call_impl, module._call_impl)
+
+
+def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled function, until torch's compiler fails in this process; from then on the function as it is.
+
+    A compiler needs much of a machine: a driver, another compiler, room on a disk. What fails is not tried again: that
+    would cost every call the time of a failure.
+    """
+
+    def call(*given: Any, **named: Any) -> Any:
+        if not failures:
+            try:
+                return compiled(*given, **named)
+            except torch._dynamo.exc.TorchDynamoException as error:
+                reason = getattr(error, "inner_exception", error)  # of what compiles a graph
+                failures.append(str(reason).partition("\n")[0])
+                logger.warning("%s, and what it should compile runs as it is, slower: %s", FAILED, failures[-1])
+        return plain(*given, **named)
+
+    return call
 
 
 def any_number_of_rows(*tensors: Tensor) -> None:

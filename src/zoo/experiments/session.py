@@ -33,7 +33,8 @@ from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
-from zoo.training.fast import compiling, fast_settings
+from zoo.training.devices.compiling import compiling_said
+from zoo.training.fast import fast_settings
 from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -104,9 +105,9 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
 
 
 def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
-    """What computes attention, and whether blocks could be faster, for the log; refuses as `attention_of`."""
+    """What computes attention, and whether blocks are compiled, for the log; refuses as `attention_of`."""
     attention = f"attention: {attention_of(model, given, device)}"
-    return ", ".join(filter(None, [attention, compiling(given.training, model, device)]))
+    return ", ".join(filter(None, [attention, compiling_said(given.training, model, device)]))
 
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:

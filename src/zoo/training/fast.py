@@ -9,16 +9,11 @@ from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
 from zoo.models.heads.cross_entropy import FEW, gains_by_compiling, logits_at_once
-from zoo.training.devices.strategy import DDP, FSDP, blocks_of, choose_strategy, compilable
+from zoo.training.devices.compiling import blocks_of, compilable, compiles
+from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
 from zoo.training.optimizers.optimizer import kernels
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
-
-
-def compiling(settings: Training, model: nn.Module, device: torch.device) -> str:
-    """What the log says of blocks that are not compiled, on a GPU, where that is slower; else nothing."""
-    slower = device.type == "cuda" and not settings.compile and compilable(model)
-    return "blocks not compiled (training.compile is false; it pays in long runs)" if slower else ""
 
 
 def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
@@ -35,12 +30,13 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
-    chunks += f", compiled for {FEW:,} classes and more" if settings.compile and gains_by_compiling(device) else ""
+    compiling = compiles(settings, device)
+    chunks += f", compiled for {FEW:,} classes and more" if compiling and gains_by_compiling(device) else ""
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": dtype_of(settings, device),
         "strategy": strategy(settings, processes),
-        "compile": compiled_of(model) if settings.compile else "nothing",
+        "compile": compiled_of(model) if compiling else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",

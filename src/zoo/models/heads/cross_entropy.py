@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from zoo.devices.compiling import any_number_of_rows, compiled
+from zoo.devices.compiling import any_number_of_rows, compiled, or_plain
 
 GRAPHS = 32  # kinds of losses, times one row or any number of them
 FEW = 2**10  # classes, whose logits take no time that a compiler could save
@@ -167,19 +167,26 @@ class LinearCrossEntropy(torch.autograd.Function):
 
 def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
     """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
-    scored: Iterable[tuple[slice, Scored]]
-    pays = logits.shape[1] >= FEW and gains_by_compiling(logits.device)
-    if wanted.compiled and wanted.gradient and pays and not torch.compiler.is_compiling():  # with all around it
-        any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
-        scored = [(slice(None), compiled(score_, GRAPHS)(logits, targets, wanted))]  # which holds nothing in float32
-    else:
-        parts = split(len(logits), logits.shape[1], exact_at_once(logits.device))
-        scored = ((rows, score_(logits[rows], targets[rows], wanted)) for rows in parts)
-    for rows, (loss, likelihood, likeliest) in scored:
+    pays = wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device)
+    pays = pays and not torch.compiler.is_compiling()  # with all around it
+    score = or_plain(score_at_once_, score_in_parts_) if pays else score_in_parts_
+    for rows, (loss, likelihood, likeliest) in score(logits, targets, wanted):
         totals[0] += loss
         totals[1] += likelihood
         if guesses is not None and likeliest is not None:
             guesses[rows] = likeliest
+
+
+def score_at_once_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Iterable[tuple[slice, Scored]]:
+    """Score all rows by compiled kernels, which hold nothing in float32."""
+    any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
+    return [(slice(None), compiled(score_, GRAPHS)(logits, targets, wanted))]
+
+
+def score_in_parts_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Iterable[tuple[slice, Scored]]:
+    """Score some rows at a time, as many as may be in float32."""
+    parts = split(len(logits), logits.shape[1], exact_at_once(logits.device))
+    return ((rows, score_(logits[rows], targets[rows], wanted)) for rows in parts)
 
 
 def score_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Scored:

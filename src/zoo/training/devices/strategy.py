@@ -1,6 +1,5 @@
 """How a model is spread over the processes: whole in each of them (DDP), or a shard in each (FSDP2)."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,16 +11,12 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
-from zoo.blocks.block import Block
-from zoo.blocks.recurrence import Cell
-from zoo.devices.compiling import make_room
 from zoo.devices.precision import forward_dtype
 from zoo.models.model import Output
+from zoo.training.devices.compiling import blocks_of, compile_blocks, compiles
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
 
-logger = logging.getLogger(__name__)
-GRAPHS = 8  # of a block, where no two blocks are alike: full rows or packed ones, so many of them or any number
 ONE, DDP, FSDP = "one process", "ddp", "fsdp"
 register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the backward pass begins
 
@@ -53,7 +48,7 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
         RuntimeError: Accelerate wrapped it in another way than was asked for.
     """
     wanted = choose_strategy(settings, accelerator.num_processes)
-    if settings.compile:
+    if compiles(settings, accelerator.device):
         compile_blocks(model)
     if wanted == FSDP:
         shard(model, forward_dtype(settings.precision, accelerator.device), accelerator)
@@ -63,56 +58,6 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
     if strategy_of(wrapped) != wanted:
         raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
     return wrapped
-
-
-def blocks_of(model: nn.Module) -> list[Block]:
-    """All of its blocks; models of recurrence alone have none."""
-    return [module for module in model.modules() if isinstance(module, Block)]
-
-
-def compilable(model: nn.Module) -> list[Block]:
-    """The blocks that can be one graph for all batches.
-
-    Those with a recurrent cell cannot: torch's kernels for it break a graph, and how many documents have a first place,
-    a second one and so on, which is other in every batch, is numbers and not tensors.
-    """
-    return [block for block in blocks_of(model) if not any(isinstance(module, Cell) for module in block.modules())]
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
-
-    The loss of a vocabulary is compiled where it is computed. The names of parameters stay. What a row holds is
-    tensors, so no other window of rows compiles anything anew.
-    """
-    blocks = compilable(model)
-    if not blocks:
-        logger.warning(
-            "training.compile: this model has no blocks without recurrence, so none of its layers is compiled"
-        )
-        return
-    make_room(GRAPHS * len(blocks))
-    # it would cut each graph where DDP's buckets end, to exchange gradients earlier: blocks are as small as buckets
-    torch._dynamo.config.optimize_ddp = False
-    for block in blocks:
-        block.compile()
-
-
-@contextmanager
-def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Run a model's blocks as they are for a while.
-
-    Rows of validation have many shapes. Each kind would be compiled, and take a graph from those that training may
-    have.
-    """
-    compiled = {module: module._compiled_call_impl for module in model.modules()}
-    for module in compiled:
-        module._compiled_call_impl = None
-    try:
-        yield
-    finally:
-        for module, call in compiled.items():
-            module._compiled_call_impl = call
 
 
 def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator) -> None:

@@ -67,7 +67,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)
-    if settings.compile:
+    if settings.compile is True:
         refuse_without_compiler(accelerator.device, "training.compile")
     return accelerator
 
