@@ -17,6 +17,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
 NEVER = -1  # a step of BERT frees more than a gigabyte, which would be given back
+FEW = 10_000  # objects: Python 3.12 sets some hundreds of its own aside, imports make more than a hundred thousand
 WITH_IT = {M_TRIM_THRESHOLD: NEVER, M_TOP_PAD: 64 << 20}
 
 
@@ -43,7 +44,7 @@ def set_imports_aside() -> None:
     alone, too, and so go on sharing their memory. Call this before the first model is made: what refers to itself, in
     use or not, is never freed once it is set aside. A second call does nothing.
     """
-    if gc.get_freeze_count() == 0:
+    if gc.get_freeze_count() < FEW:
         gc.freeze()
 
 
