@@ -8,8 +8,8 @@ import pytest
 
 from zoo.batches import order
 from zoo.batches.feed import Feed
-from zoo.batches.mixing import MixedFeed, feed_of, next_source, shares
-from zoo.batches.order import Examples, Ingredient, PackedRow
+from zoo.batches.mixing import MixedFeed, feed_of, next_source
+from zoo.batches.order import Examples, Ingredient, PackedRow, shares
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Ids, Lengths, Piece, Roles
 from zoo.examples.form import ModelTraits

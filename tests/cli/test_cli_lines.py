@@ -27,6 +27,15 @@ def test_a_line_that_is_too_long_costs_no_other(zoo: Zoo, run_of: RunOf, monkeyp
     assert said.status == 1 and "error: line 2: the text is" in said.err and said.out.count("pos ") == 2
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(
+    zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+):
+    mark = b"\xef\xbb\xbf"
+    monkeypatch.setattr("sys.stdin", typed(mark + b"the cat\n" + mark + b"a dog\n"))
+    first, second = zoo("predict", run_of("classify"), "--json").json
+    assert (first["input"], second["input"]) == ("the cat", "\ufeffa dog")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -5,6 +5,7 @@ from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.sentences import IS_NEXT, IS_OTHER, Sentences
+from zoo.objectives.kinds.next_sentence import NextSentence
 
 LIMITS = Limits(32)
 FORM = Sentences(ModelTraits(causal=False, segments=True), False)
@@ -92,10 +93,13 @@ def test_the_layout_is_a_pair_with_segments():
     assert example.label == plan.label
 
 
-def test_a_single_document_is_refused():
-    lengths = Lengths({"text": np.array([0, 4, 9])}, sentences=np.array([0, 2]))
-    with pytest.raises(ValueError, match="next_sentence: the data has 1 document, .* it needs at least 2"):
-        FORM.plan(lengths, 0, 0, 0, LIMITS)
+def test_a_single_document_is_refused_unless_order_is_told():
+    alone, two = (Lengths({"text": np.array([0, 4, 9])}, sentences=np.array(of)) for of in ([0, 2], [0, 1, 2]))
+    found = NextSentence().obstacle_in(alone, LIMITS)
+    assert found is not None and found.document == 0
+    assert found.reason.startswith("is the only document, and next_sentence takes the second part of half")
+    assert NextSentence().obstacle_in(two, LIMITS) is None
+    assert NextSentence(order=True).obstacle_in(alone, LIMITS) is None
 
 
 ORDER = Sentences(ModelTraits(causal=False, segments=True), False, order=True)

@@ -46,9 +46,17 @@ def test_windows_overlap_and_leave_no_token_out():
     assert found == [[200, 201, 202], [202, 203, 204], [204, 205]]
 
 
-def test_a_stride_wider_than_a_window_leaves_no_token_out():
+def test_a_stride_wider_than_a_window_is_half_of_it():
     found = [example.tokens[3:-1].tolist() for _, example in windows(1, 6, [], longest=7, stride=100)]
-    assert found == [[200, 201, 202], [203, 204, 205]]
+    assert found == [[200, 201, 202], [202, 203, 204], [204, 205]]
+
+
+@pytest.mark.parametrize("longest", range(6, 16))
+def test_an_answer_of_half_a_window_is_whole_in_one(longest: int):
+    room = longest - 4
+    for start in range(20 - room // 2):
+        found = windows(1, 20, [start, start + room // 2], longest, stride=100)
+        assert room == 2 or any(truth(example) != [0, 0] for _, example in found), start
 
 
 def test_a_window_without_the_whole_answer_points_to_its_first_place():

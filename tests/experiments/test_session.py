@@ -15,7 +15,7 @@ from zoo.examples.form import ModelTraits
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import refuse_unlabelled
+from zoo.experiments.settle import fit_length, refuse_unlabelled
 from zoo.objectives.mixture import Mixture
 
 
@@ -55,6 +55,22 @@ def test_data_without_labels_is_refused_where_they_are_learned(objective: str, c
         with pytest.raises(ValueError, match=said):
             refuse_unlabelled(given, rows)
     refuse_unlabelled(given, {"train": has, "validation": has})
+
+
+@pytest.mark.parametrize(
+    ("objective", "lengths", "wanted"),
+    [
+        ("similarity", {"length": 64}, 32),
+        ("similarity", {"length": 64, "longest": 20}, 20),
+        ("choice", {"length": 64, "longest": 40}, 32),
+        ("classification", {"length": 64, "longest": 40}, 40),
+    ],
+)
+def test_a_model_reads_what_a_document_may_have(objective: str, lengths: dict[str, int], wanted: int):
+    """Texts beyond would be read at places that no training reached."""
+    sets = [(("task",), {"objective": objective, "longest": None, "metrics": [], **lengths})]
+    given = resolve_pretraining(Request("gpt2-nano", "pydocs-topic", Path("run"), sets))
+    assert fit_length(given).model.max_length == wanted
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

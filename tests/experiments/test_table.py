@@ -102,6 +102,12 @@ def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_pat
         other.check(lambda request: None)
 
 
+def test_a_folder_that_holds_a_run_itself_is_refused(tmp_path: Path):
+    (tmp_path / "request.yaml").touch()
+    with pytest.raises(ValueError, match=r"(?s)1 of 1 .* holds a run itself; name another folder with -o"):
+        table(tmp_path, "sst2").check(lambda request: None)
+
+
 def test_what_cannot_be_is_said_of_all_at_once(tmp_path: Path):
     def able(request: Request) -> None:
         raise ValueError(f"no file for {request.task}")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from looking import TEXTS, loaded
 
 from zoo.data.task import read_task
+from zoo.inference import predictions as written_to
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import Shown, measure
 from zoo.inference.pipeline import Pipeline
@@ -168,9 +170,11 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
         ("no/file", "there is no folder"),
         ("rows.jsonl", "exists and does not hold predictions; name another file"),
         ("rows.csv", "exists and does not hold predictions; name another file"),
+        ("pipe", "is no ordinary file, but a device or a pipe; name a file"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "rows.csv").write_text("text,label\n")
     (tmp_path / "rows.jsonl").write_text('{"row": 1, "text": "a"}\n')
     with pytest.raises(ValueError, match=said):
@@ -183,11 +187,27 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
         )
 
 
+def test_a_split_without_any_example_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="validation: no document is long enough for an example"):
+        predictions(loaded("bert-nano", "next_sentence"), tmp_path, [{"a": "a"}, {"a": "."}], {"text": "a"})
+
+
 def test_predictions_are_written_over_predictions(tmp_path: Path):
     model = loaded("bert-nano", "classification")
-    (tmp_path / "predictions.jsonl").touch()
+    (tmp_path / "there.jsonl").touch()
+    (tmp_path / "predictions.jsonl").symlink_to("there.jsonl")
     for rows in ([{"a": FOX}], [{"a": DOG}, {"a": FOX}]):
         predictions(model, tmp_path, rows, {"text": "a"}, "test", labels=["no", "yes"])
+    assert (tmp_path / "predictions.jsonl").is_symlink()  # which goes on naming them
+
+
+def test_a_file_that_was_not_written_to_its_end_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(written_to, "told", lambda about, kept: iter([{"row": 1, "input": {1}}]))
+    for name in ("new.jsonl", "old.jsonl"):
+        (tmp_path / "old.jsonl").touch()
+        with pytest.raises(TypeError):
+            written_to.write_predictions(tmp_path / name, Any, {})
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["old.jsonl"]
 
 
 CHAT = [("system", "the red cat"), ("user", "sleeps"), ("assistant", "a blue dog"), ("user", "runs"),

@@ -49,7 +49,7 @@ def test_both_orders_are_documents_of_their_own():
 
 
 def test_texts_that_are_too_long_are_cut_alike_in_both_orders():
-    given = examples(build(), longest=12)  # 6 places for each order, 3 of them special
+    given = examples(build(), longest=6)  # places for each order, 3 of them special
     (plan,) = given.plan(0, [0])
     assert (plan.length, plan.truncated, [piece.length for piece in plan.pieces]) == (12, 2, [2, 1])
 

@@ -79,6 +79,9 @@ def test_another_optimizer_drops_the_options_of_the_one_below(higher: Any):
 def test_epochs_become_steps_rounded_up():
     fixed = fix_training(resolve_training([{"epochs": 3, "batch": 8}]), rows=21, d_model=4)
     assert (fixed.steps, fixed.epochs) == (8, None)
+    for epochs, steps in ((1.1, 55), (2.2, 110), (0.001, 1)):  # as they are written: 1.1 * 50 is more than 55 in floats
+        fixed = fix_training(resolve_training([{"epochs": epochs, "batch": 1}]), rows=50, d_model=4)
+        assert fixed.steps == steps
 
 
 def test_fixed_settings_state_everything_and_are_read_back():

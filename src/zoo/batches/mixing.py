@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from zoo.batches.feed import Feed, refuse_order
-from zoo.batches.order import Examples, PackedRow
+from zoo.batches.order import Examples, PackedRow, shares
 from zoo.config import Tree
 from zoo.registry import first_few
 
@@ -62,12 +62,6 @@ class MixedFeed(Feed):
 
     def taken(self, position: Tree) -> dict[str, float]:
         return {f"rows/{name}": float(count) for name, count in position["taken"].items()}
-
-
-def shares(weights: Sequence[float]) -> list[Fraction]:
-    """Weights as exact shares of 1."""
-    exact = [Fraction(str(weight)) for weight in weights]
-    return [weight / sum(exact) for weight in exact]
 
 
 def next_source(shares: Sequence[Fraction], taken: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -40,6 +41,12 @@ class EveryNumber(Container[int]):
 
     def __contains__(self, number: object) -> bool:
         return True
+
+
+def shares(weights: Sequence[float]) -> list[Fraction]:
+    """Weights as exact shares of 1."""
+    exact = [Fraction(str(weight)) for weight in weights]
+    return [weight / sum(exact) for weight in exact]
 
 
 class Ingredient(NamedTuple):
@@ -175,10 +182,9 @@ class Examples:
         """How many rows an epoch has; plans all of it. An epoch of a mixture has read its largest source once."""
         if not self.mix:
             return sum(len(self.rows(epoch, window)) for window in range(self.windows))
-        total = sum(one.weight for one in self.mix)
         rows = [examples.rows_of_epoch(epoch) for examples in self.sources]
         largest = max(range(len(rows)), key=rows.__getitem__)
-        return math.ceil(rows[largest] * total / self.mix[largest].weight)
+        return math.ceil(rows[largest] / shares([one.weight for one in self.mix])[largest])
 
     @cached_property
     def sources(self) -> tuple["Examples", ...]:

@@ -48,7 +48,8 @@ class Form(ABC):
 
     Class attributes:
         stored: the columns that it reads, and how the token store keeps them.
-        smallest: the fewest places in which an example makes sense.
+        smallest: the fewest places in which an example makes sense, or each of its documents.
+        documents: how many an example is made of, at least; they share a row.
         source: whether there is a source beside the scored stream.
         writes: whether the model is asked for a text that can be compared with the data's.
         truncates: what an example counts that it has to leave out.
@@ -62,6 +63,7 @@ class Form(ABC):
 
     stored: ClassVar[StoredFields]
     smallest: ClassVar[int] = 3
+    documents: ClassVar[int] = 1
     source: ClassVar[bool] = False
     writes: ClassVar[bool] = False
     truncates: ClassVar[str] = "tokens"
@@ -139,6 +141,9 @@ class Form(ABC):
         for name, value in given.items():
             if value < self.smallest:
                 raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.smallest}")
+        if self.documents > 1 and limits.row < self.documents * self.smallest:
+            least = f"it must be at least {self.documents * self.smallest}"
+            raise ValueError(f"length: {limits.row} is too short for {self.documents} documents; {least}")
 
 
 forms: Slot[Form] = Slot("form")

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from zoo.data.ids import LABEL
@@ -22,8 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 def fit_length(given: Experiment) -> Experiment:
-    """No more positions than the task's examples have, unless `--set` names them."""
+    """No more positions than a document of the task's examples has, unless `--set` names them."""
     longest = max(given.task.example_length)
+    if (documents := given.mixture.documents) > 1:
+        longest = min(longest, given.task.row_length.target // documents)
     if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
         return given
     place = origin("task.longest" if given.task.longest is not None else "task.length", given.origins)
@@ -125,7 +128,7 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
     steps = settings.steps
     if steps is None:
         assert settings.epochs is not None
-        steps = max(1, math.ceil(settings.epochs * rows / settings.batch))
+        steps = max(1, math.ceil(exactly(settings.epochs) * rows / settings.batch))
     warmup, tenth = settings.warmup_steps, max(1, steps // 10)
     fixed = replace(
         settings,
@@ -139,6 +142,11 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
     )
     warn_of_length(fixed, steps)
     return fixed
+
+
+def exactly(number: float) -> Fraction:
+    """A number as it was written: 1.1 times 50 rows are 55, where the product of floats is a little more."""
+    return Fraction(str(number))
 
 
 def warn_of_length(fixed: Training, steps: int) -> None:

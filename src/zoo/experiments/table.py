@@ -104,11 +104,13 @@ def is_complete(folder: Path) -> bool:
 
 
 def refuse_other(request: Request) -> None:
-    """Refuse a folder whose run was asked for in other words: it would be taken for this one.
+    """Refuse a folder in a run, and one whose run was asked for in other words: it would be taken for this one.
 
     Raises:
         ValueError: with what differs.
     """
+    if (request.folder.parent / REQUEST).exists():
+        raise ValueError(f"{request.folder.parent}: holds a run itself; name another folder with -o")
     if not (request.folder / REQUEST).exists():
         return
     before = read_request(request.folder)

@@ -168,6 +168,9 @@ def read_examples(
     mixture.refuse_obstacles(splits, shape.limits)
     size = form.stream.image_size
     found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
+    for name, examples in found.items():
+        if next(examples.once(), None) is None:
+            raise ValueError(f"{name}: no document is long enough for an example")
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
 
 

@@ -16,12 +16,14 @@ def check_file(path: Path) -> None:
     """Refuse a file that cannot be written, before any work is done for it.
 
     Raises:
-        ValueError: its folder is not there, it is a folder itself, or it holds something else, such as the data.
+        ValueError: its folder is not there, it is a folder or a device, or it holds something else, such as the data.
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is no ordinary file, but a device or a pipe; name a file")
     if path.is_file() and not holds_predictions(path):
         raise ValueError(f"{path}: exists and does not hold predictions; name another file")
 
@@ -42,11 +44,15 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
     Raises:
         OSError: it cannot be written.
     """
+    path = path.resolve()  # a link goes on naming it
     aside = path.with_name(f".partial-{path.name}")
-    with aside.open("w", encoding="utf-8") as file:
-        for line in told(about, kept):
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    aside.replace(path)
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            for line in told(about, kept):
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:

@@ -79,6 +79,11 @@ class Mixture:
         return list(self.names_by_head)
 
     @property
+    def documents(self) -> int:
+        """How many documents of a row each example is made of, at least."""
+        return min((forms[name].documents for member in self.members.values() for name in member.forms), default=1)
+
+    @property
     def whole(self) -> bool:
         return any(member.whole for member in self.members.values())
 

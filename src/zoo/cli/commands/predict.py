@@ -10,6 +10,7 @@ from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
 from zoo.cli.visible import complain, say, say_found, say_json, say_spans
 from zoo.config import merge
+from zoo.data.formats.lines import BYTE_ORDER_MARK
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
@@ -68,6 +69,8 @@ def read_lines() -> list[str]:
 def read_line(line: bytes, number: int) -> str:
     """A line of standard input as text; bytes, because Python's own decoding would not say which line is wrong."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if number == 1:
+        line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -12,18 +12,20 @@ from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten, s
 class BothOrders(Form):
     """Two texts as two documents: start, text 1, separator, text 2, extract, and the same with the texts exchanged.
 
-    Where they are too long together, the longer one is truncated: both documents fit in `longest`.
+    Where they do not fit in a row, or one is longer than examples are, the longer text of each is truncated.
     Source: Radford et al. 2018 (GPT), section 3.3 and figure 1, "Similarity".
     """
 
     stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
-    smallest: ClassVar[int] = 10
+    smallest: ClassVar[int] = 5
+    documents: ClassVar[int] = 2
     lengths_tell: ClassVar[bool] = False
     template = CLASSIFIED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         first, second = lengths.span("text", document), lengths.span("pair", document)
-        kept = shorten(first.length, second.length, limits.longest // 2 - overhead(self.template))
+        each = min(limits.longest, limits.row // self.documents)
+        kept = shorten(first.length, second.length, each - overhead(self.template))
         pieces = tuple(Piece(s.field, s.start, s.start + n) for s, n in zip((first, second), kept, strict=True))
         truncated = first.length + second.length - sum(kept)
         length = 2 * (sum(kept) + overhead(self.template))

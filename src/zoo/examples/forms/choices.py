@@ -19,6 +19,7 @@ class Choices(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
     smallest: ClassVar[int] = 5
+    documents: ClassVar[int] = 2
     lengths_tell: ClassVar[bool] = False
 
     @property

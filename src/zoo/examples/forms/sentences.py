@@ -53,11 +53,6 @@ class Sentences(Form):
         self.order = order
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        if lengths.documents < 2 and not self.order:
-            raise ValueError(
-                f"next_sentence: the data has {lengths.documents} document, but half of the pairs take their second "
-                "part from another one; it needs at least 2 (for texts, source.documents says where one ends)"
-            )
         generator = keyed(Purpose.PLAN, seed, epoch, document)
         room = limits.longest - overhead(ENCODED_PAIR)
         borders = lengths.borders("text", document)

@@ -20,7 +20,7 @@ class Span(Form):
     Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2 and 4.3; the windows: google-research/bert, run_squad.py.
 
     Args:
-        stride: tokens from where one window begins to where the next one does.
+        stride: tokens from where one window begins to where the next one does, at most.
     """
 
     stored: ClassVar[StoredFields] = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
@@ -56,8 +56,8 @@ class Span(Form):
         return plans
 
     def step(self, room: int) -> int:
-        """From one window to the next: no token of the context is left out."""
-        return min(self.stride, room)
+        """From one window to the next: half of a window at most, so that an answer of that length is whole in one."""
+        return min(self.stride, -(-room // 2))
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         _, window, answers, offset = plan.pieces

@@ -2,8 +2,10 @@
 
 from typing import ClassVar
 
+from zoo.data.ids import Lengths
+from zoo.examples.form import Limits
 from zoo.objectives.document_label import DocumentLabel
-from zoo.objectives.objective import objectives
+from zoo.objectives.objective import Obstacle, objectives
 
 
 @objectives.register("next_sentence")
@@ -26,4 +28,11 @@ class NextSentence(DocumentLabel):
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, order: bool = False) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
-        self.form_options = {"order": order}
+        self.order, self.form_options = order, {"order": order}
+
+    def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
+        if self.order or lengths.documents != 1:
+            return None
+        needs = "next_sentence takes the second part of half of the pairs from another one"
+        where = "source.documents says where a document ends, source.validation which share of train is held out"
+        return Obstacle(f"is the only document, and {needs}; {where}", 0)
