@@ -84,13 +84,22 @@ def test_captured_steps_write_what_others_write(name: str, changes: dict[str, An
     model = build(name, {"max_length": 64})
     expected = written(model, changes)
     graphs = captured_on_the_cpu(monkeypatch)
+    monkeypatch.setattr(captured, "FEWER_ROWS_PAY", 0)
+    for found, one in zip(written(model, changes), expected, strict=True):
+        assert found.tokens == one.tokens and found.score == pytest.approx(one.score, abs=1e-6)
     # of 5 rows one has ended at the look after 8 steps, 2 at 16, 3 at 24, 4 at 32: they leave where half are left
-    for pays, replays in ((0, [22, 6, 6]), (16, [22, 14]), (17, [38])):
-        monkeypatch.setattr(captured, "FEWER_ROWS_PAY", pays)
-        for found, one in zip(written(model, changes), expected, strict=True):
-            assert found.tokens == one.tokens and found.score == pytest.approx(one.score, abs=1e-6)
-        assert [graph.replays for graph in graphs] == replays
-        graphs.clear()
+    assert [graph.replays for graph in graphs] == [22, 6, 6]
+
+
+@pytest.mark.parametrize(("pays", "replays"), [(16, [22, 14]), (17, [38])])
+def test_rows_stay_where_few_steps_are_left(pays: int, replays: list[int], monkeypatch: pytest.MonkeyPatch):
+    model = build("gpt2-nano", {"max_length": 64})
+    expected = written(model, {"beams": 3})
+    graphs = captured_on_the_cpu(monkeypatch)
+    monkeypatch.setattr(captured, "FEWER_ROWS_PAY", pays)
+    found = written(model, {"beams": 3})
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    assert [graph.replays for graph in graphs] == replays
 
 
 def test_nothing_is_captured_where_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
