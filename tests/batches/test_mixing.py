@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -102,6 +103,13 @@ def joined(piece: Piece) -> Ids:
 def test_sources_of_one_mixture_draw_apart_and_do_not_depend_on_each_other():
     both, alone = examples("wiki", "books").sources, examples("books").sources
     assert both[0].seed != both[1].seed == alone[0].seed != replace(examples("books"), seed=1).sources[0].seed
+
+
+def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(monkeypatch: pytest.MonkeyPatch):
+    given = examples("wiki", "books")
+    mix = tuple(one._replace(weight=weight) for one, weight in zip(given.mix, (0.7, 0.3), strict=True))
+    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda epoch, n=n: n) for n in (21, 2)])
+    assert replace(given, mix=mix).rows_of_epoch() == 30  # 21 / 0.7, which is more in floats
 
 
 def test_an_epoch_of_a_mixture_has_read_its_largest_source_once():

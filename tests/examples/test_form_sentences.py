@@ -97,7 +97,7 @@ def test_a_single_document_is_refused_unless_order_is_told():
     alone, two = (Lengths({"text": np.array([0, 4, 9])}, sentences=np.array(of)) for of in ([0, 2], [0, 1, 2]))
     found = NextSentence().obstacle_in(alone, LIMITS)
     assert found is not None and found.document == 0
-    assert found.reason.startswith("is the only document, and next_sentence takes the second part of half")
+    assert found.reason.startswith("this is the only document, and half of next_sentence's pairs take their second")
     assert NextSentence().obstacle_in(two, LIMITS) is None
     assert NextSentence(order=True).obstacle_in(alone, LIMITS) is None
 

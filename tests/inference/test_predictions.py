@@ -170,11 +170,15 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
         ("no/file", "there is no folder"),
         ("rows.jsonl", "exists and does not hold predictions; name another file"),
         ("rows.csv", "exists and does not hold predictions; name another file"),
+        ("dangling", "there is no folder .*nowhere"),
+        ("itself", "is a link to itself; name another file"),
         ("pipe", "is no ordinary file, but a device or a pipe; name a file"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to("nowhere/file")
+    (tmp_path / "itself").symlink_to("itself")
     (tmp_path / "rows.csv").write_text("text,label\n")
     (tmp_path / "rows.jsonl").write_text('{"row": 1, "text": "a"}\n')
     with pytest.raises(ValueError, match=said):
@@ -190,6 +194,24 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
 def test_a_split_without_any_example_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="validation: no document is long enough for an example"):
         predictions(loaded("bert-nano", "next_sentence"), tmp_path, [{"a": "a"}, {"a": "."}], {"text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(FOX, r"train, one: .*one.txt: row 1: this is the only"), ("the", "train, one: no document is")],
+)
+def test_each_source_of_a_mixture_needs_examples(text: str, said: str, tmp_path: Path):
+    """Training reads each by itself, whatever the others hold."""
+    objective = "next_sentence" if text == FOX else {"next_sentence": {"order": True}}
+    given = loaded("bert-nano", objective)
+    mix = {}
+    for name, texts in (("one", [text]), ("two", [FOX, DOG])):
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(texts))
+        files = {"train": f"{name}.txt", "validation": f"{name}.txt"}  # else the end of each is held out
+        mix[name] = {"weight": 1, "files": files, "documents": "blank_line"}
+    task = read_task({"objective": objective, "source": {"mix": mix}}, "task")
+    with pytest.raises(ValueError, match=said):
+        measure(replace(given, task=task), "train", tmp_path, GenerateSettings())
 
 
 def test_predictions_are_written_over_predictions(tmp_path: Path):

@@ -30,7 +30,7 @@ def build() -> Model:
     return model.initialize(3).double().eval()
 
 
-def examples(model: Model, longest: int = 24) -> Examples:
+def examples(model: Model, longest: int = 24, row: int = 32) -> Examples:
     mixture = Mixture.of(read_task(TASK, "task"))
     lengths = Lengths({"text": np.array([0, 3, 5]), "pair": np.array([0, 2, 3])}, labels=np.array([2, 0]))
 
@@ -38,7 +38,7 @@ def examples(model: Model, longest: int = 24) -> Examples:
         return TEXTS[piece.field][piece.start : piece.stop]
 
     form = mixture.form(["text", "pair"], stream_of(model))
-    return Examples(form, mixture, lengths, read, ROLES, RowShape(32, longest=longest))
+    return Examples(form, mixture, lengths, read, ROLES, RowShape(row, longest=longest))
 
 
 def test_both_orders_are_documents_of_their_own():
@@ -52,6 +52,12 @@ def test_texts_that_are_too_long_are_cut_alike_in_both_orders():
     given = examples(build(), longest=6)  # places for each order, 3 of them special
     (plan,) = given.plan(0, [0])
     assert (plan.length, plan.truncated, [piece.length for piece in plan.pieces]) == (12, 2, [2, 1])
+
+
+def test_texts_that_do_not_fit_in_a_row_in_both_orders_are_cut():
+    given = examples(build(), longest=24, row=14)  # 7 places for each order
+    (plan,) = given.plan(0, [0])
+    assert (plan.length, plan.truncated, [piece.length for piece in plan.pieces]) == (14, 1, [2, 2])
 
 
 def test_the_loss_is_that_of_the_added_states_of_two_rows():

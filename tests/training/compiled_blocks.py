@@ -75,6 +75,12 @@ with learner.autocast():
 tell("with dropout, and places that heads read")
 print("breaks of a graph:", sum(counters["graph_break"].values()))
 
+counters.clear()
+graphs = 0
+model = create_model("transformer-nano", dropout=0.0).initialize(0)
+read(Learner(model, settings(compile=True, checkpointing=True), alone()).wrapped, PACKED)
+tell("with activations computed again")
+
 parts = []
 
 
@@ -146,12 +152,18 @@ class Told(logging.Handler):
 
 expected = gradients(Learner(create_model("transformer-nano", dropout=0.0).initialize(0), settings(), alone()))
 compiling.logger.addHandler(told := Told())
-for backend in (refusing, aot_autograd(fw_compiler=nop, bw_compiler=refusing)):
+compiles_one = iter([aot_autograd(fw_compiler=nop)])  # a block's graph, and fails at the next
+for backend, again in (
+    (refusing, False),
+    (aot_autograd(fw_compiler=nop, bw_compiler=refusing), False),
+    (lambda graph, inputs: next(compiles_one, refusing)(graph, inputs), True),
+):
     torch._dynamo.reset()
     compiling.failures.clear()
     told.said.clear()
     nn.Module.compile = partialmethod(by_torch, backend=backend)
-    learner = Learner(create_model("transformer-nano", dropout=0.0).initialize(0), settings(compile=True), alone())
+    asked = settings(compile=True, checkpointing=again)
+    learner = Learner(create_model("transformer-nano", dropout=0.0).initialize(0), asked, alone())
     same = all(map(torch.equal, gradients(learner), expected))
     print(f"the same gradients: {same};", *told.said)
 

@@ -148,3 +148,10 @@ def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monke
 
 def test_gradients_lie_where_ddp_exchanges_them(tmp_path: Path):
     assert start_processes(settings(), tmp_path).ddp_handler.gradient_as_bucket_view
+
+
+def test_a_run_needs_a_compiler_where_it_is_told_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CXX", "no-such-c++")
+    start_processes(settings(), tmp_path)
+    with pytest.raises(ValueError, match="training.compile: true on a CPU needs a C"):
+        start_processes(settings(compile=True), tmp_path)

@@ -32,6 +32,10 @@ class SourceView:
     states: Float[Tensor, "batch memory d_memory"]
     view: View
 
+    def afresh(self) -> "SourceView":
+        """The same memory with nothing computed yet of who sees what."""
+        return SourceView(self.states, self.view.afresh())
+
 
 class BlockState(NamedTuple):
     """What a block remembers between steps: its mixer's state and the memory's keys and values."""

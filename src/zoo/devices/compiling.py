@@ -97,18 +97,24 @@ def compile_module(module: nn.Module) -> None:
 
 
 def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled function, until torch's compiler fails in this process; from then on the function as it is.
+    """A compiled function, or the function as it is where torch's compiler has failed in this process.
 
-    A compiler needs much of a machine: a driver, another compiler, room on a disk. What fails is not tried again: that
-    would cost every call the time of a failure.
+    A compiler needs much of a machine: a driver, another compiler, room on a disk. After a failure nothing else is
+    tried: that would cost each call the time of a failure. But what has been compiled goes on so: where activations are
+    computed again, they must be those of the first pass.
     """
+    works = False
 
     def call(*given: Any, **named: Any) -> Any:
-        if not failures:
+        nonlocal works
+        if works or not failures:
             try:
-                return compiled(*given, **named)
+                said = compiled(*given, **named)
+                works = True
+                return said
             except torch._dynamo.exc.TorchDynamoException as error:
                 reason = getattr(error, "inner_exception", error)  # of what compiles a graph
+                works = False
                 failures.append(str(reason).partition("\n")[0])
                 logger.warning("%s, and what it should compile runs as it is, slower: %s", FAILED, failures[-1])
         return plain(*given, **named)

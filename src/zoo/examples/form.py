@@ -48,8 +48,8 @@ class Form(ABC):
 
     Class attributes:
         stored: the columns that it reads, and how the token store keeps them.
-        smallest: the fewest places in which an example makes sense, or each of its documents.
-        documents: how many an example is made of, at least; they share a row.
+        smallest: the fewest places in which an example makes sense, or each document of one that is made of several.
+        documents: how many documents an example is made of, at least; they share a row.
         source: whether there is a source beside the scored stream.
         writes: whether the model is asked for a text that can be compared with the data's.
         truncates: what an example counts that it has to leave out.

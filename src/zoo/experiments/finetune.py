@@ -81,8 +81,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
 
 
 def report_places(given: Experiment) -> None:
-    """Say in the log where the model has fewer places than the task's examples."""
-    longest, places = given.task.example_length.target, on_meta(given.model).stream.max_length
+    """Say in the log where the model has fewer places than a document of the task's examples."""
+    longest, places = given.mixture.document_length(given.task), on_meta(given.model).stream.max_length
     if places < longest:
         said = "examples have at most %d tokens, since the checkpoint has no more places; max_length=%d adds some"
         logger.info(said, places, longest)

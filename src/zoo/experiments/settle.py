@@ -24,9 +24,7 @@ logger = logging.getLogger(__name__)
 
 def fit_length(given: Experiment) -> Experiment:
     """No more positions than a document of the task's examples has, unless `--set` names them."""
-    longest = max(given.task.example_length)
-    if (documents := given.mixture.documents) > 1:
-        longest = min(longest, given.task.row_length.target // documents)
+    longest = given.mixture.document_length(given.task)
     if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
         return given
     place = origin("task.longest" if given.task.longest is not None else "task.length", given.origins)

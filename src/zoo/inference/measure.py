@@ -165,12 +165,19 @@ def read_examples(
             )
     splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
-    mixture.refuse_obstacles(splits, shape.limits)
     size = form.stream.image_size
-    found = {n: Examples(form, mixture, s.lengths, s.reader(size), roles, shape) for n, s in splits.items()}
-    for name, examples in found.items():
-        if next(examples.once(), None) is None:
+
+    def examples_of(name: str, split: Split) -> Examples:
+        mixture.refuse_obstacles({name: split}, shape.limits)
+        found = Examples(form, mixture, split.lengths, split.reader(size), roles, shape)
+        if next(found.once(), None) is None:
             raise ValueError(f"{name}: no document is long enough for an example")
+        return found
+
+    found = {name: examples_of(name, split) for name, split in splits.items()}
+    if mixed_from := splits.get("train"):  # each source is read by itself; other splits are read as a whole
+        for source in mixed_from.source.weights:
+            examples_of(f"train, {source}", mixed_from.of(source))
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
 
 

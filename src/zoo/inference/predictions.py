@@ -20,8 +20,12 @@ def check_file(path: Path) -> None:
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}")
+    try:
+        folder = path.resolve().parent
+    except (OSError, RuntimeError):  # Python 3.12 raises the second one
+        raise ValueError(f"{path}: is a link to itself; name another file") from None
+    if not folder.is_dir():
+        raise ValueError(f"{path}: there is no folder {folder}")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: is no ordinary file, but a device or a pipe; name a file")
     if path.is_file() and not holds_predictions(path):

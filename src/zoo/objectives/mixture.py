@@ -78,10 +78,13 @@ class Mixture:
         """The heads that are trained, in order."""
         return list(self.names_by_head)
 
-    @property
-    def documents(self) -> int:
-        """How many documents of a row each example is made of, at least."""
-        return min((forms[name].documents for member in self.members.values() for name in member.forms), default=1)
+    def document_length(self, task: Task) -> int:
+        """The most tokens of a document of a task's examples; several share a row where an example is made of them."""
+        longest = max(task.example_length)
+        named = [forms[name] for member in self.members.values() for name in member.forms]
+        form = min(named, key=lambda form: form.documents, default=Form)
+        room = task.row_length.target // form.documents
+        return min(longest, room) if form.documents > 1 and room >= form.smallest else longest
 
     @property
     def whole(self) -> bool:

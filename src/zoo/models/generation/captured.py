@@ -10,9 +10,9 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 WARM = 1  # steps before one is captured, which load its kernels: as in torch/_inductor/cudagraph_trees.py
-PAYS = 16  # steps that must be left: capturing one takes as long as a few of them
-# Steps that must be left for rows to leave. Then two steps are taken as they are and one is captured anew, which takes
-# as long as dozens of replays, while a replay of half the rows takes at least half as long. Not measured yet.
+PAYS = 16  # steps that must be left: capturing one takes as long as a few uncaptured ones
+# Steps that must be left for rows to leave. Then two steps are taken uncaptured and one is captured anew, as long as
+# dozens of replays, while a replay of half the rows takes at least half as long. Not measured yet.
 FEWER_ROWS_PAY = 128
 Given = tuple[Tensor | None, ...]
 failures: list[str] = []  # why steps could not be captured; torch may not be able to capture any more after one

@@ -79,9 +79,10 @@ def recomputed(block: Block, x: States, view: View, source: SourceView | None, p
     """A block whose activations are computed again in the backward pass."""
 
     # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for
-    # itself: the second would find them in the view, where the first one left them, and save none.
+    # itself: the second would find them in the view, where the first one left them, and save none. Of a memory, whose
+    # masks need no gradient, the compiler would make another graph where they are found.
     def run(x: Tensor) -> Tensor:
-        return block(x, view.afresh(), source, places)
+        return block(x, view.afresh(), None if source is None else source.afresh(), places)
 
     return checkpoint(run, x, use_reentrant=False)
 

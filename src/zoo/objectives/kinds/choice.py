@@ -114,7 +114,7 @@ def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int
         return None
     first = int(beyond[0])
     said = f"the context and its longest choice are {examples[first]} tokens long, special tokens included"
-    if examples[first] > limits.longest and limits.longest < limits.row:  # else the row itself is shorter than one
+    if limits.longest < limits.row // counts[first]:  # else a shorter row is what is in the way
         most = f"an example has at most {limits.longest} (the smaller of the task's 'longest' and what the model reads)"
     else:
         most = (

@@ -33,6 +33,6 @@ class NextSentence(DocumentLabel):
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         if self.order or lengths.documents != 1:
             return None
-        needs = "next_sentence takes the second part of half of the pairs from another one"
+        needs = "half of next_sentence's pairs take their second part from another document"
         where = "source.documents says where a document ends, source.validation which share of train is held out"
-        return Obstacle(f"is the only document, and {needs}; {where}", 0)
+        return Obstacle(f"this is the only document, and {needs}; {where}", 0)
