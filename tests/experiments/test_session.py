@@ -6,17 +6,21 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.config import parse_set
 from zoo.data.ids import NO_ROLES, Lengths
 from zoo.examples.form import ModelTraits
+from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
 from zoo.experiments.settle import fit_length, refuse_unlabelled
+from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
+from zoo.training.devices import compiling
 
 
 @pytest.mark.parametrize(
@@ -101,3 +105,18 @@ def test_counts_of_train_and_of_a_validation_held_out_of_its_shards_are_remember
         examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
         split = Mock(names=shards, source=Mock(split=name))
         assert counted("examples", examples, split, lambda every: every.count) == documents
+
+
+def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(compiling, "missing_for", lambda device: None)
+    monkeypatch.setattr(session, "counted", lambda *given: 32_000)
+    given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), [parse_set("training.epochs=1")]))
+    model, data = on_meta(given.model), {"train": (Mock(), Mock())}
+    for device, said in (("cuda", ["blocks compiled in the first steps"]), ("cpu", [])):
+        caplog.clear()
+        with caplog.at_level("INFO", "zoo.experiments.session"):
+            fixed = session.count_steps(given, data, model, torch.device(device))
+        assert caplog.messages == said
+        assert session.count_steps(fixed, data, model, torch.device(device)) is fixed

@@ -32,7 +32,7 @@ CHOICES: list[tuple[dict[str, Any], bool, str]] = [
     (
         {"steps": None, "epochs": 1.0},
         False,  # until the steps are counted
-        "blocks compiled if there are 1,000 steps (training.compile is auto)",
+        "",
     ),
 ]
 

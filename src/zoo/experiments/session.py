@@ -99,9 +99,19 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
-        if experiment.training.steps is None:
-            experiment = fix_steps(experiment, counted("rows", *data["train"], Examples.rows_of_epoch))
+        experiment = count_steps(experiment, data, model, processes.device)
         return begin(request, experiment, start, data, tokenizer, processes, watcher)
+
+
+def count_steps(given: Experiment, data: Data, model: Model, device: torch.device) -> Experiment:
+    """The experiment with its steps, where it named epochs; the log says what they decide of compiling."""
+    if given.training.steps is not None:
+        return given
+    fixed = fix_steps(given, counted("rows", *data["train"], Examples.rows_of_epoch))
+    said = compiling_said(fixed.training, model, device)
+    if said != compiling_said(given.training, model, device):
+        logger.info(said)
+    return fixed
 
 
 def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:

@@ -25,7 +25,10 @@ def compiles(settings: Training, device: torch.device) -> bool:
 
 
 def compiling_said(settings: Training, model: nn.Module, device: torch.device) -> str:
-    """What the log says of compiled blocks: on a GPU, or where compiling was asked for and no block can be."""
+    """What the log says of compiled blocks: on a GPU, or where compiling was asked for and no block can be.
+
+    Nothing where steps decide and are not counted yet.
+    """
     if not compilable(model):
         asked = settings.compile is True
         return "no block compiled (this model has none without recurrence)" if asked else ""
@@ -33,7 +36,7 @@ def compiling_said(settings: Training, model: nn.Module, device: torch.device) -
         return ""
     missing = missing_for(device)
     if settings.compile == "auto" and missing is None and settings.steps is None:
-        return f"blocks compiled if there are {PAYS:,} steps (training.compile is auto)"
+        return ""
     if compiles(settings, device):
         return "blocks compiled in the first steps"
     if settings.compile is False:
