@@ -69,6 +69,8 @@ def compile_blocks(model: nn.Module) -> None:
     tensors, so no other window of rows compiles anything anew.
     """
     blocks = compilable(model)
+    if not blocks:
+        return  # even to make room imports the compiler
     make_room(GRAPHS * len(blocks))
     # it would cut each graph where DDP's buckets end, to exchange gradients earlier: blocks are as small as buckets
     torch._dynamo.config.optimize_ddp = False
