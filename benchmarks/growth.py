@@ -4,14 +4,16 @@
 
 Each point is row `gpt` of benchmarks/bench.py in another size: both sides take turns, one step or some a turn. All rows
 are full: the articles are one long text, so that both sides compute attention over the same places. With --write the
-figures go into docs/pictures/growth.json, their plot beside it, and the table into docs/benchmarks.md.
+figures go into docs/pictures/growth.json, in the place of what the same machine measured before, the plot of all
+machines beside it, and their tables into docs/benchmarks.md.
 """
 
 import argparse
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from matplotlib import pyplot as plt
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
 VOCABULARY = 16384
+STYLES = ("-", "--", ":", "-.")  # of machines
+Axes = Mapping[str, Sequence[Mapping[str, Any]]]  # by axis, its points
 Size = tuple[int, int, int, int, int]  # layers, width, length, rows, steps of a turn
 LENGTHS: dict[str, Size] = {f"{n} tokens": (8, 256, n, 4096 // n, 2) for n in (128, 256, 512, 1024, 2048, 4096)}
 PARAMETERS: dict[str, Size] = {
@@ -78,8 +82,8 @@ def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
     return {"point": name, **about, **kept, "memory": memory, "machine": result["machine"], "date": result["date"]}
 
 
-def table(figures: Mapping[str, Any]) -> str:
-    """The table of docs/benchmarks.md."""
+def table(machine: str, figures: Axes) -> str:
+    """A machine's table in docs/benchmarks.md."""
     head = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
     lines = [head + "|" + "---|" * 8]
     for one in (one for points in figures.values() for one in points):
@@ -88,33 +92,45 @@ def table(figures: Mapping[str, Any]) -> str:
         ours, theirs = (one["memory"][side]["beyond"] for side in (OURS, PEER))
         cells = [one["point"], f"{one['parameters'] / 1e6:.0f}M", shape, *rates, f"{spread(one['ratios'][PEER])}x"]
         lines.append(f"| {' | '.join(cells)} | {ours / theirs:.2f}x |")
-    machine = next(iter(figures.values()))[0]["machine"]
-    return f"{machine}\n\n" + "\n".join(lines) + "\n\n![Growth](pictures/growth.png)"
+    return f"{machine}\n\n" + "\n".join(lines)
 
 
-def draw(figures: Mapping[str, Any], path: Path) -> None:
+def draw(machines: Mapping[str, Axes], path: Path) -> None:
     """Tokens a second and memory, over the length and over the parameters."""
-    places = plt.subplots(2, 2, figsize=(9, 6.5), sharex="col")[1]
-    for column, (axis, points) in enumerate(figures.items()):
-        at = [one[axis] / (1 if axis == "length" else 1e6) for one in points]
-        for side, color, name in ((OURS, "tab:blue", "zoo"), (PEER, "tab:gray", "transformers")):
-            rates = [one["rates"][side]["median"] for one in points]
-            memory = [one["memory"][side]["beyond"] / 2**30 for one in points]
-            for place, values in zip(places[:, column], (rates, memory), strict=True):
-                place.plot(at, values, marker="o", color=color, label=name)
-        for place in places[:, column]:
-            place.set(xscale="log", xticks=at, xticklabels=[number(value) for value in at])
-            place.minorticks_off()
-            place.grid(alpha=0.3)
-        places[0, column].set(yscale="log" if axis == "parameters" else "linear", ylabel="tokens a second")
-        places[1, column].set(ylabel="peak memory beyond weights,\ngradients and moments, GiB")
-        places[1, column].set_xlabel("tokens in a row" if axis == "length" else "parameters, millions")
+    places = plt.subplots(2, 2, figsize=(9, 7.5), sharex="col")[1]
+    for (machine, figures), style in zip(machines.items(), STYLES, strict=False):
+        for (axis, points), column in zip(figures.items(), places.T, strict=True):
+            at = [one[axis] / (1 if axis == "length" else 1e6) for one in points]
+            for side, color, name in ((OURS, "tab:blue", "zoo"), (PEER, "tab:gray", "transformers")):
+                rates = [one["rates"][side]["median"] for one in points]
+                memory = [one["memory"][side]["beyond"] / 2**30 for one in points]
+                label = f"{name}, {re.split(r', [0-9]+ cores', machine)[0]}"
+                for place, values in zip(column, (rates, memory), strict=True):
+                    place.plot(at, values, marker="o", color=color, linestyle=style, label=label)
+            for place in column:
+                place.set(xscale="log", xticks=at, xticklabels=[number(value) for value in at])
+                place.minorticks_off()
+                place.grid(alpha=0.3)
+            column[0].set(yscale="log" if axis == "parameters" else "linear", ylabel="tokens a second")
+            column[1].set(ylabel="peak memory beyond weights,\ngradients and moments, GiB")
+            column[1].set_xlabel("tokens in a row" if axis == "length" else "parameters, millions")
     for place in places.flat:
         place.set_ylim(bottom=None if place.get_yscale() == "log" else 0)
-    places[0, 0].legend()
-    plt.tight_layout()
+    handles, labels = places[0, 0].get_legend_handles_labels()
+    places[0, 0].figure.legend(handles, labels, loc="upper center", fontsize=8, frameon=False)
+    plt.tight_layout(rect=(0, 0, 1, 0.97 - 0.025 * len(labels)))
     plt.savefig(path, dpi=90)
     plt.close()
+
+
+def write(figures: Axes, docs: Path) -> None:
+    """Keep a machine's figures in the place of those that it had, and make the plot and the tables anew."""
+    kept = docs / "pictures" / "growth.json"
+    machines = json.loads(kept.read_text("utf-8")) | {figures["length"][0]["machine"]: figures}
+    kept.write_text(json.dumps(machines, indent=1) + "\n", "utf-8")
+    draw(machines, kept.with_suffix(".png"))
+    tables = [table(machine, axes) for machine, axes in machines.items()]
+    put("\n\n".join([*tables, "![Growth](pictures/growth.png)"]), docs / "benchmarks.md", BEGIN)
 
 
 def main() -> None:
@@ -133,9 +149,7 @@ def main() -> None:
     behind = [one["point"] for points in figures.values() for one in points if one["ratios"][PEER]["median"] < 1]
     print("behind at: " + ", ".join(behind) if behind else "ahead at every point")
     if options.write:
-        (DOCS / "pictures" / "growth.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
-        draw(figures, DOCS / "pictures" / "growth.png")
-        put(table(figures), DOCS / "benchmarks.md", BEGIN)
+        write(figures, DOCS)
 
 
 if __name__ == "__main__":
