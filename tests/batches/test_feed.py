@@ -137,3 +137,17 @@ def test_files_may_be_open_for_what_processes_build(
     steps = Steps(Named(Empty()), 2, 3, None, 0, 1)  # type: ignore[arg-type]
     assert len(list(build_ahead(steps, workers=1))) == 2
     assert asked == [(most, limits[1]) for most in wanted]
+
+
+@pytest.mark.parametrize(("micro_batch", "processes", "sizes"), [(64, 1, [5]), (5, 2, [3]), (2, 1, [2, 2, 1])])
+def test_a_micro_batch_is_no_larger_than_the_share_of_a_process(micro_batch: int, processes: int, sizes: list[int]):
+    seen: list[tuple[int, int]] = []
+
+    class Noted(Feed):
+        """A feed that notes how many rows a micro-batch has, and is padded to."""
+
+        def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> Any:
+            seen.append((len(rows), micro_batch))
+
+    list(build_ahead(Steps(Noted(Empty()), 1, 5, micro_batch, 0, processes)))  # type: ignore[arg-type]
+    assert [rows for rows, _ in seen] == sizes and {size for _, size in seen} == {max(sizes)}

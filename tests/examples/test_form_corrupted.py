@@ -11,6 +11,7 @@ from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits
 from zoo.examples.forms.corrupted import Corrupted, most_tokens, noise_of, spans
 from zoo.examples.forms.prefix import Prefix
+from zoo.examples.template import cut
 
 BOTH = ModelTraits(causal=True, source=True)
 SENTINELS = tuple(range(99, 69, -1))
@@ -55,6 +56,21 @@ def test_where_almost_all_is_missing_a_token_still_stands_between_two_spans():
 def test_512_tokens_become_114_as_in_the_paper():
     """The paper's numbers: a text of 568 tokens becomes 512 that are read and 114 that are written."""
     assert most_tokens(Limits(longest=114, source=512), 0.15, 3.0) == 568
+
+
+@pytest.mark.parametrize("shortest", [1, 2])
+def test_no_piece_is_too_short_or_too_long(shortest: int):
+    for room in range(3, 13):
+        for total in range(shortest, 60):
+            pieces = cut(total, room, np.random.default_rng(total), shortest)
+            sizes = [stop - start for start, stop in pieces]
+            assert min(sizes) >= shortest and max(sizes) <= room and sum(sizes) == total and set(sizes[1:-1]) <= {room}
+
+
+@pytest.mark.parametrize(("form", "room"), [(Prefix(BOTH, True), 2), (Corrupted(BOTH, True, share=0.5), 3)])
+def test_a_single_token_is_left_out_where_pieces_of_two_leave_one(form: Form, room: int):
+    plans = planned(form, 5, Limits(longest=room, source=room))
+    assert [sum(piece.length for piece in plan.pieces) for plan in plans] == [2, 2]
 
 
 def planned(form: Form, length: int, limits: Limits = LIMITS, epoch: int = 0) -> list[ExamplePlan]:

@@ -104,8 +104,25 @@ def test_a_model_alone_is_its_files_and_set():
 def test_a_record_of_a_request_repeats_its_changes():
     first = Request("m", "t", Path("run"), [(("training", "steps"), 5), (("dropout",), 0)])
     again = Request("m", "t", Path("run"), [(("dropout",), 0), (("training", "seed"), 1)]).repeat(first.changes)
-    assert again.repeated == [(("training", "steps"), 5)]
+    assert again.repeated == first.sets and again.sets == [(("training", "seed"), 1)]
     assert again.changes == [{"training.steps": 5}, {"dropout": 0}, {"training.seed": 1}]
+
+
+def test_what_is_said_again_cancels_nothing_that_was_said_after_it():
+    lion, decay = (("training", "optimizer"), "lion"), (("training", "weight_decay"), 0.5)
+    again = Request("m", "t", Path("run"), [lion]).repeat(Request("m", "t", Path("run"), [lion, decay]).changes)
+    assert again.repeated == [lion, decay] and not again.sets
+    changed = [{"training.optimizer": "lion"}, {"training.optimizer": "sgd"}]
+    assert Request("m", "t", Path("run"), [lion]).repeat(changed).sets == [lion]
+
+
+def test_a_record_keeps_either_steps_or_epochs():
+    steps, epochs = (("training", "steps"), 6), (("training", "epochs"), 0.3)
+    first = Request("m", "t", Path("run"), [steps, (("dropout",), 0)])
+    second = Request("m", "t", Path("run"), [epochs]).repeat(first.changes)
+    assert second.changes == [{"dropout": 0}, {"training.epochs": 0.3}]
+    third = Request("m", "t", Path("run"), [steps]).repeat(second.changes)
+    assert third.changes == [{"dropout": 0}, {"training.steps": 6}]
 
 
 def test_a_section_is_taken_with_and_without_its_keys():

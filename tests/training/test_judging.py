@@ -40,10 +40,15 @@ def test_more_can_be_better(tmp_path: Path):
     assert state.best is not None and state.best["step"] == 2
 
 
-def test_training_stops_early_when_nothing_gets_better(tmp_path: Path):
+def test_training_stops_early_when_nothing_gets_better(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
     training = settings(steps=9, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))
     assert (state.step, state.stale, open_run(tmp_path).step) == (4, 2, 2)
+    why = "since 2 validations in a row were not better than the best (training.patience)"
+    assert f"step 4 of 9 is the last one, {why}" in caplog.text
+    train_tiny(tmp_path, training, watch=judged(), resume=True)
+    assert f"already complete: 4 of 9 steps, {why}" in caplog.text
 
 
 def test_what_is_validated_is_what_is_published(tmp_path: Path):

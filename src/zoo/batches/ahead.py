@@ -50,7 +50,7 @@ class Steps(IterableDataset[Any]):
     Args:
         steps: how many.
         batch: rows of a step over all processes of the training.
-        micro_batch: rows of a micro-batch; None: this process's whole share.
+        micro_batch: rows of a micro-batch; None, or more than that: this process's whole share.
         process, processes: of the training.
     """
 
@@ -64,7 +64,8 @@ class Steps(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Step | Failed]:
         worker = get_worker_info()
         first, every = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        size = -(-self.batch // self.processes) if self.micro_batch is None else self.micro_batch
+        most = -(-self.batch // self.processes)  # beyond it rows would be empty
+        size = most if self.micro_batch is None else min(self.micro_batch, most)
         try:
             for step in range(self.steps):
                 rows = self.feed.take(self.batch)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from zoo.data.ids import Ids
 from zoo.examples.randomness import Purpose, keyed
 
-ORDER = 3  # checkpoints hold it: raise it by 2 where the same (seed, epoch) gives another order
+ORDER = 5  # checkpoints hold it: raise it by 2 where the same (seed, epoch) gives another order
 PERMUTED = 1 << 20  # documents that are permuted at once
 BLOCK = 256  # documents that lie together, where there are more
 POOL = 64  # blocks that are mixed with each other

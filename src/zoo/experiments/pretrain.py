@@ -43,7 +43,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
 
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
-        if request.resume and BACKEND_FILE in stored:
+        if request.resume and BACKEND_FILE in stored and is_begun(request.folder / CHECKPOINTS):
             return Tokenizer.from_files(stored, str(request.folder))
         tokenizer = train_tokenizer(settled.task, rows["train"])
         tokenizer.add_sentinels(settled.mixture.sentinels)

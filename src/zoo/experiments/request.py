@@ -11,6 +11,8 @@ from zoo.config import Tree
 logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
 MODEL, SECTIONS = "model", ("task", "training", "generate")
+STEPS, EPOCHS = ("training", "steps"), ("training", "epochs")
+CANCELS = {STEPS: EPOCHS, EPOCHS: STEPS}  # what a change is cancelled by, beside another one of its own
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,19 @@ class Request:
     def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
         """This request on top of the changes that started the run."""
         pairs = [(tuple(key.split(".")), value) for change in changes for key, value in change.items()]
-        repeated = [pair for pair in pairs if pair not in self.sets]
-        if repeated:
-            written = ", ".join(f"{'.'.join(path)}={value}" for path, value in repeated)
+        unsaid = [pair for pair in pairs if pair not in self.sets]
+        if unsaid:
+            written = ", ".join(f"{'.'.join(path)}={value}" for path, value in unsaid)
             logger.info("%s: continues with the changes of the call that started it: %s", self.folder, written)
-        return replace(self, repeated=repeated)
+        last = dict(pairs)  # what is said again changes nothing, above all not what was said of it after the first time
+        return replace(self, repeated=pairs, sets=[(path, v) for path, v in self.sets if (path, v) not in last.items()])
 
     @property
     def changes(self) -> list[Tree]:
-        """Every change, as the run keeps it."""
-        return [{".".join(path): value} for path, value in (*self.repeated, *self.sets)]
+        """Every change, as the run keeps it; without those that a later call has cancelled."""
+        named = {path for path, _ in self.sets}
+        repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path) not in named]
+        return [{".".join(path): value} for path, value in (*repeated, *self.sets)]
 
 
 def refuse_without_task(pairs: Iterable[Pair]) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from zoo.data.columns.answers import describe_unanswered
 from zoo.data.columns.labels import DIFFERENT
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, TAGS, WORDS
-from zoo.data.sources.checking import Sided, content, text_columns
+from zoo.data.sources.checking import Sided, content, listed, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import listed
+from zoo.data.sources.repeated.duplicates import joined
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
@@ -78,8 +78,8 @@ class RowTally:
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count one more row; its text, all columns together."""
-        texts = [str(text) for name in text_columns(row) for text in listed(row[name])]
-        text = "\t".join(texts)
+        texts = texts_in(row)
+        text = joined(texts)
         self.rows += 1
         self.empty += is_empty(row, texts)
         self.unanswered += is_unanswered(row)
@@ -157,7 +157,7 @@ class SourceSurvey:
             note_first(self.choices, len(sided.row[CHOICES]), place)
         if is_unanswered(sided.row):
             note_first(self.unanswered, place.split, place)
-        if text.strip():
+        if text:
             code = code_of(text)
             self.repeats.add_code(code, place)
             self.near.add(text, code, place)

@@ -10,6 +10,7 @@ from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
 from zoo.training.meter import Speed, Tally, measure_peak
+from zoo.training.settings import Training
 from zoo.training.state import State, last_good
 
 SHOWN = 20
@@ -77,6 +78,22 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
             f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} steps in a row "
             f"(training.skip_limit); {last_good(run, int(line['step']) - state.skipped + 1)}"
         )
+
+
+def ended_early(state: State, settings: Training) -> str:
+    """Why a run that is over has taken fewer steps than it might, as the end of a sentence; '' where it has not."""
+    if settings.patience is None or state.step >= (settings.steps or 0):
+        return ""
+    return f", since {state.stale} validations in a row were not better than the best (training.patience)"
+
+
+def note_end(state: State, settings: Training) -> None:
+    """Say of a run that is over what its last line does not."""
+    if early := ended_early(state, settings):
+        logger.info("step %d of %d is the last one%s", state.step, settings.steps, early)
+    if state.skipped:
+        said = "the last %d steps changed nothing: the loss or a gradient was not finite in them; "
+        logger.warning(said + "the weights are those from before", state.skipped)
 
 
 def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:

@@ -17,7 +17,7 @@ from zoo.runs.metrics import Line
 from zoo.runs.run import Run
 from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner
-from zoo.training.logbook import begin, give_up, is_due, log, note_numbers, note_spike
+from zoo.training.logbook import begin, ended_early, give_up, is_due, log, note_end, note_numbers, note_spike
 from zoo.training.meter import Speed, Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
@@ -47,7 +47,7 @@ def train(
     learner = Learner(model, settings, processes, run.checkpoint)
     state = resume(run, feed)
     if state.line is None and is_over(state, settings):
-        logger.info("already complete: %d of %d steps", state.step, settings.steps)
+        logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
         return state
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
@@ -124,6 +124,8 @@ def finish_step(
         finished = is_over(state, settings)
     state.line = line
     write(learner, state, run, watch, finished)
+    if finished:
+        note_end(state, settings)
     due = finished or improved or is_due(state.step, settings.save_every)
     if due or stop is not None:
         save(learner, state, run, passing=not due)

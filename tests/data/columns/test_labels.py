@@ -68,6 +68,11 @@ def test_names_are_the_sorted_values_of_train() -> None:
     assert distinct(found("10", "9", 2), "train") == ("2", "9", "10")
 
 
+@pytest.mark.parametrize("label", ["--1", "9" * 5_000])
+def test_what_no_number_can_be_is_a_name(label: str) -> None:
+    assert set(distinct([Occurrence(label, lambda: ""), Occurrence("1", lambda: "")], "rows")) == {label, "1"}
+
+
 def test_a_single_class_is_refused() -> None:
     with pytest.raises(ValueError, match="train: every row has the label 'a'; at least two classes are needed"):
         distinct(found("a", "a"), "train")

@@ -61,6 +61,16 @@ def test_a_text_is_counted_only_if_its_row_has_the_right_length(files: Path) -> 
     assert texts(deduplicate=True, shortest=10) == ["two  words", "a much longer text"]
 
 
+def test_the_border_between_columns_tells_rows_apart(files: Path) -> None:
+    pairs = ["new york\tcity", "new\tyork city", "new  york\tcity"]
+    (files / "pairs.tsv").write_text("\n".join(["source\ttarget", *pairs]) + "\n")
+    (files / "held.tsv").write_text("source\ttarget\nx\ty\n")
+    splits = {"train": "pairs.tsv", "validation": "held.tsv"}
+    tree = {"objective": "translation", "source": {"files": splits, "filter": {"deduplicate": True}}}
+    rows = load_rows(read_task(tree, "task"), inputs())["train"]
+    assert [row["source"] for row in rows] == ["new york", "new"]
+
+
 def source_of(**train: list[str]) -> dict[str, Any]:
     for name, texts in train.items():
         Path(f"{name}.txt").write_text("\n".join(texts))

@@ -128,3 +128,16 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     task = {"objective": "classification", "source": {"files": {"train": "train.csv", "validation": "train.csv"}}}
     rows = load_rows(read_task(task, "task"), inputs(), tmp_path)
     assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(colour(1))
+
+
+def test_captions_of_one_picture_are_held_out_together(tmp_path: Path):
+    names = [f"{number}.png" for number in range(20)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (8, 8), colour(number)).save(tmp_path / name)
+    lines = [f"{name},caption {n} of {name}" for name in names for n in range(5)]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]) + "\n")
+    source = {"files": {"train": "captions.csv"}, "validation": 0.3}
+    task = {"objective": "captioning", "source": source, "columns": {"image": "image", "text": "caption"}}
+    rows = load_rows(read_task(task, "task"), inputs(), tmp_path)
+    train, held = ({row["image"] for row in rows[name]} for name in ("train", "validation"))
+    assert train | held == set(names) and not train & held and held

@@ -6,8 +6,10 @@ import lzma
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 import zstandard
+from pyarrow import parquet
 
 from zoo.data.sources.find import load_rows
 from zoo.data.task import Task, read_task
@@ -55,6 +57,16 @@ def test_a_folder_and_a_pattern_over_it_give_files_in_one_order(tmp_path: Path) 
         (tmp_path / "nested" / name).write_text(f"{name}\n")
     named = [texts_of(files={"validation": str(tmp_path / each)}) for each in ("nested", "nested/**/*.txt")]
     assert named[0] == named[1] == {"validation": ["a/b/x.txt", "a/x.txt", "a-b/x.txt", "a.txt"]}
+
+
+def test_linked_folders_are_read_once_and_cycles_end(tmp_path: Path) -> None:
+    for name in ("corpus/a/x.txt", "elsewhere/y.txt", "elsewhere/.hidden/z.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    for link, to in {"b": "elsewhere", "c": "elsewhere", "d": "corpus/a", "up": "."}.items():
+        (tmp_path / "corpus" / link).symlink_to(tmp_path / to)
+    (tmp_path / "elsewhere/back").symlink_to(tmp_path / "corpus")
+    assert texts_of(files={"validation": "corpus"}) == {"validation": ["corpus/a/x.txt", "elsewhere/y.txt"]}
 
 
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:
@@ -113,3 +125,44 @@ def test_a_table_of_a_header_alone_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("1,two\n")
     assert texts_of(files={"validation": "[a-c].csv"}) == {"validation": ["one"]}
     assert texts_of(files={"validation": "[bd].csv"}, header=["id", "text"])["validation"][-1] == "two"
+
+
+def test_a_small_table_with_carriage_returns_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/a.csv").write_bytes(b"text\none\n")
+    (tmp_path / "tables/b.csv").write_bytes(b"text\rtwo\rthree\r")
+    with pytest.raises(ValueError, match=r"b\.csv"):
+        texts_of(files={"validation": "tables"})
+
+
+def test_a_parquet_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table([["a"], ["b"]], names=["text", "text"]), tmp_path / "twice.parquet")
+    with pytest.raises(ValueError, match=r"twice\.parquet: column 'text' is named twice"):
+        texts_of(files={"validation": "twice.parquet"})
+
+
+def test_a_home_that_is_not_known_is_named() -> None:
+    with pytest.raises(ValueError, match=r"source\.files\.train: '~no such user/x' begins with the name of a user"):
+        texts_of(files={"train": "~no such user/x"})
+
+
+def labelled(test: list[str], train: list[str]) -> list[dict[str, Any]]:
+    """The rows of a test split of a classification."""
+    for name, lines in {"train": train, "test": test}.items():
+        Path(f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    source = {"files": {"train": "train.jsonl", "test": "test.jsonl"}}
+    return list(load_rows(read_task({"objective": "classification", "source": source}, "task"), inputs())["test"])
+
+
+def test_a_class_called_minus_one_is_no_hidden_label() -> None:
+    lines = [f'{{"text": "row {n}", "label": "{n % 3 - 1}"}}' for n in range(9)]
+    assert [row["label"] for row in labelled(lines, lines)] == [0, 1, 2] * 3
+    hidden = [f'{{"text": "row {n}", "label": "-1"}}' for n in range(3)]
+    train = [f'{{"text": "row {n}", "label": "{n % 2}"}}' for n in range(4)]
+    assert [row["label"] for row in labelled(hidden, train)] == [-1] * 3
+
+
+def test_a_label_of_half_a_character_is_refused_by_its_row() -> None:
+    lines = ['{"text": "a", "label": "ok"}', '{"text": "b", "label": "\\ud800"}']
+    with pytest.raises(ValueError, match=r"jsonl: line 2: 'label': character 1 is half of one; expected text in UTF-8"):
+        labelled(lines, lines)

@@ -156,3 +156,12 @@ def test_pictures_are_read_once_and_then_from_the_disk(asked: list[str | None], 
 def write_pictures(path: Path) -> None:
     values = [{"bytes": f"picture {n}".encode(), "path": None if n == 0 else f"{n}.jpg"} for n in range(3)]
     parquet.write_table(pyarrow.table({"image": values}), path)
+
+
+def test_columns_of_csv_are_read_as_they_are_written(asked: list[str | None], tmp_path: Path) -> None:
+    for path in (tmp_path / "repository").iterdir():
+        path.unlink()
+    (tmp_path / "repository" / "dev.csv").write_text('text,label\nnull,01\nNA,1\n"x, y",\n')
+    (part,) = Hub("org/name", "").parts("validation")
+    rows = list(part.rows(["text", "label"]))
+    assert rows == [{"text": "null", "label": "01"}, {"text": "NA", "label": "1"}, {"text": "x, y", "label": ""}]

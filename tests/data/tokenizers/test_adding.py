@@ -43,6 +43,20 @@ def test_a_korean_word_is_found_before_its_particle():
     assert tokenizer.vocabulary["백신접종"] in tokenizer.encode(["백신접종을 맞았다"])[0]
 
 
+def test_a_word_is_not_found_in_half_a_syllable(caplog: pytest.LogCaptureFixture):
+    tokenizer = trained("wordpiece")  # which writes Hangul as letters
+    add_words(tokenizer, ["주가", "백신"])
+    assert "before a particle it does not find 주가; normalization: nfc keeps syllables whole" in caplog.text
+    word = tokenizer.vocabulary["주가"]
+    assert [word in ids for ids in tokenizer.encode(["주가 백신", "주간 백신", "주가는"])] == [True, False, False]
+    assert tokenizer.vocabulary["백신"] in tokenizer.encode(["백신은"])[0]
+
+
+def test_a_special_token_is_no_word():
+    with pytest.raises(ValueError, match=r"task\.tokenizer\.add: '\[MASK\]' is a special token of the tokenizer"):
+        add_words(trained("wordpiece"), ["[MASK]"])
+
+
 def test_a_word_that_is_a_token_already_is_not_added():
     tokenizer = trained("bpe")
     assert add_words(tokenizer, ["the"]) == [] and add_words(tokenizer, ["cinematic"]) == ["cinematic"]

@@ -73,6 +73,11 @@ class LabelReader(ABC):
         """Whether a test split writes this where it keeps the label to itself."""
         return absent(value)
 
+    @classmethod
+    def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
+        """Which of the different labels of a test split keep the label to itself: those that name a class do not."""
+        return [cls.hides(value) and str(value) not in names for value in values]
+
     @abstractmethod
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
         """Say in the log what is worth knowing of the labels of a split."""
@@ -146,6 +151,12 @@ class LabelLists(LabelReader):
     @staticmethod
     def join(read: Sequence[Any]) -> Any:
         return tuple(sorted({number for numbers in read for number in numbers}))
+
+    @classmethod
+    def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
+        """As of other labels; but an empty text is a row of no class, unless the split says nothing of any row."""
+        found = super().hidden(values, names)
+        return found if all(found) else [hides and value != "" for hides, value in zip(found, values, strict=True)]
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:

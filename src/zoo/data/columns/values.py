@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+MOST_DIGITS = 4_300  # Python's limit, against texts that take long to turn into a number
 LARGEST = 3.4028235e38  # which float32, in which numbers are learned, rounds to its largest
 
 
@@ -29,7 +30,9 @@ def position_of(value: Any) -> int | None:
     """The position of the choice that a label names by its number, from 0, or by its letter; None: it names none."""
     if is_letter(value):
         return ord(value) - ord("A")
-    return None if isinstance(value, bool | float) or not str(value).isdecimal() else int(value)
+    written = str(value)
+    counts = not isinstance(value, bool | float) and is_number(written) and not written.startswith("-")
+    return int(written) if counts else None
 
 
 def split_names(value: Any, where: Callable[[], str]) -> list[str]:
@@ -55,7 +58,9 @@ def are_names(value: Any) -> bool:
 
 
 def is_number(name: str) -> bool:
-    return name.lstrip("-").isdecimal()
+    """Whether a name is a whole number; one of more digits than Python reads is a text."""
+    digits = name.removeprefix("-")
+    return digits.isdecimal() and len(digits) <= MOST_DIGITS
 
 
 def absent(value: Any) -> bool:

@@ -32,7 +32,11 @@ class Parquet(FileFormat):
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         with explain(path), open_table(path) as table:
-            return list(table.schema_arrow.names)
+            names = list(table.schema_arrow.names)
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{path}: column '{name}' is named twice")
+        return names
 
 
 def open_table(path: Path) -> parquet.ParquetFile:

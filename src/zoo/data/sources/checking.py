@@ -39,6 +39,16 @@ def text_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in NOT_TEXT]
 
 
+def texts_in(row: Row) -> list[str]:
+    """The texts of a row, those in lists included."""
+    return [str(text) for name in text_columns(row) for text in listed(row[name])]
+
+
+def listed(value: Any) -> list[Any]:
+    """The entries of a list, or the one value."""
+    return value if isinstance(value, list) else [value]
+
+
 def checked_rows(
     part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
@@ -89,12 +99,16 @@ def check_text(value: Any, name: str) -> None:
     for text in value if isinstance(value, list) and (value or name in LISTS) else [value]:
         if not isinstance(text, str):
             raise ValueError(f"'{name}' must be a text, got {value!r:.200}")
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                half = f"character {error.start + 1} is half of one"
-                raise ValueError(f"'{name}': {half}; expected text in UTF-8") from None
+        refuse_half(text, name)
+
+
+def refuse_half(text: str, name: str) -> None:
+    """Raise a ValueError where a text has half of a character, which JSON can write and no file in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"character {error.start + 1} is half of one"
+        raise ValueError(f"'{name}': {half}; expected text in UTF-8") from None
 
 
 def hold_out(
@@ -115,7 +129,7 @@ def hold_out(
         yield from cut_text(chain(early, rows), int(whole * (1 - share)))
         return
     for number, row in enumerate(chain(early, rows), 1):
-        at = place_of(content(row, part, number))
+        at = place_of(picture_of(row, part, number) or content(row, part, number))
         yield Sided(TRAIN if at > border else VALIDATION, number, row, at)
 
 
@@ -136,14 +150,18 @@ def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
 
 
 def content(row: Row, part: SourcePart, number: int) -> str:
-    """What decides where a row falls: its texts, or the bytes of its picture."""
+    """What tells rows apart: their texts, or the bytes of their pictures."""
     texts = text_columns(row)
     if texts:
         return str(tuple(row[name] for name in texts))
-    if PICTURE in row:
-        stored = stored_bytes(row[PICTURE], part.folder, part.where(number))
-        return hashlib.sha256(stored).hexdigest()
-    return str(number)
+    return picture_of(row, part, number) or str(number)
+
+
+def picture_of(row: Row, part: SourcePart, number: int) -> str:
+    """A hash of a row's picture; '' where it has none."""
+    if PICTURE not in row:
+        return ""
+    return hashlib.sha256(stored_bytes(row[PICTURE], part.folder, part.where(number))).hexdigest()
 
 
 def place_of(document: str) -> float:

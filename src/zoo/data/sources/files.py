@@ -122,7 +122,10 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     root = os.environ.get("ZOO_DATA")
     folders = [Path(root).expanduser()] if root else []
     folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
-    wanted = Path(name).expanduser()
+    try:
+        wanted = Path(name).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{place}: '{name}' begins with the name of a user whose home is not known") from None
     tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
     for path, folder in zip(tried, folders, strict=False):
         if path.is_dir():
@@ -142,17 +145,33 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     raise FileNotFoundError(f"{place}: {what} '{name}'; looked for {looked}; give --data DIR or set ZOO_DATA")
 
 
+class Links:
+    """Which linked folders are walked: not those of the folder itself, which are met where they are, and each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.met = folder.resolve(), set[Path]()
+
+    def lead_on(self, path: Path) -> bool:
+        """Whether a folder is to be walked; one that is no link is."""
+        real = path.resolve()
+        if not path.is_symlink() and real.is_relative_to(self.folder):
+            return True
+        new = not real.is_relative_to(self.folder) and not self.folder.is_relative_to(real) and real not in self.met
+        self.met.add(real)
+        return new
+
+
 def in_folder(folder: Path, place: str) -> list[Path]:
-    """The data files of a folder and of the folders in it, by name; hidden ones are none.
+    """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are none.
 
     Raises:
         ValueError: there are none.
     """
     known = {ending for name in formats.names() for ending in formats[name].extensions}
-    seen = []
-    for stands, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    seen, links = [], Links(folder)
+    for stands, folders, names in os.walk(folder, followlinks=True):
         within = Path(stands)
+        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
         seen += [path for name in names if not name.startswith(".") and (path := within / name).is_file()]
     seen.sort(key=lambda path: path.parts)
     files = [path for path in seen if extension(path) in known]

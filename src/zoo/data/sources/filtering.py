@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zoo.data.sources.checking import TRAIN, Sided, text_columns
+from zoo.data.sources.checking import TRAIN, Sided, listed, text_columns
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks, listed
+from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks
 
 LEFT_OUT = "left out"  # the side of rows that belong to no split
 

@@ -10,6 +10,7 @@ from zoo.data.columns.lists import refuse_no_tags
 from zoo.data.columns.values import absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
+from zoo.data.sources.checking import listed, refuse_half
 from zoo.data.sources.part import SourcePart
 
 
@@ -56,6 +57,10 @@ def labels_of(
             settle_choices(row)
             if TAGS in row and not absent(row[TAGS]):
                 refuse_no_tags(row[TAGS])
+            name = TAGS if TAGS in row else LABEL
+            for text in listed(row[name]):
+                if isinstance(text, str):
+                    refuse_half(text, name)
         except KeyError as missing:
             raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
         except ValueError as problem:

@@ -20,7 +20,7 @@ from zoo.data.sources.repeated.duplicates import Compared, Duplicates
 
 TEST = "test"
 HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
-VERSION = 4  # raise it where the same sources are read in another way
+VERSION = 5  # raise it where the same sources are read in another way
 
 
 class SplitReader:
@@ -237,12 +237,13 @@ class SplitReader:
             return unknown
         if not self.labelled:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
-        hidden = [source == TEST and reader.hides(one.value) for one in found]
-        written = [one.value for one, hides in zip(found, hidden, strict=True) if not hides]
+        values = [one.value for one in found]
+        hidden = reader.hidden(values, self.labels) if source == TEST else [False] * len(found)
+        written = [value for value, hides in zip(values, hidden, strict=True) if not hides]
         labels = reader.over(self.labels, written, self.names is not None)
-        values = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
-        labels.report(values, place, train=source == TRAIN)
-        return {**unknown, **{label_key(one.value): value for one, value in zip(found, values, strict=True)}}
+        read = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
+        labels.report(read, place, train=source == TRAIN)
+        return {**unknown, **dict(zip(map(label_key, values), read, strict=True))}
 
     def read(self, split: str) -> Iterator[dict[str, Any]]:
         """The rows of a split from their source, one after the other, with labels and tags as numbers."""

@@ -1,5 +1,6 @@
 """`tokenizer.add`: words of a domain, each a token of its own."""
 
+import logging
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 from tokenizers import AddedToken
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.registry import check
+from zoo.registry import check, first_few
 
 ADD = "add"
+logger = logging.getLogger(__name__)
 # scripts in which a word is followed by its particles, or by the next word, without a space
 JOINED = ("HANGUL", "CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 
@@ -32,11 +34,25 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
     """Have each word read as one token; those that are new (a new row of the embedding each).
 
     A word is found between two ends of words; one in a script that joins words, such as Hangul, also before a particle.
+    But where the tokenizer writes Hangul as letters, a syllable without a last consonant begins others, too: a word
+    that ends with one is found between two ends of words alone.
+
+    Raises:
+        ValueError: a word is how the tokenizer writes a role, such as `[MASK]`, which no text can spell.
     """
     unknown = tokenizer.roles.unk
+    special = {token.content for token in tokenizer.backend.get_added_tokens_decoder().values() if token.special}
+    for word in words:
+        if word in special:
+            raise ValueError(f"task.tokenizer.{ADD}: {word!r} is a special token of the tokenizer; leave it out")
     read = zip(words, tokenizer.encode(words), strict=True)
     new = [word for word, ids in read if len(ids) != 1 or ids[0] == unknown]
-    tokenizer.backend.add_tokens([AddedToken(word, single_word=not is_joined(word), normalized=True) for word in new])
+    begin_others = [word for word in new if is_joined(word) and ends_open(word, tokenizer)]
+    if begin_others:
+        said = "task.tokenizer.%s: this tokenizer writes Hangul as letters, so before a particle it does not find %s; "
+        logger.warning(said + "normalization: nfc keeps syllables whole", ADD, first_few(begin_others))
+    alone = {word: not is_joined(word) or word in begin_others for word in new}
+    tokenizer.backend.add_tokens([AddedToken(word, single_word=alone[word], normalized=True) for word in new])
     tokenizer.match(())
     return new
 
@@ -44,6 +60,13 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
 def is_joined(word: str) -> bool:
     """Whether something may follow a word without a space."""
     return unicodedata.name(word[-1], "").startswith(JOINED)
+
+
+def ends_open(word: str, tokenizer: Tokenizer) -> bool:
+    """Whether a word ends with a vowel of Hangul that is written as a letter: a last consonant may follow it."""
+    normalizer = tokenizer.backend.normalizer
+    spelled = word if normalizer is None else normalizer.normalize_str(word)
+    return unicodedata.name(spelled[-1:] or " ").startswith("HANGUL JUNGSEONG")
 
 
 def pieces_of_added(before: Tokenizer, after: Tokenizer) -> dict[int, list[int]]:

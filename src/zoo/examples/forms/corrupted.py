@@ -52,6 +52,8 @@ class Corrupted(Form):
         plans: list[ExamplePlan] = []
         room = most_tokens(limits, self.share, self.mean_span)
         for start, stop in cut(span.length, room, generator, shortest=2):
+            if stop - start < 2:
+                continue
             noise = noise_of(stop - start, self.share, self.mean_span)
             borders = span.start + start + spans(stop - start, noise, generator)
             pieces = tuple(Piece("text", a, b) for a, b in zip(borders.tolist(), borders[1:].tolist(), strict=False))

@@ -33,6 +33,8 @@ class Prefix(Form):
         plans: list[ExamplePlan] = []
         # one token at least is on the other side, where `</s>` takes a place, too: either side may have all the others
         for start, stop in cut(span.length, min(limits.source, limits.longest), generator, shortest=2):
+            if stop - start < 2:
+                continue
             middle = int(generator.integers(start + 1, stop))
             final = stop == span.length
             pieces = tuple(Piece("text", span.start + a, span.start + b) for a, b in ((start, middle), (middle, stop)))

@@ -7,9 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, load_dataset_builder
+from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, Value, load_dataset_builder
 from datasets import __version__ as library
 from datasets.exceptions import DatasetGenerationError
+from datasets.packaged_modules.csv.csv import CsvConfig
 from datasets.packaged_modules.parquet.parquet import ParquetConfig
 from datasets.utils.file_utils import xgetsize
 
@@ -182,6 +183,8 @@ class Hub(Origin):
             if isinstance(builder.config, ParquetConfig):  # else a whole row group would be in memory
                 builder.config.batch_size = BATCH
                 builder.config.columns = None if columns is None else list(columns)
+            if isinstance(builder.config, CsvConfig):
+                as_written(builder)
             self.opened[columns] = builder, builder.as_streaming_dataset()
         return self.opened[columns]
 
@@ -232,6 +235,19 @@ class Hub(Origin):
     def parts(self, split: str) -> Sequence[SourcePart]:
         name = self.names[split]
         return [HubPart(self, name, HubFile(*file)) for file in self.known[name]["files"]]
+
+
+def as_written(builder: DatasetBuilder) -> None:
+    """Read the columns of CSV files as texts, as `files:` does, but for those whose kinds the repository's card says.
+
+    pandas would take `NA` and `null` for nothing, and 01 for the class 1.
+    """
+    if builder.info.features is None:
+        first = next(iter(builder.as_streaming_dataset().values()))
+        texts = Features({name: Value("string") for name in next(iter(first), {})})
+        builder.config.features = builder.info.features = texts or None
+    if all(kind == Value("string") for kind in (builder.info.features or {}).values()):
+        builder.config.na_filter = False
 
 
 def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Iterator[HubFile]:

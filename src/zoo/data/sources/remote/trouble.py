@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from datasets.exceptions import DatasetsError
 
+OFFERS = "Please pick one"  # how `datasets` names the configurations, where one must be chosen
 VAGUE = (FileNotFoundError, ConnectionError)  # what `datasets` turns any error into, the real one behind it
 
 
@@ -38,5 +39,6 @@ def answer_of(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its name."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    """The first line of what an error says, with the choice that it offers in the second one, or its name."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return " ".join(line for number, line in enumerate(lines[:2]) if number == 0 or line.startswith(OFFERS))

@@ -15,12 +15,12 @@ from zoo.data.formats.format import Row
 from zoo.data.home import home, name_file
 from zoo.data.making import make_once
 from zoo.data.sealed import seal, unseal
-from zoo.data.sources.checking import TRAIN, Sided, text_columns
+from zoo.data.sources.checking import TRAIN, Sided, texts_in
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
 from zoo.data.sources.repeated.repeats import Repeats, in_pieces
 
-VERSION = 2  # raise it where other rows count as repeated
+VERSION = 3  # raise it where other rows count as repeated
 FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"
 HELD_OUT, KEPT = 0, 1  # the numbers of the splits that are compared
 PAGE = 1 << 15  # bytes of marks that are read at once
@@ -114,8 +114,8 @@ class Duplicates:
 def compared_rows(one: Compared) -> Iterator[CodedRow]:
     """The rows of a part with their texts, where those are compared."""
     for sided in one.rows():
-        text, is_train = text_of(sided.row), sided.side == TRAIN
-        takes_part = bool(text.strip()) and (not is_train or one.counts(sided.row))
+        text, is_train = joined(texts_in(sided.row)), sided.side == TRAIN
+        takes_part = bool(text) and (not is_train or one.counts(sided.row))
         yield CodedRow(sided.number, KEPT if is_train else HELD_OUT, text if takes_part else None)
 
 
@@ -170,11 +170,6 @@ def hash_stretch(path: Path, start: int, stop: int) -> str:
     return code.hexdigest()
 
 
-def text_of(row: Mapping[str, Any]) -> str:
-    """All texts of a row in one."""
-    return "\t".join(str(text) for name in text_columns(row) for text in listed(row[name]))
-
-
-def listed(value: Any) -> list[Any]:
-    """The entries of a list, or the one value."""
-    return value if isinstance(value, list) else [value]
+def joined(texts: Sequence[str]) -> str:
+    """The texts of a row in one, '' where all are empty; their borders count, as white space in them does not."""
+    return " \0 ".join(texts) if any(text.strip() for text in texts) else ""
