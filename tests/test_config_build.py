@@ -110,9 +110,10 @@ def test_a_setting_of_a_stack_is_cycled_and_a_list_by_nature_is_not():
     assert (stack.window, stack.widths) == (PerLayer((None, 5)), (3, 5))
 
 
+WHOLE = st.integers(-(2**63), 2**63 - 1)
 data = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | WHOLE, inner),
     max_leaves=8,
 )
 choices = st.one_of(
@@ -128,13 +129,13 @@ stacks = st.fixed_dictionaries(
         "norm": choices,
         "final": st.none() | choices,
         "mixed": choices | st.lists(choices, min_size=1, max_size=3),
-        "window": st.none() | st.integers() | st.lists(st.none() | st.integers(), min_size=1, max_size=3),
-        "widths": st.lists(st.integers(), max_size=3),
+        "window": st.none() | WHOLE | st.lists(st.none() | WHOLE, min_size=1, max_size=3),
+        "widths": st.lists(WHOLE, max_size=3),
         "extra": st.dictionaries(st.text(), data, max_size=2),
     },
 )
 wholes = st.fixed_dictionaries(
-    {"d_model": st.integers(), "decoder": stacks},
+    {"d_model": WHOLE, "decoder": stacks},
     optional={"encoder": st.none() | stacks, "several": st.lists(choices, max_size=3), "title": st.text()},
 )
 

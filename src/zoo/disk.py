@@ -1,7 +1,44 @@
-"""What lasts through a crash of the machine."""
+"""What lasts through a crash of the machine, and files that are written aside."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+PROBE = 4096  # bytes
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """Where to write what takes a file's place in the end; until all of it is written, what was there stays.
+
+    Raises:
+        OSError: it cannot be written; the error names the file.
+    """
+    aside = path.with_name(f".partial-{path.name}")
+    try:
+        yield aside
+        aside.replace(path)
+    except OSError as error:  # that of `write` names no file, and others that aside
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def refuse_unwritable(path: Path, place: str = "") -> None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    aside = path.with_name(f".partial-{path.name}")
+    try:
+        try:
+            aside.write_bytes(bytes(PROBE))
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"{place}{path}: cannot be written: {error.strerror}") from None
 
 
 def sync(path: Path) -> None:

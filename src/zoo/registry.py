@@ -14,7 +14,8 @@ from zoo.annotations import MAPS, UNIONS, PerLayer, describe, pair_up, takes_lis
 from zoo.discover import import_outside
 
 T = TypeVar("T")
-REQUIRED = inspect.Parameter.empty
+REQUIRED, WHOLE = inspect.Parameter.empty, 2**63
+KINDS = {int: "a whole number below 2**63", float: "a finite number"}
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -42,8 +43,7 @@ def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> 
     Raises:
         ValueError: `word` is not allowed.
     """
-    allowed = list(allowed)
-    if word not in allowed:
+    if word not in (allowed := list(allowed)):
         listed = ", ".join(allowed) if allowed else "none"
         raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
 
@@ -257,8 +257,8 @@ def check(value: Any, annotation: Any, place: str) -> Any:
         return {check(k, of_keys, place): check(v, of_values, f"{place}.{k}") for k, v in value.items()}
     if origin is typing.Literal:
         return check_literal(value, arguments, place)
-    if annotation is float and type(value) in (int, float):
-        return check_finite(value, place)
+    if annotation in (int, float) and type(value) in (int, annotation):
+        return check_number(value, annotation, place)
     if isinstance(annotation, type) and origin is None and type(value) is annotation:
         return value
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")
@@ -273,11 +273,13 @@ def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
     return value
 
 
-def check_finite(value: float, place: str) -> float:
-    """A number as a float, unless no float holds it."""
-    if abs(value) <= sys.float_info.max:  # false for nan, and no conversion that may overflow
+def check_number(value: float, kind: type, place: str) -> float:
+    """A number of a kind, unless no float, or no whole number of torch's, holds it."""
+    if kind is int and -WHOLE <= value < WHOLE:
+        return value
+    if kind is float and abs(value) <= sys.float_info.max:  # false for nan, and no conversion that may overflow
         return float(value)
-    raise ValueError(f"{place}: expected a finite number, got {value!r}")
+    raise ValueError(f"{place}: expected {KINDS[kind]}, got {value!r}")
 
 
 def check_union(value: Any, annotation: Any, place: str) -> Any:

@@ -122,6 +122,16 @@ def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(
 
 def test_escape_sequences_are_shown_and_not_obeyed():
     assert visible("a\x1b]0;owned\x07\n\tä") == "a\\x1b]0;owned\\x07\n\tä"
+    assert visible("\u202ea\u2066") == "\\u202ea\\u2066"  # which turn the order of what follows
+    for text in (
+        "où\u00a0?",
+        "क्\u200dष",
+        "می\u200cخواهم",
+        "猫\u3000犬",
+        "\U0001f468\u200d\U0001f469",
+        "\ufeffa\u00adb",
+    ):
+        assert visible(text) == text
 
 
 def test_a_model_whose_outputs_are_not_finite_fails_in_every_command(

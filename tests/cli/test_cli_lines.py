@@ -57,3 +57,9 @@ def test_predict_says_when_it_waits_for_the_keyboard(zoo: Zoo, run_of: RunOf, mo
     monkeypatch.setattr("sys.stdin", keyboard)
     said = zoo("predict", run_of("classify"))
     assert said.status == 0 and "reading texts from the keyboard, one a line; Ctrl-D ends them" in said.err
+
+
+def test_a_closed_standard_input_has_no_lines(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", None)
+    said = zoo("predict", run_of("lm"))
+    assert said.status == 2 and "there is no text: give one, or lines on standard input" in said.err

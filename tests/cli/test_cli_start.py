@@ -1,5 +1,6 @@
 """Claims about the command line before a command: what it imports, and what it says."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,29 @@ def test_a_signal_that_an_imported_library_swallows_ends_the_command_after_its_i
 def test_python_does_not_collect_garbage_once_more_at_its_end():
     code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); import zoo.__main__"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_a_full_disk_behind_standard_output_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert call("--help") == 1
+    assert capsys.readouterr().err == "error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["show", "bert-tiny"], ["list", "tasks"]])
+def test_a_reader_who_has_seen_enough_is_no_failure(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert call(*words) == 0
+    assert not capsys.readouterr().err
+
+
+def test_nobody_may_read_what_is_printed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert call("--version") == 0

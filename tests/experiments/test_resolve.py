@@ -60,14 +60,20 @@ def test_a_head_of_the_task_keeps_the_options_of_the_models_file_and_takes_those
 
 
 def test_each_value_knows_where_it_came_from():
-    found = places(resolve("pydocs-mlm", "training.batch=4", "n_layers=1", "generate.beams=2"))
+    found = places(resolve("pydocs-mlm", "training.batch=4", "n_layers=1"))
     assert found["model.d_model"] == "configs/bert-nano.yaml"
     assert found["model.encoder.block"] == "base configs/bert-base.yaml"
-    assert found["model.encoder.n_layers"] == found["training.batch"] == found["generate.beams"] == "--set"
+    assert found["model.encoder.n_layers"] == found["training.batch"] == "--set"
     assert found["model.vocab_size"] == "tokenizer"
     assert found["model.heads.masked_lm.norm.eps"] == "base configs/bert-base.yaml"
     assert found["training.learning_rate"] == found["task.tokenizer.vocab_size"] == "tasks/pydocs-mlm.yaml"
     assert found["training.clip"] == found["generate.top_k"] == "library"
+
+
+def test_settings_of_generate_need_a_head_that_writes():
+    assert places(resolve("pydocs-lm", "generate.beams=2", model="gpt2-nano"))["generate.beams"] == "--set"
+    with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generates no text, so nothing would"):
+        resolve("pydocs-mlm", "generate.beams=2")
 
 
 def test_sizes_that_set_names_are_not_replaced_by_those_of_task_and_tokenizer():

@@ -31,6 +31,7 @@ def test_contexts_may_have_different_numbers_of_choices():
         (None, "give them for each TEXT, which is the context, one a line; got 0, expected 2 to 64"),
         ("one", "got 1, expected 2 to 64"),
         ("one\none", "a choice is given twice"),
+        ("one\x0ctwo\u2028three", "got 1, expected 2 to 64"),
     ],
 )
 def test_choices_that_are_none_are_refused(pair: str | None, said: str):

@@ -1,5 +1,6 @@
 """A split's predictions in a file: what zoo.pipeline says of each row, in the order of the data."""
 
+import errno
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import torch
 from looking import TEXTS, loaded
 
 from zoo.data.task import read_task
+from zoo.inference import measure as measuring
 from zoo.inference import predictions as written_to
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import Shown, measure
@@ -173,6 +175,7 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
         ("dangling", "there is no folder .*nowhere"),
         ("itself", "is a link to itself; name another file"),
         ("pipe", "is no ordinary file, but a device or a pipe; name a file"),
+        ("/proc/said.jsonl", "/proc/said.jsonl: cannot be written: "),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, said: str, tmp_path: Path):
@@ -230,6 +233,18 @@ def test_a_file_that_was_not_written_to_its_end_is_not_left(tmp_path: Path, monk
         with pytest.raises(TypeError):
             written_to.write_predictions(tmp_path / name, Any, {})
         assert sorted(path.name for path in tmp_path.iterdir()) == ["old.jsonl"]
+
+
+def test_what_was_measured_is_not_lost_where_a_disk_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fill(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(measuring, "write_predictions", fill)
+    said = r"predictions\.jsonl: cannot be written: No space left on device; what was measured: examples 2, loss \d"
+    with pytest.raises(RuntimeError, match=said):
+        rows = [{"a": FOX, "label": "no"}, {"a": DOG, "label": "yes"}]
+        columns = {"text": "a", "label": "label"}
+        predictions(loaded("bert-nano", "classification"), tmp_path, rows, columns, "test", labels=["no", "yes"])
 
 
 CHAT = [("system", "the red cat"), ("user", "sleeps"), ("assistant", "a blue dog"), ("user", "runs"),

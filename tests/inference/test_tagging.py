@@ -33,6 +33,11 @@ def test_words_of_one_kind_side_by_side_are_a_span_and_b_begins_another():
     assert found == [("a", 0, 3), ("a", 4, 7), ("a", 10, 11), ("b", 12, 13)]
 
 
+def test_tags_of_no_kind_are_no_part_of_what_is_outside():
+    words = [word(tag, 2 * at, 2 * at + 1) for at, tag in enumerate(["O", "I-", "I-", "O", "I-"])]
+    assert [(span["start"], span["end"]) for span in join_spans(words, "")] == [(2, 5), (8, 9)]
+
+
 @pytest.mark.parametrize("letters", ["BI", "BIES", "BILU"])
 def test_spans_are_those_that_f1_counts_whatever_the_order_of_tags(letters: str):
     names = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "ab")]

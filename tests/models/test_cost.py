@@ -44,3 +44,13 @@ def test_memory_is_four_bytes_for_weights_gradients_and_two_moments():
     model = on_meta(load_settings("transformer-nano"))
     found = memory(model)
     assert found["total"] == 16 * parameters(model) == found["weights"] + found["gradients"] + found["optimizer"]
+
+
+def test_a_parameter_that_no_memory_holds_is_refused():
+    with pytest.raises(ValueError, match="the model is too large: a parameter has more bytes than 64 bits can count"):
+        on_meta(load_settings("bert-nano", [(("d_model",), 3_000_000_000)]))
+
+
+def test_heads_beyond_all_measure_are_refused_at_once():
+    with pytest.raises(ValueError, match=r"must be a multiple of n_heads \(4611686018427387904\)"):
+        on_meta(load_settings("bert-nano", [(("encoder", "n_heads"), 2**62)]))

@@ -19,8 +19,8 @@ def test_models_are_listed_by_pattern():
         (5, 0, "name: expected a text, got 5"),
         ("bert-nano", "x", "seed: expected a whole number, got 'x'"),
         ("bert-nano", 1.5, "seed: expected a whole number, got 1.5"),
-        ("bert-nano", -1, r"seed must be at least 0 and below 2\*\*63, got -1"),
-        ("bert-nano", 2**63, r"seed must be at least 0 and below 2\*\*63, got 9223372036854775808"),
+        ("bert-nano", -1, "seed must be at least 0, got -1"),
+        ("bert-nano", 2**63, r"seed: expected a whole number below 2\*\*63, got 9223372036854775808"),
     ],
 )
 def test_a_wrong_name_or_seed_is_refused_by_its_own_name(name: Any, seed: Any, words: str):

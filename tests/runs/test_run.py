@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs.run import RunFiles, create_run, join_run, try_folder
+from zoo.runs.run import RunFiles, check_folder, create_run, join_run, try_folder
 from zoo.runs.saved import open_run
 
 TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
@@ -144,6 +144,13 @@ def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: P
     assert "the resumed run may differ in its last bits: threads: 1 -> 2" in caplog.text
     assert "steps: 7" in (tmp_path / "training.yaml").read_text()
     assert open_run(tmp_path).training["steps"] == 5, "the checkpoint was trained with the old settings"
+
+
+@pytest.mark.parametrize("to", ["nowhere", "run"])
+def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path, to: str):
+    (tmp_path / "run").symlink_to(to)
+    with pytest.raises(ValueError, match="run: is a link that leads nowhere; choose another folder"):
+        check_folder(tmp_path / "run", resume=False)
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):

@@ -36,7 +36,7 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"batch": 0}, "training.batch: must be at least 1, got 0"),
         ({"batch": True}, "training.batch: expected a whole number, got True"),
         ({"learning_rate": 0}, "training.learning_rate: must be a finite number above 0, got 0"),
-        ({"seed": 2**63}, r"training.seed: must be below 2\*\*63, got 9223372036854775808"),
+        ({"seed": 2**63}, r"training.seed: expected a whole number below 2\*\*63, got 9223372036854775808"),
         ({"clip": -1.0}, "training.clip: must be a finite number above 0"),
         ({"layer_decay": 1.1}, "training.layer_decay: must be above 0 and at most 1, got 1.1"),
         ({"layer_decay": 0}, "training.layer_decay: must be above 0 and at most 1, got 0"),

@@ -37,7 +37,7 @@ def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None
         ValueError: they do not.
     """
     if d_key is None and d_model % n_heads:
-        fitting = ", ".join(str(n) for n in range(1, 2 * n_heads + 1) if d_model % n == 0)
+        fitting = ", ".join(str(n) for n in range(1, min(2 * n_heads, d_model) + 1) if d_model % n == 0)
         problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given"
         raise ValueError(f"{problem}; n_heads that fit: {fitting}")
     if n_kv_heads < 1 or n_heads % n_kv_heads:

@@ -27,9 +27,9 @@ def main(arguments: list[str] | None = None) -> None:
     arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
     word = arguments[0] if arguments else "--help"
     if word in ("--help", "-h"):
-        sys.stdout.write(HELP.format(commands="\n".join(f"  {n:10}{about}" for n, (_, about) in COMMANDS.items())))
+        write_out(HELP.format(commands="\n".join(f"  {n:10}{about}" for n, (_, about) in COMMANDS.items())))
     elif word == "--version":
-        sys.stdout.write(f"zoo {load(VERSION)}\n")
+        write_out(f"zoo {load(VERSION)}\n")
     elif word in COMMANDS:
         try:
             with stop_at_once():
@@ -43,6 +43,20 @@ def main(arguments: list[str] | None = None) -> None:
         shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in word)
         sys.stderr.write(f"error: zoo: unknown command '{shown}'{nearest(word, COMMANDS)}; allowed: {allowed}\n")
         sys.exit(WRONG)
+
+
+def write_out(text: str) -> None:
+    """Write to standard output, which may be closed, full, or read by somebody who has seen enough."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except BrokenPipeError:  # Python flushes it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"error: standard output: {error.strerror}\n")
+        sys.exit(FAILED)
 
 
 def take_debug(arguments: list[str]) -> tuple[list[str], bool]:

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import category
 from zlib import crc32
 
 import typer
@@ -11,15 +12,32 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+
+class Results(Console):
+    """A console that leaves it to the command what a closed pipe means; rich would end with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
-results = Console(highlight=False, soft_wrap=True)
+results = Results(highlight=False, soft_wrap=True)
+TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # the order in which all that follows is written
 LONGEST = 1 << 16  # of a table's lines in a file
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags: one has the same colour in every text
 
 
 def visible(text: str) -> str:
     """A text whose control characters are written as `\\x1b`; line breaks and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return "".join(c if c in "\n\t" or is_harmless(c) else ascii(c)[1:-1] for c in text)
+
+
+def is_harmless(character: str) -> bool:
+    """Whether a terminal does nothing with a character but write it, or its neighbours in another form.
+
+    Spaces of any width, joiners and marks are part of texts: French, Persian, Hindi and emoji are written with them.
+    """
+    return character.isprintable() or (category(character) in ("Zs", "Cf") and character not in TURNING)
 
 
 def say(text: object) -> None:

@@ -12,7 +12,8 @@ logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
 MODEL, SECTIONS = "model", ("task", "training", "generate")
 STEPS, EPOCHS = ("training", "steps"), ("training", "epochs")
-CANCELS = {STEPS: EPOCHS, EPOCHS: STEPS}  # what a change is cancelled by, beside another one of its own
+# what cancels a change, beside another one of its own
+CANCELS: dict[tuple[str, ...], tuple[str, ...]] = {STEPS: EPOCHS, EPOCHS: STEPS}
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,16 @@ class Request:
         if unsaid:
             written = ", ".join(f"{'.'.join(path)}={value}" for path, value in unsaid)
             logger.info("%s: continues with the changes of the call that started it: %s", self.folder, written)
-        last = dict(pairs)  # what is said again changes nothing, above all not what was said of it after the first time
-        return replace(self, repeated=pairs, sets=[(path, v) for path, v in self.sets if (path, v) not in last.items()])
+        # what is said again changes nothing, above all not what was said after it the first time
+        before, now = dict(pairs), dict(self.sets)
+        again = {path for path in now if path in before and before[path] == now[path]}
+        return replace(self, repeated=pairs, sets=[pair for pair in self.sets if pair[0] not in again])
 
     @property
     def changes(self) -> list[Tree]:
         """Every change, as the run keeps it; without those that a later call has cancelled."""
         named = {path for path, _ in self.sets}
-        repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path) not in named]
+        repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path, ()) not in named]
         return [{".".join(path): value} for path, value in (*repeated, *self.sets)]
 
 

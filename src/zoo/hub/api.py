@@ -13,7 +13,7 @@ from zoo.inference.pipeline import Pipeline
 from zoo.inference.typed import BATCH
 from zoo.models.model import Model
 from zoo.python_words import for_python
-from zoo.registry import refuse_below
+from zoo.registry import check, refuse_below
 
 
 @for_python
@@ -47,7 +47,7 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
         ValueError: as `load`, or the batch is below 1.
     """
     refuse_no_path(path=path)
-    refuse_below(1, **{"--batch": batch})
+    refuse_below(1, **{"--batch": check(batch, int, "--batch")})
     return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
 

@@ -1,5 +1,6 @@
 """How good a model is on a split: losses by term, and the metrics that a task asks for."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
@@ -253,6 +254,6 @@ def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequenc
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
     """Lists of `size` rows of similar length, the longest first; the last may be shorter."""
-    while window := list(islice(rows, WINDOW * size)):
+    while window := list(islice(rows, min(WINDOW * size, sys.maxsize))):
         window.sort(key=lambda row: sum(plan.length + plan.source_length for plan in row.plans), reverse=True)
         yield from (window[start : start + size] for start in range(0, len(window), size))

@@ -135,7 +135,12 @@ def measure(
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     if show.predictions is not None and kept is not None:
-        write_predictions(show.predictions, About(loaded, *found), kept)
+        try:
+            write_predictions(show.predictions, About(loaded, *found), kept)
+        except OSError as error:
+            measured = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+            said = f"{show.predictions}: cannot be written: {error.strerror}"
+            raise RuntimeError(f"{said}; what was measured: {measured}") from None
     return values
 
 

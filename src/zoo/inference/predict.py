@@ -1,5 +1,6 @@
 """What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +18,7 @@ from zoo.inference.writing import Writing, Written
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.packed import packed
 from zoo.models.generation.settings import GenerateSettings
-from zoo.registry import refuse_below
+from zoo.registry import check, refuse_below
 
 
 class Unanswered(NamedTuple):
@@ -81,7 +82,7 @@ def answer_each(
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
         RuntimeError: the model fails, or its outputs are not finite.
     """
-    refuse_below(1, **{"--batch": batch})
+    refuse_below(1, **{"--batch": check(batch, int, "--batch")})
     dtype = next(loaded.model.parameters()).dtype
     use_fastest(loaded.model, None if dtype == torch.float32 else dtype)
     if pairs is not None and len(pairs) != len(texts):
@@ -89,7 +90,7 @@ def answer_each(
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
     second: Sequence[str | None] = pairs or [None] * len(texts)
     asked, how = enumerate(zip(texts, second, strict=True), 1), Writing(settings, Written())
-    while window := list(islice(asked, WINDOW * batch)):
+    while window := list(islice(asked, min(WINDOW * batch, sys.maxsize))):
         questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in window]
         answers = answer_sorted(loaded, questions, how, batch)
         yield from (answers[question.number] for question in questions)

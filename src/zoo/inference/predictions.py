@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.disk import refuse_unwritable, written_aside
 from zoo.inference.gathered import About
 from zoo.inference.predictors.predictor import predictors
 
@@ -30,6 +31,7 @@ def check_file(path: Path) -> None:
         raise ValueError(f"{path}: is no ordinary file, but a device or a pipe; name a file")
     if path.is_file() and not holds_predictions(path):
         raise ValueError(f"{path}: exists and does not hold predictions; name another file")
+    refuse_unwritable(path.resolve())
 
 
 def holds_predictions(path: Path) -> bool:
@@ -48,15 +50,9 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
     Raises:
         OSError: it cannot be written.
     """
-    path = path.resolve()  # a link goes on naming it
-    aside = path.with_name(f".partial-{path.name}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            for line in told(about, kept):
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # a link goes on naming it
+        for line in told(about, kept):
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:

@@ -51,6 +51,8 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
             limit = f"the model reads at most {most}, special tokens included"
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
         built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, stream.causal))
+        if not len(built[-1].tokens):
+            raise ValueError("the text is empty, and the tokenizer writes nothing around it: the model reads no token")
     return built
 
 

@@ -31,7 +31,12 @@ def blank(settings: ModelSettings, device: str = "cpu") -> Model:
     """A model of these settings, with anything in its parameters.
 
     Raises:
-        ValueError: settings that do not combine.
+        ValueError: settings that do not combine, or a parameter that no memory of 64 bits holds.
     """
-    with torch.device(device), Undrawn():
-        return Model(settings)
+    try:
+        with torch.device(device), Undrawn():
+            return Model(settings)
+    except RuntimeError as error:
+        if "Storage size calculation overflowed" in str(error):
+            raise ValueError("the model is too large: a parameter has more bytes than 64 bits can count") from None
+        raise

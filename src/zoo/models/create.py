@@ -4,10 +4,10 @@ import fnmatch
 from typing import Any
 
 from zoo import config
-from zoo.models.model import SEEDS, Model
+from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.python_words import for_python
-from zoo.registry import check
+from zoo.registry import check, refuse_below
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -26,7 +26,6 @@ def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
     Raises:
         ValueError: an unknown name, key or option, or a value that does not fit.
     """
-    if not 0 <= check(seed, int, "seed") < SEEDS:
-        raise ValueError(f"seed must be at least 0 and below 2**63, got {seed}")
+    refuse_below(0, seed=check(seed, int, "seed"))
     sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
     return Model(load_settings(check(name, str, "name"), sets)).initialize(seed)

@@ -21,7 +21,6 @@ from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
 from zoo.registry import Choice
 
-SEEDS = 2**63  # they are below; torch's generators take no larger ones than twice that, and a model needs three
 WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
 
 

@@ -16,6 +16,7 @@ from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.registry import refuse_unknown
 
 KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
+WRITES = "language"  # the head that text is written with
 MOST = 1 << 62
 BOUNDLESS = Limits(MOST, MOST, MOST)
 
@@ -42,6 +43,16 @@ class Mixture:
             needed = "; ".join(f"{name} needs the form {' or '.join(found)}" for name, found in named.items())
             raise ValueError(f"objective: no form of example suits all objectives: {needed}; keep one")
         self.names_by_head = owners
+
+    def refuse_generate(self) -> None:
+        """Refuse settings of `generate` where no head writes text.
+
+        Raises:
+            ValueError: none does.
+        """
+        if WRITES not in self.names_by_head:
+            trained = " and ".join(self.members)
+            raise ValueError(f"generate.…: {trained} generates no text, so nothing would read it; leave it out")
 
     @staticmethod
     def parse(value: Any) -> "Mixture":

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from zoo.disk import refuse_unwritable, written_aside
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
@@ -28,6 +29,7 @@ def check_output(path: Path, *read: str | None) -> None:
         raise ValueError(f"-o: '{path}' is what the model reads; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
+    refuse_unwritable(path, "-o: ")
 
 
 def is_file(given: str, path: Path) -> bool:
@@ -46,4 +48,6 @@ def write_maps(attended: Attended, title: str, path: Path) -> None:
     """
     check_output(path)
     as_page = path.suffix.lower() == ".html"
-    path.write_bytes(draw_page(attended, title).encode() if as_page else draw_picture(attended, title))
+    drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
+    with written_aside(path) as aside:
+        aside.write_bytes(drawn)

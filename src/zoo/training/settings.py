@@ -10,7 +10,6 @@ from torch import nn
 
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, merge
-from zoo.models.model import SEEDS
 from zoo.registry import Choice, refuse_unknown
 from zoo.training.adapters import LowRank
 from zoo.training.optimizers.optimizer import optimizers
@@ -133,8 +132,6 @@ class Training:
             value = getattr(self, name)
             if isinstance(value, int) and value < least:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
-        if self.seed >= SEEDS:
-            raise ValueError(f"training.seed: must be below 2**63, got {self.seed}")
         if isinstance(self.warmup_steps, float) and not 0 <= self.warmup_steps < 1:
             got = f"got {self.warmup_steps}"
             raise ValueError(f"training.warmup_steps: must be whole steps, or a share of the run below 1, {got}")

@@ -42,6 +42,8 @@ def evaluate(
     if task is not None:
         loaded = on_task(loaded, load_task(task))
     generate = parse_generate(merge(loaded.task.generate, changes))
+    if changes:
+        loaded.mixture.refuse_generate()
     with bars() as drawn:
         progress = functools.partial(drawn.evaluate, split)
         found = {

@@ -58,9 +58,9 @@ def read_lines() -> list[str]:
     Raises:
         ValueError: there is none, or one that is not text.
     """
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         complain("reading texts from the keyboard, one a line; Ctrl-D ends them", style=None)
-    lines = [read_line(line, number) for number, line in enumerate(sys.stdin.buffer, 1)]
+    lines = [] if sys.stdin is None else [read_line(line, n) for n, line in enumerate(sys.stdin.buffer, 1)]
     if not lines:
         raise ValueError("there is no text: give one, or lines on standard input")
     return lines

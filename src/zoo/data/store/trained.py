@@ -108,7 +108,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     try:
         parts, written = unseal((folder / SOURCE).read_text("utf-8"))
         before, tokenizer = set(parts), read_files(folder, written)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError) as damage:
         tell_damage(folder, str(damage))

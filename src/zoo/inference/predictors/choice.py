@@ -64,4 +64,4 @@ class BestChoice(Predictor):
 
 def lines(pair: str) -> list[str]:
     """The choices in a text: its lines that are not blank."""
-    return [line.strip() for line in pair.splitlines() if line.strip()]
+    return [line.strip() for line in pair.split("\n") if line.strip()]

@@ -108,7 +108,7 @@ def join_spans(words: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any
     before = OUTSIDE
     for word in words:
         tag = word["tag"]
-        if tag.startswith(GOES_ON) and before[2:] == tag[2:] and not before.startswith(ENDS):
+        if tag.startswith(GOES_ON) and before != OUTSIDE and before[2:] == tag[2:] and not before.startswith(ENDS):
             spans[-1].append(word)
         elif tag != OUTSIDE:
             spans.append([word])

@@ -1,0 +1,20 @@
+"""Files that are written aside."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from zoo.disk import written_aside
+
+
+def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    with pytest.raises(OSError, match=r"No space left on device: '.*/page\.html'"), written_aside(path) as aside:
+        aside.write_text("half of")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with written_aside(path) as aside:
+        aside.write_text("new")
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
