@@ -1,11 +1,13 @@
 """How a stranger's model generates is carried over as far as zoo can, and the rest is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from zoo.data.ids import NO_ROLES
 from zoo.hub.exporting.config_files import generation_file
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.generation import read_generation
@@ -52,6 +54,10 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert set(read(tmp_path, "llama", marked).left_out) == {"watermarking_config", "dola_layers"}
     assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but the first)",)
     assert read(tmp_path, "marian", {"num_beams": 2, "do_sample": True}).left_out == ("do_sample (with beams)",)
+    roles = replace(NO_ROLES, end=1, start=2)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [3], "decoder_start_token_id": 2}))
+    *_, left_out = read_generation(CheckpointFolder(tmp_path), {}, targets["t5"], True, 100, roles)
+    assert left_out == ("eos_token_id (3)",)
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
 
 

@@ -22,7 +22,7 @@ from zoo.hub.exporting.reloading import reload
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.renaming import same
 from zoo.inference.measure import measure, on_task
-from zoo.inference.predict import predict
+from zoo.inference.predict import Unanswered, answer_each, predict
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import REQUIRED
 from zoo.runs.saved import open_run
@@ -87,6 +87,15 @@ def test_missing_keys_mean_the_defaults_of_their_class(tmp_path: Path):
     before = logits(folder)
     change(folder, n_inner=REQUIRED, activation_function=REQUIRED, layer_norm_epsilon=REQUIRED, resid_pdrop=REQUIRED)
     assert torch.equal(logits(folder), before)
+
+
+def test_a_key_may_have_another_name(tmp_path: Path):
+    folder = saved(tmp_path, "GPT2LMHeadModel", n_embd=12, n_head=3)
+    before = logits(folder)
+    change(folder, n_head=REQUIRED, n_positions=REQUIRED, num_attention_heads=3, max_position_embeddings=12)
+    assert torch.equal(logits(folder), before)
+    with pytest.raises(ValueError, match="num_attention_heads is 3, and n_head is 2; they are two names of one key"):
+        zoo.load(change(folder, n_head=2))
 
 
 @pytest.mark.parametrize(
@@ -264,6 +273,8 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
     with torch.no_grad():
         wanted = theirs(ids).logits[0].softmax(-1).tolist()
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-5)
+    empty, again = answer_each(loaded, ["", "add it"], None, GenerateSettings())  # one costs no other its answer
+    assert isinstance(empty, Unanswered) and "the model reads no token" in empty.error and again == found
     (tmp_path / "rows.tsv").write_text("text\tlabel\nadd it\t0\n")
     (tmp_path / "task.yaml").write_text(
         "# a task\nobjective: classification\nlabels: ['0', '1']\nlength: 12\ncolumns: {text: text, label: label}\n"

@@ -123,6 +123,19 @@ OLDER = [
         ["rope_parameters", "layer_types"],
     ),
     ("Qwen3ForCausalLM", GROUPED | SOME_SLIDE, {}, ["layer_types"]),
+    (
+        "LlamaForCausalLM",
+        {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 300.0}},
+        {"rope_parameters": {"type": "linear", "factor": 3.0, "rope_theta": 300.0}, "rope_scaling": {}},
+        [],
+    ),
+    (
+        "LlamaForCausalLM",
+        {"rope_parameters": {"rope_theta": 300.0, **LLAMA3, "original_max_position_embeddings": 5}},
+        {"rope_theta": 300.0, "rope_scaling": {**LLAMA3, **SHORT}, "original_max_position_embeddings": 5},
+        ["rope_parameters"],
+    ),
+    ("ModernBertForMaskedLM", TOKENS_OF_ENCODERS | {"local_attention": 6}, {"sliding_window": 3}, ["local_attention"]),
 ]
 
 

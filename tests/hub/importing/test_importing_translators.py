@@ -1,5 +1,6 @@
 """Encoder-decoders that transformers made, at random, mean the same after importing."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import save_file
 from strangers import OPUS, T5, TOKENS
 
+import zoo
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import Unrounded, reload
@@ -105,3 +108,36 @@ def test_gaps_are_read_as_gaps_by_transformers_after_importing_and_exporting_aga
         ours = predictors.build("translation").encode(imported, [text])[0].tolist()
         assert theirs(text).input_ids == [*ours, imported.tokenizer.roles.end]
         assert len(set(ours) & set(imported.tokenizer.roles.sentinels)) == text.count("<extra_id_")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"feed_forward_proj": "relu", "dense_act_fn": "silu"},
+        {"feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new"},
+        {"feed_forward_proj": "gated-silu", "dense_act_fn": "relu"},
+        {"scale_decoder_outputs": None},
+        {"num_heads": None, "num_attention_heads": 2},
+    ],
+)
+def test_what_t5_reads_beside_its_own_keys_is_read(changed: dict[str, Any], tmp_path: Path):
+    sizes = {"vocab_size": 31, "d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    tree = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], **sizes, "decoder_start_token_id": 0}
+    tree = {key: value for key, value in {**tree, **changed}.items() if key != "num_heads" or value is not None}
+    (tmp_path / "config.json").write_text(json.dumps(tree))
+    torch.manual_seed(0)
+    theirs = transformers.T5ForConditionalGeneration(transformers.AutoConfig.from_pretrained(tmp_path)).eval()
+    theirs.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(tree))
+    source, target = torch.randint(1, 31, (2, 2, 7)).unbind()
+    wanted = theirs(input_ids=source, decoder_input_ids=target).logits
+    torch.testing.assert_close(zoo.load(tmp_path)(target, source=source).logits, wanted, atol=1e-5, rtol=0)
+
+
+def test_a_gate_that_zoo_does_not_have_is_refused(tmp_path: Path):
+    tree = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "feed_forward_proj": "gated-gelu"}
+    (tmp_path / "config.json").write_text(json.dumps({**tree, "dense_act_fn": "gelu"}))
+    save_file({"shared.weight": torch.zeros(2, 2)}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="feed_forward_proj is 'gated-gelu, and dense_act_fn gelu'; zoo reads relu or"):
+        zoo.load(tmp_path)

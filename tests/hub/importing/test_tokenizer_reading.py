@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer import other_switches, other_templates, read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets
@@ -152,3 +152,60 @@ def test_a_strangers_dropout_is_switched_off_and_said(tmp_path: Path, caplog: py
 @pytest.mark.parametrize("first", ["", "#version: 0.2\n"])
 def test_the_first_line_of_merges_may_be_a_comment_and_no_merge_is_lost(first: str):
     assert read_merges({"merges.txt": f"{first}a b\nab c\n".encode()}) == [("a", "b"), ("ab", "c")]
+
+
+def test_a_text_begins_as_the_switch_of_published_files_says(tmp_path: Path):
+    folder = publish(tmp_path, "gpt2", add_bos_token=True, bos_token=ENDING)
+    wanted = transformers.AutoTokenizer.from_pretrained(folder)("a dog")["input_ids"]
+    assert read(folder, "gpt2").begin("a dog") == wanted and wanted[0] == read(folder, "gpt2").roles.start
+    with pytest.raises(ValueError, match="add_bos_token is true, and bos_token is no token: '<none>'"):
+        read(publish(tmp_path, "gpt2", add_bos_token=True, bos_token="<none>"), "gpt2")
+
+
+def test_a_model_ends_its_texts_with_what_it_generates_with(tmp_path: Path):
+    folder = publish(tmp_path, "gpt2", eos_token=ENDING, bos_token=ENDING)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8]}))
+    ours = read(folder, "gpt2", eos_token_id=9)
+    assert (ours.roles.end, ours.roles.start) == (7, ours.vocabulary[ENDING])
+    classifier = read(folder, "gpt2", 1, eos_token_id=9)  # which generates nothing
+    assert classifier.roles.end in (None, ours.vocabulary[ENDING])
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("[CLS] $A [SEP] $B:1 [SEP]:1", ()),
+        ("[CLS] $A [SEP] $B [SEP]", ("'[CLS] a [SEP] b [SEP]' (here '[CLS]:0 a:0 [SEP]:0 b:1 [SEP]:1')",)),
+        (
+            "[CLS] $A [SEP] [SEP] $B:1 [SEP]:1",
+            ("'[CLS]:0 a:0 [SEP]:0 [SEP]:0 b:1 [SEP]:1' (here '[CLS]:0 a:0 [SEP]:0 b:1 [SEP]:1')",),
+        ),
+    ],
+)
+def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tuple[str, ...]):
+    made = backend("bert")
+    named = [(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=named)
+    names = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    assert other_templates(read(tmp_path, "bert"), True, targets["bert"].classes[0]) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("bert", {}, ()),
+        ("bert", {"do_lower_case": False}, ("'Ab É 漢 字' (here 'ab e 漢 字')",)),
+        ("bert", {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}, ()),
+        ("gpt2", {"tokenizer_class": "GPT2Tokenizer"}, ()),
+        ("gpt2", {"add_prefix_space": True}, ("'ĠAb ĠÃī Ġæ¼¢åŃĹ' (here 'Ab ĠÃī Ġæ¼¢åŃĹ')",)),
+    ],
+)
+def test_switches_that_contradict_the_tokenizers_file_are_said(
+    tmp_path: Path, kind: str, options: dict[str, Any], said: tuple[str, ...]
+):
+    backend(kind).save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    assert other_switches(CheckpointFolder(tmp_path), targets[kind]) == said

@@ -50,6 +50,17 @@ class ConfigReader:
             found = found[name]
         return found
 
+    def take_aliases(self, aliases: Mapping[str, str]) -> None:
+        """Have keys by the names that everything is read by.
+
+        Raises:
+            ValueError: a key has two values, by two names.
+        """
+        for alias, key in aliases.items():
+            if alias in self.tree and self.tree.setdefault(key, self.tree[alias]) != self.tree[alias]:
+                both = f"{alias} is {written(self.tree[alias])}, and {key} is {written(self.tree[key])}"
+                raise ValueError(f"{self.place}: {both}; they are two names of one key")
+
     def __call__(self, key: str) -> Any:
         """A key's value, or the default of their class.
 
@@ -95,6 +106,7 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         every = (*known, MODEL_TYPE)
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
+    config.take_aliases(target.aliases)
     config.tree = dict(target.newer(config.tree))
     own = next((chosen for chosen in target.classes if chosen.name == foreign.class_name), None)
     unread, demands = ((), {}) if own is None else (own.unread, own.demands)

@@ -1,7 +1,9 @@
 """How a stranger's model generates: generation_config.json, or config.json in older folders, in a task's words."""
 
 from contextlib import suppress
+from typing import Any
 
+from zoo.data.ids import NO_ROLES, Roles
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
 from zoo.hub.sources.folder import GENERATION, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
@@ -29,7 +31,7 @@ Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
 
 def read_generation(
-    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int
+    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles = NO_ROLES
 ) -> Generation:
     """How a folder's model generates, its special tokens, and the keys that are left out.
 
@@ -38,6 +40,7 @@ def read_generation(
 
     Args:
         writes: whether its class generates at all.
+        roles: of its tokenizer, where it has one.
 
     Raises:
         ValueError: the file is no JSON.
@@ -57,6 +60,9 @@ def read_generation(
     left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
     ends = both.get("eos_token_id")
     left_out += ["eos_token_id (but the first)"] * (isinstance(ends, list) and len(ends) > 1)
+    for key, read in (("eos_token_id", roles.end), ("decoder_start_token_id", roles.start)):
+        value = first_of(both.get(key))
+        left_out += [f"{key} ({value})"] * (type(value) is int and read is not None and read != value)
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
     return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
@@ -98,12 +104,16 @@ def possible(wanted: Json) -> Json:
     return {key: value for key, value in found.items() if key not in gone}
 
 
+def first_of(value: Any) -> Any:
+    """The first of several ids, any of which may end a text."""
+    return value[0] if isinstance(value, list) and value else value
+
+
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
     """The special tokens that the files name by id; what a decoder begins with is its start."""
     found: dict[str, int] = {}
     for name, role in {**THEIR_ROLES, "decoder_start_token": "start"}.items():
-        value = said.get(f"{name}_id")
-        value = value[0] if isinstance(value, list) and value else value
+        value = first_of(said.get(f"{name}_id"))
         if type(value) is int and 0 <= value < vocab_size:
             found[role] = value
     found.setdefault("pad", found.get("end", 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from zoo.data.ids import MESSAGES
+from zoo.data.ids import MESSAGES, NO_ROLES
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
 from zoo.examples.form import ModelTraits
@@ -19,7 +19,7 @@ from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_js
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
-from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer import other_switches, other_templates, read_tokenizer
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
@@ -51,6 +51,8 @@ class ImportReport:
         untrained: heads that were newly initialised when the folder was exported, and have not been trained.
         dropped: its tensors that the model has no place for.
         no_tokenizer: why there is no tokenizer; empty where there is one, or nothing to read with it.
+        templates: how its tokenizer writes texts, where texts of such a model are read in another way here.
+        switches: what transformers makes of a text by tokenizer_config.json, and not by tokenizer.json.
         idle: keys of the folder that act on what is generated, and that zoo has no setting for.
         ignored: keys that ask for code of the folder to be run.
     """
@@ -63,6 +65,8 @@ class ImportReport:
     untrained: tuple[str, ...]
     dropped: tuple[str, ...]
     no_tokenizer: tuple[str, ...]
+    templates: tuple[str, ...]
+    switches: tuple[str, ...]
     idle: tuple[str, ...]
     ignored: tuple[str, ...]
 
@@ -73,6 +77,8 @@ class ImportReport:
             "newly initialised, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no place for it": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
+            "its tokenizer writes texts in another way than such models read them here": self.templates,
+            "zoo follows tokenizer.json; by tokenizer_config.json, as in transformers, a text would be": self.switches,
             "generating has no setting here for": self.idle,
             "ignored, since zoo runs no code of a checkpoint": self.ignored,
         }
@@ -133,7 +139,9 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     chosen = target.classes[0]
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
     check_vocabulary(tokenizer, settings.vocab_size, place)
-    generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, settings.vocab_size)
+    roles = tokenizer.roles if isinstance(tokenizer, Tokenizer) else NO_ROLES
+    writes, size = chosen.generates, settings.vocab_size
+    generate, special, idle = read_generation(foreign, config.tree, target, writes, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
@@ -158,6 +166,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
+        other_templates(tokenizer, stream.segments, chosen) if isinstance(tokenizer, Tokenizer) else (),
+        other_switches(foreign, target) if isinstance(tokenizer, Tokenizer) else (),
         idle,
         code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenizers import AddedToken, Regex, pre_tokenizers
+from tokenizers import AddedToken, Encoding, Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
@@ -13,13 +13,16 @@ from zoo.data.ids import ROLES
 from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
-from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
-from zoo.hub.sources.folder import CHAT, OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES, with_template
+from zoo.hub.importing.generation import first_of
+from zoo.hub.sources.folder import CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+LETTERS = ("a", "b")  # texts to see templates around
+SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that switches make something else of
 Tokens = dict[str, str]
 
 
@@ -33,7 +36,9 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     backend = find_backend(foreign, options, target)
     if isinstance(backend, str):
         return backend
-    tokens = role_tokens(backend, name_tokens(foreign, options, config, backend, target), target, chosen)
+    config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
+    named = name_tokens(foreign, options, config, backend, target, chosen.generates)
+    tokens = role_tokens(backend, named, target, chosen)
     if "pad" not in tokens:
         return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
     place = str(foreign.folder)
@@ -129,9 +134,16 @@ def spelling(token: Any) -> str | None:
     return token if isinstance(token, str) and token else None
 
 
-def name_tokens(foreign: CheckpointFolder, options: Json, config: Json, backend: Backend, target: Target) -> Tokens:
-    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids."""
-    ids = {name.removesuffix("_id"): i for name, i in config.items() if name.endswith("_token_id")}
+def name_tokens(
+    foreign: CheckpointFolder, options: Json, config: Json, backend: Backend, target: Target, writes: bool
+) -> Tokens:
+    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids.
+
+    Args:
+        config: config.json, with what generation_config.json says instead where a class writes text.
+        writes: whether it does.
+    """
+    ids = {name.removesuffix("_id"): first_of(i) for name, i in config.items() if name.endswith("_token_id")}
     # an id that is no unsigned number of 32 bits is an OverflowError in the library
     by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
     default = target.recipe.tokens if target.recipe is not None else {}
@@ -141,8 +153,9 @@ def name_tokens(foreign: CheckpointFolder, options: Json, config: Json, backend:
             spelled = spelling(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
                 found[name] = spelled
-    start = by_id.get("decoder_start_token")  # a decoder begins with what its config says
-    return found | ({"bos_token": start} if start is not None else {})
+    # a decoder begins with what its config says, and ends with it, whatever its tokenizer has for the end of a text
+    deciding = {"bos_token": by_id.get("decoder_start_token"), "eos_token": by_id.get("eos_token") if writes else None}
+    return found | {name: token for name, token in deciding.items() if token is not None}
 
 
 def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass) -> Tokens:
@@ -172,6 +185,53 @@ def written_around(backend: Backend) -> Tokens:
     ahead = bool(encoding.special_tokens_mask) and bool(encoding.special_tokens_mask[0])
     behind = len(special) > ahead
     return ({"start": special[0]} if ahead else {}) | ({"extract": special[-1]} if behind else {})
+
+
+def other_templates(tokenizer: Tokenizer, segments: bool, chosen: NativeClass) -> tuple[str, ...]:
+    """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
+
+    A text that is continued begins as the tokenizer begins it (`Tokenizer.begin`).
+
+    Args:
+        segments: whether the model tells a pair's texts apart.
+    """
+    if chosen.shifts and not chosen.pair:
+        return ()
+    ours, found = with_template(tokenizer, segments, chosen), []
+    for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
+        mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
+        if theirs.ids != mine.ids or (segments and theirs.type_ids != mine.type_ids):
+            found.append(f"'{spelled(theirs, segments)}' (here '{spelled(mine, segments)}')")
+    return tuple(found)
+
+
+def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
+    """What transformers' own class makes of a text by tokenizer_config.json, where tokenizer.json makes something else.
+
+    That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
+    """
+    options, recipe = foreign.read_json(OPTIONS), target.recipe
+    if recipe is None or recipe.least is None or not foreign.has(BACKEND_FILE):
+        return ()
+    if options.get("tokenizer_class", recipe.class_name) not in (recipe.class_name, f"{recipe.class_name}Fast"):
+        return ()
+    switches = {name: value for name, value in options.items() if not name.endswith("_token")}
+    theirs = pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False}))
+    ours = pieces(read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)))
+    return () if theirs == ours else (f"'{' '.join(theirs)}' (here '{' '.join(ours)}')",)
+
+
+def pieces(backend: Backend) -> list[str]:
+    """What is left of a text with capitals, marks and Chinese before the vocabulary is looked at."""
+    text = SWITCHED if backend.normalizer is None else backend.normalizer.normalize_str(SWITCHED)
+    cut_up = [(text, None)] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(text)
+    return [piece for piece, _ in cut_up]
+
+
+def spelled(encoding: Encoding, segments: bool) -> str:
+    """The tokens of a text, with their segments behind them where those are of more than one kind."""
+    several = segments and len(set(encoding.type_ids)) > 1
+    return " ".join(f"{t}:{n}" if several else t for t, n in zip(encoding.tokens, encoding.type_ids, strict=True))
 
 
 def written_roles(backend: Backend, template: Template) -> Tokens:

@@ -16,6 +16,12 @@ OURS = "decoder.stack.blocks.{i}"
 THEIRS = "transformer.h.{i}"
 QKV = [f"{OURS}.mixer.attention.{name}" for name in ("query", "key", "value")]
 
+ALIASES = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}
 SIZES = (
     key("n_embd", "decoder.d_model", default=768),
     key("n_layer", "decoder.n_layers", default=12),
@@ -74,5 +80,6 @@ target = Target(
     prefix="transformer.",
     strays=("attn.bias", "attn.masked_bias"),
     recipe=GPT2,
+    aliases=ALIASES,
 )
 register(target)

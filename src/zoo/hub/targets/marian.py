@@ -59,6 +59,11 @@ LAYERS = (
     *attention("decoder.stack.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn"),
     *writes_stream("decoder.stack.blocks.{i}.norms.cross", "model.decoder.layers.{i}.encoder_attn_layer_norm"),
 )
+ALIASES = {
+    "num_attention_heads": "encoder_attention_heads",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "encoder_layers",
+}
 SIZES = (
     key("d_model", *both("d_model"), default=1024),
     key("encoder_layers", "encoder.n_layers", default=12),
@@ -148,5 +153,6 @@ target = Target(
     copies=COPIES,
     tables=TABLES,
     lenient=("forced_eos_token_id",),
+    aliases=ALIASES,
 )
 register(target)

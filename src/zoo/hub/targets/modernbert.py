@@ -6,6 +6,9 @@ rotary positions. The first layer reads the embeddings without another norm.
 Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types
@@ -35,6 +38,12 @@ BASES = {  # their names, and the base of their published models
     GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
     LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
 }
+
+
+def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config.json whose window is that of `sliding_window`, places on one side, which sets `local_attention`."""
+    side = config.get("sliding_window")
+    return {**config, "local_attention": 2 * side} if type(side) is int else config
 
 
 def older_layers(config: Config) -> list[str]:
@@ -196,6 +205,7 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    newer=newer,
     prefix="model.",
     begins={  # the pooler that fine-tuning gives a model of masked words
         "pooler.activation": lambda flat: flat.get("heads.masked_lm.activation", ("gelu",))[0],

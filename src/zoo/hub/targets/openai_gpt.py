@@ -10,7 +10,7 @@ from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import exactly, plain_blocks, plain_embeddings
 from zoo.hub.targets.declare.target import Requirement, Target, key
-from zoo.hub.targets.gpt2 import LAYERS, SIZES, TRAINING
+from zoo.hub.targets.gpt2 import ALIASES, LAYERS, SIZES, TRAINING
 
 ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # what they call gelu is the approximation
 
@@ -49,5 +49,6 @@ target = Target(
     prefix="transformer.",
     strays=("attn.bias", "position_ids"),
     recipe=OPENAI_GPT,
+    aliases=ALIASES,
 )
 register(target)

@@ -6,6 +6,7 @@ of its own, undivided.
 Source: Raffel et al. 2020, arXiv:1910.10683; transformers' `models/t5`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.classes import translator
@@ -72,6 +73,18 @@ def stack(side: str, last: int) -> tuple[Rename, ...]:
 def decoder_depth(config: Config) -> Any:
     """Layers of the decoder; where nothing is said, as many as the encoder has."""
     return config("num_decoder_layers") or config("num_layers")
+
+
+def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config.json whose activation is that of `dense_act_fn`, which goes first, and where null scales nothing."""
+    named, own = config.get("feed_forward_proj", "relu"), config.get("dense_act_fn")
+    gate, _, act = str(named).rpartition("-")
+    changed = {"scale_decoder_outputs": False} if config.get("scale_decoder_outputs", True) is None else {}
+    if own is None or own == ("gelu_new" if named == "gated-gelu" else act):
+        return {**config, **changed}
+    known = {("gated", "gelu_new"): "gated-gelu", ("gated", "gelu"): "gated-gelu, and dense_act_fn gelu"}
+    proj = known.get((gate, own), f"{gate}-{own}" if gate else own)
+    return {**config, **changed, "feed_forward_proj": proj}
 
 
 target = Target(
@@ -144,6 +157,13 @@ target = Target(
         ),
     ),
     longest="encoder.max_length",
+    aliases={
+        "hidden_size": "d_model",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+        "head_dim": "d_kv",
+    },
+    newer=newer,
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -28,12 +28,14 @@ class Recipe:
         files: what it needs.
         tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
         build: makes the tokenizer of the files and of tokenizer_config.json.
+        least: the smallest files that make one, to see what the switches of tokenizer_config.json do to a text.
     """
 
     class_name: str
     files: tuple[str, ...]
     tokens: Mapping[str, str]
     build: Callable[[Files, Options], Backend]
+    least: Files | None = None
 
 
 def option(options: Options, name: str, default: bool | None) -> bool | None:
@@ -96,6 +98,14 @@ def byte_level(files: Files, options: Options) -> Backend:
     backend = Backend(models.BPE(read_vocabulary(files), read_merges(files), continuing_subword_prefix=""))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(option(options, "add_prefix_space", False)))
     backend.decoder = decoders.ByteLevel()
+    if option(options, "add_bos_token", False):
+        named = options.get("bos_token", ENDING)
+        bos = named.get("content") if isinstance(named, Mapping) else named
+        if not isinstance(bos, str) or backend.token_to_id(bos) is None:
+            raise ValueError(f"tokenizer_config.json: add_bos_token is true, and bos_token is no token: {named!r:.80}")
+        backend.post_processor = TemplateProcessing(
+            single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, backend.token_to_id(bos))]
+        )
     return backend
 
 
@@ -177,9 +187,12 @@ BERT = Recipe(
     ("vocab.txt",),
     {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
     wordpiece,
+    {"vocab.txt": b"[UNK]\n"},
 )
 MERGED = ("vocab.json", "merges.txt")
-GPT2 = Recipe("GPT2Tokenizer", MERGED, dict.fromkeys(("unk_token", "bos_token", "eos_token"), ENDING), byte_level)
+LEAST = {"vocab.json": b"{}", "merges.txt": b""}
+THREE = dict.fromkeys(("unk_token", "bos_token", "eos_token"), ENDING)
+GPT2 = Recipe("GPT2Tokenizer", MERGED, THREE, byte_level, LEAST)
 OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
 T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)

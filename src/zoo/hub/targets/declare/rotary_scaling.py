@@ -6,7 +6,7 @@ from typing import Any
 from zoo.hub.targets.declare.renaming import Change
 from zoo.hub.targets.declare.target import Key, key, like
 
-NEWER, OLDER = "rope_parameters", "rope_scaling"
+NEWER, OLDER, TRAINED = "rope_parameters", "rope_scaling", "original_max_position_embeddings"
 NAMES = {None: "default", "linear": "linear", "dynamic": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 SCALED = tuple(name for name in NAMES if name is not None)
 REMEMBER = ("yarn", "llama3")  # those whose file says how long the texts of training were
@@ -28,12 +28,19 @@ UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
 
 
 def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose `rope_scaling`, which goes first where there is one, is said in `rope_parameters`."""
-    older = config.get(OLDER)
-    if not isinstance(older, Mapping):
+    """A config.json whose `rope_scaling`, which goes first where it says anything, is said in `rope_parameters`.
+
+    Either may spell its `rope_type` as `type`, and a length of training beside it goes before the one in it.
+
+    Source: transformers' `modeling_rope_utils`, `standardize_rope_params`.
+    """
+    said = config.get(OLDER) or config.get(NEWER)
+    if not isinstance(said, Mapping):
         return config
-    named = {key: value for key, value in older.items() if key != "type"}
-    named.setdefault("rope_type", older.get("type", "default"))
+    named = {key: value for key, value in said.items() if key != "type"}
+    named.setdefault("rope_type", said.get("type", "default"))
+    if named["rope_type"] in REMEMBER and config.get(TRAINED) is not None:
+        named[TRAINED] = config[TRAINED]
     base = {key: config[key] for key in ("rope_theta",) if key in config}
     return {key: value for key, value in config.items() if key != OLDER} | {NEWER: base | named}
 
@@ -48,7 +55,7 @@ def scaling_keys(side: str) -> Iterator[Key]:
     for prefix, way in ((NEWER, None), (OLDER, never)):
         yield key(f"{prefix}.factor", f"{path}.factor", through=way, when=(path, SCALED), **none)
         trained = {"default": None, "null": like("max_position_embeddings")}
-        theirs = f"{prefix}.original_max_position_embeddings"
+        theirs = f"{prefix}.{TRAINED}"
         yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)
         for name, ours, among, default in OPTIONS:
             said = {"default": default, "null": lambda _, value=default: value}

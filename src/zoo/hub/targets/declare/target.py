@@ -86,9 +86,8 @@ class Key:
         return self.when is None or flat.get(self.when[0], (None,))[0] in self.when[1]
 
     def values(self, flat: FlatSettings) -> list[Any]:
-        if self.joined:
-            return list(product(*(flat.get(path, ()) for path in self.paths)))
-        return list(dict.fromkeys(value for path in self.paths for value in flat.get(path, ())))
+        found = [flat.get(path, ()) for path in self.paths]
+        return list(product(*found)) if self.joined else list(dict.fromkeys(value for one in found for value in one))
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """As that of a requirement."""
@@ -227,7 +226,7 @@ class Target:
         prefix: of the names of tensors, which files of their headless class leave out.
         copies: tied tensors that files may hold twice. strays: ends of names that old files hold beside weights.
         demands: key -> the values with which a config.json is this family, where export does not write the key.
-        lenient: the constants that say nothing about the model.
+        lenient: the constants that say nothing about the model. aliases: other names of keys -> theirs.
         newer: a config.json as newer versions of transformers write it, from one of any version.
         begins: settings that a class without a head does not speak of, as other classes have them.
         recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
@@ -256,6 +255,7 @@ class Target:
     strays: tuple[str, ...] = ()
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
     newer: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     begins: Mapping[str, Callable[[FlatSettings], Any]] = field(default_factory=dict)
     recipe: Recipe | None = None
