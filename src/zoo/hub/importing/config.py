@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import category
 
 from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
@@ -228,7 +229,7 @@ def label_names(config: ConfigReader) -> list[str]:
     names: list[Any] = [named.get(str(i)) for i in range(len(named))] if isinstance(named, dict) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{config.place}: id2label must name the classes 0, 1, …, got {named!r:.80}")
-    odd = [name for name in names if not name.isprintable()]  # escapes, which a terminal would obey
+    odd = [name for name in names if any(category(c) == "Cc" for c in name)]  # escapes, which a terminal would obey
     if odd:
         raise ValueError(f"{config.place}: id2label has control characters in {odd[0]!r:.80}")
     return names

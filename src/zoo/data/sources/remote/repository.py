@@ -243,9 +243,11 @@ def as_written(builder: DatasetBuilder) -> None:
     pandas would take `NA` and `null` for nothing, and 01 for the class 1.
     """
     if builder.info.features is None:
-        first = next(iter(builder.as_streaming_dataset().values()))
-        texts = Features({name: Value("string") for name in next(iter(first), {})})
-        builder.config.features = builder.info.features = texts or None
+        given, builder.config.nrows = builder.config.nrows, 1  # read to the end, so that the file is closed
+        stream = next(iter(builder.as_streaming_dataset().values()))
+        names: dict[str, Any] = next(iter([*stream.shard(stream.num_shards, 0)]), {})
+        builder.config.nrows = given
+        builder.config.features = builder.info.features = Features({name: Value("string") for name in names}) or None
     if all(kind == Value("string") for kind in (builder.info.features or {}).values()):
         builder.config.na_filter = False
 
