@@ -58,13 +58,14 @@ def test_512_tokens_become_114_as_in_the_paper():
     assert most_tokens(Limits(longest=114, source=512), 0.15, 3.0) == 568
 
 
-@pytest.mark.parametrize("shortest", [1, 2])
-def test_no_piece_is_too_short_or_too_long(shortest: int):
+@pytest.mark.parametrize(("first", "last"), [(1, 1), (1, 2), (2, 2)])
+def test_no_piece_is_too_short_or_too_long(first: int, last: int):
     for room in range(3, 13):
-        for total in range(shortest, 60):
-            pieces = cut(total, room, np.random.default_rng(total), shortest)
+        for total in range(last, 60):
+            pieces = cut(total, room, np.random.default_rng(total), first, last)
             sizes = [stop - start for start, stop in pieces]
-            assert min(sizes) >= shortest and max(sizes) <= room and sum(sizes) == total and set(sizes[1:-1]) <= {room}
+            assert sizes[0] >= first and sizes[-1] >= last and max(sizes) <= room
+            assert sum(sizes) == total and set(sizes[1:-1]) <= {room}
 
 
 @pytest.mark.parametrize(("form", "room"), [(Prefix(BOTH, True), 2), (Corrupted(BOTH, True, share=0.5), 3)])

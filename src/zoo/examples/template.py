@@ -88,19 +88,19 @@ def with_end(text: Ids, roles: Roles) -> Ids:
     return found
 
 
-def cut(total: int, room: int, generator: np.random.Generator, shortest: int = 1) -> list[tuple[int, int]]:
+def cut(total: int, room: int, generator: np.random.Generator, first: int = 1, last: int = 1) -> list[tuple[int, int]]:
     """Cut `total` tokens into the fewest pieces of at most `room`, at borders that are drawn anew in each epoch.
 
-    All pieces but the first and the last are full; those two have at least `shortest` tokens where that can be (not of
-    an odd number of tokens in pieces of two).
+    All pieces but the first and the last are full; those two have at least `first` and `last` tokens where that can be
+    (not two and two of an odd number in pieces of two).
     """
     count = max(1, -(-total // room))
     if count == 1:
         return [(0, total)]
     slack = count * room - total  # what the first and the last piece lack together
-    least, most = max(0, slack - (room - shortest)), min(slack, room - shortest)  # that the first one may lack
-    first = room - int(generator.integers(least, most + 1)) if least <= most else room
-    borders = [0, *range(first, total, room), total]
+    least, most = max(0, slack - (room - last)), min(slack, room - first)  # that the first one may lack
+    begin = room - int(generator.integers(least, most + 1)) if least <= most else room
+    borders = [0, *range(begin, total, room), total]
     return list(zip(borders, borders[1:], strict=False))
 
 

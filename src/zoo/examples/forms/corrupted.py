@@ -51,7 +51,7 @@ class Corrupted(Form):
             return []
         plans: list[ExamplePlan] = []
         room = most_tokens(limits, self.share, self.mean_span)
-        for start, stop in cut(span.length, room, generator, shortest=2):
+        for start, stop in cut(span.length, room, generator, first=2, last=2):
             if stop - start < 2:
                 continue
             noise = noise_of(stop - start, self.share, self.mean_span)

@@ -32,7 +32,7 @@ class Prefix(Form):
             return []
         plans: list[ExamplePlan] = []
         # one token at least is on the other side, where `</s>` takes a place, too: either side may have all the others
-        for start, stop in cut(span.length, min(limits.source, limits.longest), generator, shortest=2):
+        for start, stop in cut(span.length, min(limits.source, limits.longest), generator, first=2, last=2):
             if stop - start < 2:
                 continue
             middle = int(generator.integers(start + 1, stop))

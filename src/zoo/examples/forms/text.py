@@ -43,7 +43,7 @@ class Text(Form):
         if total <= room:
             borders = [(0, total)]
         else:  # a last piece of `</s>` alone would teach an empty text that the data never held
-            borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), shortest=1 + continues)
+            borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), last=1 + continues)
         plans = []
         for number, (start, stop) in enumerate(borders):
             piece = Piece("text", span.start + start, min(span.start + stop, span.stop))
