@@ -294,7 +294,7 @@ def check_union(value: Any, annotation: Any, place: str) -> Any:
             words = [str(word) for m in members if get_origin(m) is typing.Literal for word in get_args(m)]
             if words and get_origin(member) is Annotated and isinstance(value, str):
                 raise ValueError(", ".join([str(refusal), *words])) from None
-            chosen = get_origin(member) is Annotated and isinstance(value, str | Mapping)
+            chosen = type(value) is member or (get_origin(member) is Annotated and isinstance(value, str | Mapping))
             if chosen or (len(members) == 1 and get_origin(member) is not None):  # the member's own message says more
                 raise refusal
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")

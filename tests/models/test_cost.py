@@ -54,3 +54,8 @@ def test_a_parameter_that_no_memory_holds_is_refused():
 def test_heads_beyond_all_measure_are_refused_at_once():
     with pytest.raises(ValueError, match=r"must be a multiple of n_heads \(4611686018427387904\)"):
         on_meta(load_settings("bert-nano", [(("encoder", "n_heads"), 2**62)]))
+
+
+def test_a_size_that_torch_cannot_count_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"encoder\.d_ff: expected a whole number below 2\*\*63, got 92233720368547758"):
+        on_meta(load_settings("bert-nano", [(("encoder", "d_ff"), 2**63)]))
