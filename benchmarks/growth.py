@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
     return {"point": name, **about, **kept, "memory": memory, "machine": result["machine"], "date": result["date"]}
 
 
-def table(machine: str, figures: Axes) -> str:
+def table(figures: Axes) -> str:
     """A machine's table in docs/benchmarks.md."""
     head = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
     lines = [head + "|" + "---|" * 8]
@@ -92,19 +93,19 @@ def table(machine: str, figures: Axes) -> str:
         ours, theirs = (one["memory"][side]["beyond"] for side in (OURS, PEER))
         cells = [one["point"], f"{one['parameters'] / 1e6:.0f}M", shape, *rates, f"{spread(one['ratios'][PEER])}x"]
         lines.append(f"| {' | '.join(cells)} | {ours / theirs:.2f}x |")
-    return f"{machine}\n\n" + "\n".join(lines)
+    return f"{figures['length'][0]['machine']}\n\n" + "\n".join(lines)
 
 
 def draw(machines: Mapping[str, Axes], path: Path) -> None:
     """Tokens a second and memory, over the length and over the parameters."""
     places = plt.subplots(2, 2, figsize=(9, 7.5), sharex="col")[1]
-    for (machine, figures), style in zip(machines.items(), STYLES, strict=False):
+    for (machine, figures), style in zip(machines.items(), cycle(STYLES), strict=False):
         for (axis, points), column in zip(figures.items(), places.T, strict=True):
             at = [one[axis] / (1 if axis == "length" else 1e6) for one in points]
             for side, color, name in ((OURS, "tab:blue", "zoo"), (PEER, "tab:gray", "transformers")):
                 rates = [one["rates"][side]["median"] for one in points]
                 memory = [one["memory"][side]["beyond"] / 2**30 for one in points]
-                label = f"{name}, {re.split(r', [0-9]+ cores', machine)[0]}"
+                label = f"{name}, {machine}"
                 for place, values in zip(column, (rates, memory), strict=True):
                     place.plot(at, values, marker="o", color=color, linestyle=style, label=label)
             for place in column:
@@ -126,10 +127,11 @@ def draw(machines: Mapping[str, Axes], path: Path) -> None:
 def write(figures: Axes, docs: Path) -> None:
     """Keep a machine's figures in the place of those that it had, and make the plot and the tables anew."""
     kept = docs / "pictures" / "growth.json"
-    machines = json.loads(kept.read_text("utf-8")) | {figures["length"][0]["machine"]: figures}
+    machine = re.split(r", [0-9]+ cores", figures["length"][0]["machine"])[0]  # whatever its versions
+    machines = json.loads(kept.read_text("utf-8")) | {machine: figures}
     kept.write_text(json.dumps(machines, indent=1) + "\n", "utf-8")
     draw(machines, kept.with_suffix(".png"))
-    tables = [table(machine, axes) for machine, axes in machines.items()]
+    tables = [table(axes) for axes in machines.values()]
     put("\n\n".join([*tables, "![Growth](pictures/growth.png)"]), docs / "benchmarks.md", BEGIN)
 
 

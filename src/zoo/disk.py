@@ -1,11 +1,18 @@
 """What lasts through a crash of the machine, and files that are written aside."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 PROBE = 4096  # bytes
+LONGEST = 60  # characters of a name, of which each may take four bytes of the 255 that a system allows
+
+
+def beside(path: Path) -> Path:
+    """Where a file is written before it has its name, which may be as long as names can be."""
+    return path.with_name(f".partial-{path.name}"[:LONGEST])
 
 
 @contextmanager
@@ -15,9 +22,11 @@ def written_aside(path: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be written; the error names the file.
     """
-    aside = path.with_name(f".partial-{path.name}")
+    aside = beside(path)
     try:
         yield aside
+        if path.exists():
+            aside.chmod(path.stat().st_mode & 0o7777)
         aside.replace(path)
     except OSError as error:  # that of `write` names no file, and others that aside
         raise OSError(error.errno, error.strerror, str(path)) from None
@@ -31,7 +40,9 @@ def refuse_unwritable(path: Path, place: str = "") -> None:
     Raises:
         ValueError: it cannot.
     """
-    aside = path.with_name(f".partial-{path.name}")
+    aside = beside(path)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise ValueError(f"{place}{path}: cannot be written: {os.strerror(errno.EACCES)}")
     try:
         try:
             aside.write_bytes(bytes(PROBE))

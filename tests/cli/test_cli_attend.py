@@ -1,5 +1,6 @@
 """Claims about `zoo attend`: it writes a page or a picture, and says what is wrong before it works."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,10 +34,14 @@ def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Pa
         ("maps", "is neither a page nor a picture"),
         ("none/maps.html", "there is no folder"),
         ("folder.html", "is a folder; name a file"),
+        ("pipe.html", "is no ordinary file, but a device or a pipe; name a file"),
+        ("nowhere.html", "nowhere/maps.html: cannot be written: No such file or directory"),
     ],
 )
 def test_a_wrong_file_is_refused_before_the_model_is_read(zoo: Zoo, tmp_path: Path, file: str, message: str):
     (tmp_path / "folder.html").mkdir()
+    os.mkfifo(tmp_path / "pipe.html")
+    (tmp_path / "nowhere.html").symlink_to("nowhere/maps.html")
     said = zoo("attend", tmp_path, "a", "-o", tmp_path / file)  # a folder, but no checkpoint
     assert said.status == 2 and message in said.err
 
@@ -61,3 +66,12 @@ def test_what_does_not_fit_writes_nothing(zoo: Zoo, run_of: Callable[[str], Path
     assert said.status == 2 and "special tokens included: the model reads at most" in said.err
     said = zoo("attend", tmp_path / "no-run", "a", "-o", tmp_path / "maps.html")
     assert said.status == 2 and not list(tmp_path.iterdir())
+
+
+def test_a_link_goes_on_naming_the_page(zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path):
+    (tmp_path / "page.html").write_text("old")
+    (tmp_path / "page.html").chmod(0o640)
+    (tmp_path / "link.html").symlink_to("page.html")
+    assert zoo("attend", run_of("lm"), "the red cat", "-o", tmp_path / "link.html").status == 0
+    assert (tmp_path / "link.html").is_symlink() and "<html" in (tmp_path / "page.html").read_text()
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640

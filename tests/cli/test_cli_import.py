@@ -49,6 +49,19 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     said = zoo("import", str(folder), str(tmp_path / "run"))
     assert said.status == 0 and "BertForMaskedLM (bert)" in said.out
     assert (tmp_path / "run" / "checkpoints" / "0").is_dir()
+    assert "tokenizer" not in said.out
+    options = json.loads((folder / "tokenizer_config.json").read_text()) | {"tokenizer_class": "BertTokenizer"}
+    made = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**options, "do_lower_case": False}))
+    other = zoo("import", str(folder), str(tmp_path / "switched")).out
+    assert "by tokenizer_config.json, as in transformers, a text would be: 'Ab É 漢 字' (here 'ab e 漢 字')" in other
+    made["post_processor"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(made))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**options, "tokenizer_class": "PreTrainedTokenizerFast"}))
+    bare = zoo("import", str(folder), str(tmp_path / "bare")).out
+    assert (
+        "its tokenizer writes texts in another way than such models read them here: 'a' (here '[CLS] a [SEP]')" in bare
+    )
     again = zoo("import", str(folder), str(tmp_path / "run"))
     assert again.status == 2 and "already holds a run; choose another folder" in again.err
 

@@ -1,6 +1,7 @@
 """Claims about a run's record of its request: its changes are repeated on resume, its base is named by hashes."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +56,14 @@ def test_a_fine_tuned_run_keeps_the_hashes_of_its_base(zoo: Zoo, data: Path, tmp
     assert read_yaml(tmp_path / "again" / "request.yaml")["base"]["base"] == record
     said = zoo("finetune", run_of("pairs"), *words[2:], "--resume")
     assert said.status == 2 and "request.yaml: base.weights_sha256: " in said.err
+
+
+def test_before_the_first_checkpoint_another_tokenizer_may_be_asked_for(zoo: Zoo, data: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    words = ("pretrain", "gpt2-nano", data / "lm.yaml", "-o", run, "--data", data, "training.steps=1")
+    assert zoo(*words).status == 0
+    shutil.rmtree(run / "checkpoints")  # as a kill in the first steps leaves it
+    said = zoo(*words, "--resume", "task.tokenizer.vocab_size=280")
+    assert said.status == 0, said.err
+    assert open_run(run).config["decoder"]["vocab_size"] == 280
+    assert len(json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]) == 280

@@ -253,3 +253,14 @@ def test_list_names_models_tasks_and_blocks(zoo: Zoo):
     blocks = zoo("list", "blocks", "--json").json
     assert blocks["norm"]["rmsnorm"]["eps"] == pytest.approx(1e-6, abs=1e-5)
     assert "bert-base" in zoo("list", "models").out and "rmsnorm" in zoo("list", "blocks").out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+def test_settings_of_generate_are_refused_where_nothing_writes(
+    zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    monkeypatch.setattr("sys.stdin", None)
+    said = zoo(command, run_of("classify"), "--set", "generate.beams=3")
+    assert said.status == 2
+    if command == "evaluate":
+        assert "generate.…: classification generates no text, so nothing would read it; leave it out" in said.err

@@ -100,7 +100,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(
     assert capsys.readouterr().err == "error: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["show", "bert-tiny"], ["list", "tasks"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["show", "bert-tiny"], ["list", "tasks"], ["show", "--help"]]
+)
 def test_a_reader_who_has_seen_enough_is_no_failure(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

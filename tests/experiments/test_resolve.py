@@ -74,6 +74,8 @@ def test_settings_of_generate_need_a_head_that_writes():
     assert places(resolve("pydocs-lm", "generate.beams=2", model="gpt2-nano"))["generate.beams"] == "--set"
     with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generates no text, so nothing would"):
         resolve("pydocs-mlm", "generate.beams=2")
+    with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generates no text, so nothing would"):
+        resolve("pydocs-mlm", "task.generate.beams=2")
 
 
 def test_sizes_that_set_names_are_not_replaced_by_those_of_task_and_tokenizer():
@@ -120,6 +122,21 @@ def test_what_is_said_again_cancels_nothing_that_was_said_after_it():
     assert again.repeated == [lion, decay] and not again.sets
     changed = [{"training.optimizer": "lion"}, {"training.optimizer": "sgd"}]
     assert Request("m", "t", Path("run"), [lion]).repeat(changed).sets == [lion]
+
+
+def test_what_was_said_in_other_words_counts():
+    def after(*calls: tuple[tuple[str, ...], Any]) -> Request:
+        said = Request("m", "t", Path("run"), [calls[0]])
+        for call in calls[1:]:
+            said = Request("m", "t", Path("run"), [call]).repeat(said.changes)
+        return said
+
+    five, map_of_seven = (("training", "steps"), 5), (("training",), {"steps": 7})
+    assert after(five, map_of_seven, five).changes[-1] == {"training.steps": 5}
+    assert after(map_of_seven, (("training", "epochs"), 2)).changes == [{"training.epochs": 2}]
+    assert after(five, (("training",), {"epochs": 2}), five).changes == [{"training.steps": 5}]
+    adam, sgd = (("training", "optimizer", "name"), "adamw"), (("training", "optimizer"), {"name": "sgd"})
+    assert after(adam, sgd, adam).sets == [adam] and not after(adam, adam).sets
 
 
 def test_a_record_keeps_either_steps_or_epochs():

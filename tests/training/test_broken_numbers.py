@@ -41,6 +41,15 @@ def test_a_step_with_bad_numbers_names_where_to_go_on_from(tmp_path: Path, save_
         train_tiny(tmp_path, settings(steps=9, skip_limit=2, save_every=save_every), model, resume=True)
 
 
+def test_a_run_that_ends_with_such_steps_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    train_tiny(tmp_path, settings(steps=2))
+    assert "changed nothing" not in caplog.text
+    model = TinyModel()
+    model.hidden.register_forward_hook(lambda module, given, said: said * torch.nan)
+    train_tiny(tmp_path, settings(steps=4), model, resume=True)
+    assert "the last 2 steps changed nothing: the loss or a gradient was not finite in them" in caplog.text
+
+
 def test_tensors_with_nan_or_infinity_are_named():
     for bad, word in ((torch.nan, "NaN"), (torch.inf, "inf"), (-torch.inf, "-inf")):
         with pytest.raises(ValueError, match=f"runs/a: heads.b holds {word}, with which .* use an earlier checkpoint"):

@@ -44,7 +44,12 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
     settings = {"help_option_names": ["-h", "--help"]}
     # inside typer, too, which would end a broken pipe in its own way
     app.command(help=about, epilog=DEBUG, context_settings=settings)(with_status(command, debug))
-    app(args=arguments, prog_name=f"zoo {name}", standalone_mode=False)
+    try:
+        app(args=arguments, prog_name=f"zoo {name}", standalone_mode=False)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer's own answer to it, where it prints the help
+            raise end.__context__ from None
+        raise
 
 
 def with_status(command: Callable[..., None], debug: bool = False) -> Callable[..., None]:

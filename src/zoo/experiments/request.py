@@ -42,15 +42,17 @@ class Request:
 
     def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
         """This request on top of the changes that started the run."""
-        pairs = [(tuple(key.split(".")), value) for change in changes for key, value in change.items()]
-        unsaid = [pair for pair in pairs if pair not in self.sets]
+        pairs = spelled_out((tuple(key.split(".")), value) for change in changes for key, value in change.items())
+        sets = spelled_out(self.sets)
+        named = {path for path, _ in sets}
+        unsaid = [pair for pair in pairs if pair not in sets and CANCELS.get(pair[0], ()) not in named]
         if unsaid:
             written = ", ".join(f"{'.'.join(path)}={value}" for path, value in unsaid)
             logger.info("%s: continues with the changes of the call that started it: %s", self.folder, written)
         # what is said again changes nothing, above all not what was said after it the first time
-        before, now = dict(pairs), dict(self.sets)
-        again = {path for path in now if path in before and before[path] == now[path]}
-        return replace(self, repeated=pairs, sets=[pair for pair in self.sets if pair[0] not in again])
+        now = dict(sets)
+        again = {path for path in now if says_last(pairs, path, now[path])}
+        return replace(self, repeated=pairs, sets=[pair for pair in sets if pair[0] not in again])
 
     @property
     def changes(self) -> list[Tree]:
@@ -58,6 +60,25 @@ class Request:
         named = {path for path, _ in self.sets}
         repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path, ()) not in named]
         return [{".".join(path): value} for path, value in (*repeated, *self.sets)]
+
+
+def says_last(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
+    """Whether the last word on a setting is this one, and no map around it or what cancels it was named behind it."""
+    for other, found in reversed(pairs):
+        if other == path:
+            return bool(found == value)
+        if other == path[: len(other)] or other == CANCELS.get(path):
+            return False
+    return False
+
+
+def spelled_out(pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs, with a map of a section as one for each of its keys: `training={steps: 4}` is `training.steps=4`."""
+    found: list[Pair] = []
+    for path, value in pairs:
+        whole = len(path) == 1 and path[0] in SECTIONS and isinstance(value, dict)
+        found += [((*path, str(key)), below) for key, below in value.items()] if whole else [(path, value)]
+    return found
 
 
 def refuse_without_task(pairs: Iterable[Pair]) -> None:

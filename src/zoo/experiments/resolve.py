@@ -142,7 +142,8 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         for key, place in traced.origins.items()
     }
     generate = parse_generate(task.generate)
-    if any(path[0] == "generate" for path, _ in request.sets):
+    named = by_section(request.sets)
+    if named["generate"] or any(path[0] == "generate" for path, _ in named["task"]):
         mixture.refuse_generate()
     return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
 

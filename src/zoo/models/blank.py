@@ -1,6 +1,7 @@
 """A model whose parameters nobody has drawn: it is to be filled from a checkpoint, or asked for its sizes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
+BEYOND = ("Storage size calculation overflowed", "Overflow when unpacking long")  # what torch says
 DRAW = ("normal_", "uniform_", "kaiming_uniform_")  # what torch's own modules draw their first parameters with
 
 
@@ -33,10 +35,20 @@ def blank(settings: ModelSettings, device: str = "cpu") -> Model:
     Raises:
         ValueError: settings that do not combine, or a parameter that no memory of 64 bits holds.
     """
+    with refuse_too_large(), torch.device(device), Undrawn():
+        return Model(settings)
+
+
+@contextmanager
+def refuse_too_large() -> Iterator[None]:
+    """Refuse parameters that torch cannot count the bytes of, in one line in the place of its C++ stack.
+
+    Raises:
+        ValueError: there is one.
+    """
     try:
-        with torch.device(device), Undrawn():
-            return Model(settings)
-    except RuntimeError as error:
-        if "Storage size calculation overflowed" in str(error):
+        yield
+    except (RuntimeError, TypeError) as error:
+        if any(said in str(error) for said in BEYOND):
             raise ValueError("the model is too large: a parameter has more bytes than 64 bits can count") from None
         raise

@@ -4,6 +4,7 @@ import fnmatch
 from typing import Any
 
 from zoo import config
+from zoo.models.blank import refuse_too_large
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.python_words import for_python
@@ -28,4 +29,6 @@ def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
     """
     refuse_below(0, seed=check(seed, int, "seed"))
     sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
-    return Model(load_settings(check(name, str, "name"), sets)).initialize(seed)
+    settings = load_settings(check(name, str, "name"), sets)
+    with refuse_too_large():
+        return Model(settings).initialize(seed)

@@ -25,11 +25,13 @@ def check_output(path: Path, *read: str | None) -> None:
         raise ValueError(f"-o: '{path}': there is no folder '{path.parent}'")
     if path.is_dir():
         raise ValueError(f"-o: '{path}' is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"-o: '{path}' is no ordinary file, but a device or a pipe; name a file")
     if any(is_file(given, path) for given in read if given is not None):
         raise ValueError(f"-o: '{path}' is what the model reads; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
-    refuse_unwritable(path, "-o: ")
+    refuse_unwritable(path.resolve(), "-o: ")
 
 
 def is_file(given: str, path: Path) -> bool:
@@ -49,5 +51,5 @@ def write_maps(attended: Attended, title: str, path: Path) -> None:
     check_output(path)
     as_page = path.suffix.lower() == ".html"
     drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
-    with written_aside(path) as aside:
+    with written_aside(path.resolve()) as aside:  # a link goes on naming it
         aside.write_bytes(drawn)

@@ -179,8 +179,9 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     Args:
         resumable: whether the command could continue one.
     """
-    if folder.is_symlink() and not folder.exists():
-        raise ValueError(f"{folder}: is a link that leads nowhere; choose another folder")
+    for place in (folder, *folder.parents):
+        if place.is_symlink() and not place.exists():
+            raise ValueError(f"{place}: is a link that leads nowhere; choose another folder")
     there = [name for name in names_in(folder) if name != LOCK]
     if not there:
         if resume:

@@ -68,6 +68,15 @@ def test_names_are_the_sorted_values_of_train() -> None:
     assert distinct(found("10", "9", 2), "train") == ("2", "9", "10")
 
 
+def test_names_of_one_value_have_one_order() -> None:
+    for names in (["1", "01", "-0", "0"], ["0", "-0", "01", "1"]):
+        assert distinct([Occurrence(name, lambda: "") for name in names], "rows") == ("-0", "0", "01", "1")
+
+
+def test_a_class_of_the_name_of_nothing_hides_no_other_way() -> None:
+    assert Labels.hidden([None, "None", -1, "-1", ""], ("None", "-1")) == [True, False, False, False, True]
+
+
 @pytest.mark.parametrize("label", ["--1", "9" * 5_000])
 def test_what_no_number_can_be_is_a_name(label: str) -> None:
     assert set(distinct([Occurrence(label, lambda: ""), Occurrence("1", lambda: "")], "rows")) == {label, "1"}

@@ -66,7 +66,12 @@ def test_linked_folders_are_read_once_and_cycles_end(tmp_path: Path) -> None:
     for link, to in {"b": "elsewhere", "c": "elsewhere", "d": "corpus/a", "up": "."}.items():
         (tmp_path / "corpus" / link).symlink_to(tmp_path / to)
     (tmp_path / "elsewhere/back").symlink_to(tmp_path / "corpus")
-    assert texts_of(files={"validation": "corpus"}) == {"validation": ["corpus/a/x.txt", "elsewhere/y.txt"]}
+    (tmp_path / "corpus/.store/v1").mkdir(parents=True)
+    (tmp_path / "corpus/.store/v1/v.txt").write_text("corpus/current/v.txt\n")
+    (tmp_path / "corpus/current").symlink_to(".store/v1")  # hidden where it is
+    assert texts_of(files={"validation": "corpus"}) == {
+        "validation": ["corpus/a/x.txt", "elsewhere/y.txt", "corpus/current/v.txt"]
+    }
 
 
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:

@@ -165,3 +165,33 @@ def test_columns_of_csv_are_read_as_they_are_written(asked: list[str | None], tm
     (part,) = Hub("org/name", "").parts("validation")
     rows = list(part.rows(["text", "label"]))
     assert rows == [{"text": "null", "label": "01"}, {"text": "NA", "label": "1"}, {"text": "x, y", "label": ""}]
+
+
+def csv_of(folder: Path, **files: str) -> Hub:
+    for path in folder.iterdir():
+        path.unlink()
+    for name, content in files.items():
+        (folder / (f"{name}.csv" if name != "README" else "README.md")).write_text(content)
+    return Hub("org/name", "")
+
+
+def rows_of(hub: Hub, split: str) -> list[dict[str, Any]]:
+    return [row for part in hub.parts(split) for row in part.rows(part.columns)]
+
+
+def test_splits_of_csv_may_have_other_columns(asked: list[str | None], tmp_path: Path) -> None:
+    hub = csv_of(tmp_path / "repository", train="text,label\na,01\n", test="id,text\n7,NA\n")
+    assert rows_of(hub, "train") == [{"text": "a", "label": "01"}]
+    assert rows_of(hub, "test") == [{"id": "7", "text": "NA"}]
+
+
+def test_a_csv_file_of_a_header_alone_tells_no_columns(asked: list[str | None], tmp_path: Path) -> None:
+    files = {"train-00000-of-00002": "text,label\n", "train-00001-of-00002": "text,label\na,01\n"}
+    assert rows_of(csv_of(tmp_path / "repository", **files), "train") == [{"text": "a", "label": "01"}]
+
+
+def test_kinds_that_a_card_says_are_kept(asked: list[str | None], tmp_path: Path) -> None:
+    kinds = "[{name: text, dtype: string}, {name: label, dtype: int64}]"
+    card = f"---\ndataset_info: {{features: {kinds}}}\n---\n"
+    hub = csv_of(tmp_path / "repository", README=card, train="text,label\nNA,01\nnull,2\n")
+    assert rows_of(hub, "train") == [{"text": "NA", "label": 1}, {"text": "null", "label": 2}]

@@ -74,7 +74,7 @@ def test_one_with_a_flipped_letter_is_trained_again(home: Path, caplog: pytest.L
 def test_each_kind_and_sample_has_one_of_its_own() -> None:
     few = TrainingText.parse({"name": "characters", "sample": 1}, "task.tokenizer")
     assert letters(ONE, TWO) == "abcd"
-    with pytest.raises(ValueError, match="no text to train a tokenizer on"):
+    with pytest.raises(ValueError, match="train a tokenizer on: no row has room in sample, which is 1 character of 4"):
         kept_tokenizer(few, split(ONE, TWO))
 
 

@@ -52,12 +52,17 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     }  # fmt: skip
     marked = {"watermarking_config": {"bias": 2.0}, "token_healing": False, "max_time": None, "dola_layers": "high"}
     assert set(read(tmp_path, "llama", marked).left_out) == {"watermarking_config", "dola_layers"}
-    assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but the first)",)
+    assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but 7)",)
     assert read(tmp_path, "marian", {"num_beams": 2, "do_sample": True}).left_out == ("do_sample (with beams)",)
     roles = replace(NO_ROLES, end=1, start=2)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [3], "decoder_start_token_id": 2}))
     *_, left_out = read_generation(CheckpointFolder(tmp_path), {}, targets["t5"], True, 100, roles)
     assert left_out == ("eos_token_id (3)",)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [3, 1], "bos_token_id": 4}))
+    *_, left_out = read_generation(CheckpointFolder(tmp_path), {}, targets["t5"], True, 100, roles)
+    assert left_out == ("eos_token_id (but 1)", "bos_token_id (4)")
+    *_, left_out = read_generation(CheckpointFolder(tmp_path), {}, targets["llama"], True, 100, roles)
+    assert left_out == ("eos_token_id (but 1)",)
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
 
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.importing.tokenizer import other_switches, other_templates, read_tokenizer
+from zoo.hub.importing.tokenizer import other_switches, read_tokenizer, texts_otherwise
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets
@@ -167,6 +167,12 @@ def test_a_model_ends_its_texts_with_what_it_generates_with(tmp_path: Path):
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8]}))
     ours = read(folder, "gpt2", eos_token_id=9)
     assert (ours.roles.end, ours.roles.start) == (7, ours.vocabulary[ENDING])
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, ours.vocabulary[ENDING], 8]}))
+    assert read(folder, "gpt2").roles.end == ours.vocabulary[ENDING]  # one of several: chat models end turns with it
+    (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 9, "eos_token_id": 7}))
+    assert read(folder, "gpt2").roles.start == ours.vocabulary[ENDING]
+    backend("gpt2").save(str(tmp_path / "tokenizer.json"))
+    assert read(folder, "t5").roles.start == 9  # beside an encoder, where nothing else is said
     classifier = read(folder, "gpt2", 1, eos_token_id=9)  # which generates nothing
     assert classifier.roles.end in (None, ours.vocabulary[ENDING])
 
@@ -187,10 +193,13 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
     named = [(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=named)
     names = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    names["tokenizer_class"] = "PreTrainedTokenizerFast"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
     (tmp_path / "tokenizer.json").write_text(made.to_str())
-    assert other_templates(read(tmp_path, "bert"), True, targets["bert"].classes[0]) == said
+    assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == (said, ())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**names, "tokenizer_class": None}))  # its own class
+    assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -199,6 +208,12 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
         ("bert", {}, ()),
         ("bert", {"do_lower_case": False}, ("'Ab É 漢 字' (here 'ab e 漢 字')",)),
         ("bert", {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}, ()),
+        ("bert", {"do_lower_case": False, "tokenizer_class": None}, ("'Ab É 漢 字' (here 'ab e 漢 字')",)),
+        (
+            "electra",
+            {"do_lower_case": False, "tokenizer_class": "BertTokenizerFast"},
+            ("'Ab É 漢 字' (here 'ab e 漢 字')",),
+        ),
         ("gpt2", {"tokenizer_class": "GPT2Tokenizer"}, ()),
         ("gpt2", {"add_prefix_space": True}, ("'ĠAb ĠÃī Ġæ¼¢åŃĹ' (here 'Ab ĠÃī Ġæ¼¢åŃĹ')",)),
     ],
@@ -206,6 +221,6 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
 def test_switches_that_contradict_the_tokenizers_file_are_said(
     tmp_path: Path, kind: str, options: dict[str, Any], said: tuple[str, ...]
 ):
-    backend(kind).save(str(tmp_path / "tokenizer.json"))
+    backend({"electra": "bert"}.get(kind, kind)).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
     assert other_switches(CheckpointFolder(tmp_path), targets[kind]) == said

@@ -39,6 +39,8 @@ def predict(
     changes = read_section(sets, "generate", "predict")
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     settings = parse_generate(merge(loaded.task.generate, changes))
+    if changes:
+        loaded.mixture.refuse_generate()
     texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
     # what was typed is answered all or none; a line of many is not to cost the others
     work = run_predict if inputs else answer_each

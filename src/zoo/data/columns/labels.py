@@ -76,7 +76,7 @@ class LabelReader(ABC):
     @classmethod
     def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
         """Which of the different labels of a test split keep the label to itself: those that name a class do not."""
-        return [cls.hides(value) and str(value) not in names for value in values]
+        return [cls.hides(value) and (value is None or str(value) not in names) for value in values]
 
     @abstractmethod
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
@@ -268,5 +268,5 @@ def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:
     if all(map(is_number, names)):
         if len(names) > MANY:
             logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
-        return tuple(sorted(names, key=int))
+        return tuple(sorted(names, key=lambda name: (int(name), name)))  # 1 and 01 are two names
     return tuple(sorted(names))

@@ -154,9 +154,11 @@ class Links:
     def lead_on(self, path: Path) -> bool:
         """Whether a folder is to be walked; one that is no link is."""
         real = path.resolve()
-        if not path.is_symlink() and real.is_relative_to(self.folder):
-            return True
-        new = not real.is_relative_to(self.folder) and not self.folder.is_relative_to(real) and real not in self.met
+        inside = real.is_relative_to(self.folder)
+        hidden = inside and any(name.startswith(".") for name in real.relative_to(self.folder).parts)
+        if inside and not hidden:
+            return not path.is_symlink()
+        new = not self.folder.is_relative_to(real) and real not in self.met
         self.met.add(real)
         return new
 

@@ -59,7 +59,9 @@ class TrainingText:
         if not any(text.strip() for text in sample.texts):
             why = "each of its rows is empty, or left out by source.filter"
             if sample.seen:
-                why = f"no row has room in {SAMPLE_KEY}, which is {self.sample:,} characters of {sample.seen:,}"
+                why = (
+                    f"no row has room in {SAMPLE_KEY}, which is {counted(self.sample, 'character')} of {sample.seen:,}"
+                )
             raise ValueError(f"{rows.place}: no text to train a tokenizer on: {why}")
         tokenizer = Tokenizer.train(self.choice, sample.texts)
         on = "the task's text"

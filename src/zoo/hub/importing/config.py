@@ -22,6 +22,7 @@ from zoo.registry import REQUIRED, nearest
 # what changes every family's numbers, or what its tensors are
 DEMANDS: Mapping[str, tuple[Any, ...]] = {"quantization_config": (None,), "pruned_heads": ({}, None)}
 MOST_LABELS = 2**20
+ODD = ("Cc", "Cs")  # escapes, which a terminal would obey, and halves of characters, which no file can hold
 
 
 class ConfigReader:
@@ -58,7 +59,11 @@ class ConfigReader:
             ValueError: a key has two values, by two names.
         """
         for alias, key in aliases.items():
-            if alias in self.tree and self.tree.setdefault(key, self.tree[alias]) != self.tree[alias]:
+            if self.tree.get(alias) is None:
+                continue
+            if self.tree.get(key) is None:
+                self.tree[key] = self.tree[alias]
+            elif self.tree[key] != self.tree[alias]:
                 both = f"{alias} is {written(self.tree[alias])}, and {key} is {written(self.tree[key])}"
                 raise ValueError(f"{self.place}: {both}; they are two names of one key")
 
@@ -229,7 +234,7 @@ def label_names(config: ConfigReader) -> list[str]:
     names: list[Any] = [named.get(str(i)) for i in range(len(named))] if isinstance(named, dict) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{config.place}: id2label must name the classes 0, 1, …, got {named!r:.80}")
-    odd = [name for name in names if any(category(c) == "Cc" for c in name)]  # escapes, which a terminal would obey
+    odd = [name for name in names if any(category(c) in ODD for c in name)]
     if odd:
         raise ValueError(f"{config.place}: id2label has control characters in {odd[0]!r:.80}")
     return names

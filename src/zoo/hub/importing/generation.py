@@ -11,6 +11,7 @@ from zoo.models.generation.settings import parse_generate
 
 MOST_BEAMS = 256  # each of them is a row in memory
 LIKELIEST = 50  # theirs, where they sample and top_k is not there or null
+BEGINS = ("decoder_start_token_id", "bos_token_id")  # what a decoder beside an encoder begins with
 SAMPLING = ("temperature", "top_k", "top_p")
 # what acts on their texts and has a setting here -> that setting
 OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
@@ -59,9 +60,10 @@ def read_generation(
     refused = {key for key, ours in OURS.items() if ours in wanted.keys() - settings.keys()}
     left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
     ends = both.get("eos_token_id")
-    left_out += ["eos_token_id (but the first)"] * (isinstance(ends, list) and len(ends) > 1)
-    for key, read in (("eos_token_id", roles.end), ("decoder_start_token_id", roles.start)):
-        value = first_of(both.get(key))
+    end = read_first(ends, roles.end)
+    left_out += [f"eos_token_id (but {end})"] * (isinstance(ends, list) and len(ends) > 1)
+    begins = BEGINS[0] if "encoder" not in target.sides or both.get(BEGINS[0]) is not None else BEGINS[1]
+    for key, value, read in (("eos_token_id", end, roles.end), (begins, both.get(begins), roles.start)):
         left_out += [f"{key} ({value})"] * (type(value) is int and read is not None and read != value)
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
@@ -104,16 +106,18 @@ def possible(wanted: Json) -> Json:
     return {key: value for key, value in found.items() if key not in gone}
 
 
-def first_of(value: Any) -> Any:
-    """The first of several ids, any of which may end a text."""
-    return value[0] if isinstance(value, list) and value else value
+def read_first(value: Any, known: int | None = None) -> Any:
+    """Which of several ids, any of which may end a text, is read: the one that is known, else the first."""
+    if not isinstance(value, list) or not value:
+        return value
+    return known if known in value else value[0]
 
 
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
     """The special tokens that the files name by id; what a decoder begins with is its start."""
     found: dict[str, int] = {}
     for name, role in {**THEIR_ROLES, "decoder_start_token": "start"}.items():
-        value = first_of(said.get(f"{name}_id"))
+        value = read_first(said.get(f"{name}_id"))
         if type(value) is int and 0 <= value < vocab_size:
             found[role] = value
     found.setdefault("pad", found.get("end", 0))

@@ -19,7 +19,7 @@ from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_js
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
-from zoo.hub.importing.tokenizer import other_switches, other_templates, read_tokenizer
+from zoo.hub.importing.tokenizer import read_tokenizer, texts_otherwise
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors
@@ -166,8 +166,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
-        other_templates(tokenizer, stream.segments, chosen) if isinstance(tokenizer, Tokenizer) else (),
-        other_switches(foreign, target) if isinstance(tokenizer, Tokenizer) else (),
+        *texts_otherwise(foreign, tokenizer, stream.segments, target),
         idle,
         code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )

@@ -14,7 +14,7 @@ from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES, with_template
-from zoo.hub.importing.generation import first_of
+from zoo.hub.importing.generation import read_first
 from zoo.hub.sources.folder import CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
@@ -107,7 +107,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         unread = ", ".join(name for name in UNREAD if foreign.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
     named = options.get("tokenizer_class")
-    if named is not None and named not in (recipe.class_name, f"{recipe.class_name}Fast"):
+    if not recipe.is_of(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
         backend = recipe.build({name: foreign.read(name) for name in recipe.files}, options)
@@ -143,7 +143,9 @@ def name_tokens(
         config: config.json, with what generation_config.json says instead where a class writes text.
         writes: whether it does.
     """
-    ids = {name.removesuffix("_id"): first_of(i) for name, i in config.items() if name.endswith("_token_id")}
+    own = spelling(options.get("eos_token"))  # a chat model ends its turns with it, though others may end a text, too
+    known = None if own is None else backend.token_to_id(own)
+    ids = {name.removesuffix("_id"): read_first(i, known) for name, i in config.items() if name.endswith("_token_id")}
     # an id that is no unsigned number of 32 bits is an OverflowError in the library
     by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
     default = target.recipe.tokens if target.recipe is not None else {}
@@ -154,7 +156,8 @@ def name_tokens(
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
                 found[name] = spelled
     # a decoder begins with what its config says, and ends with it, whatever its tokenizer has for the end of a text
-    deciding = {"bos_token": by_id.get("decoder_start_token"), "eos_token": by_id.get("eos_token") if writes else None}
+    start = by_id.get("decoder_start_token") or (by_id.get("bos_token") if writes and len(target.sides) > 1 else None)
+    deciding = {"bos_token": start, "eos_token": by_id.get("eos_token") if writes else None}
     return found | {name: token for name, token in deciding.items() if token is not None}
 
 
@@ -187,15 +190,29 @@ def written_around(backend: Backend) -> Tokens:
     return ({"start": special[0]} if ahead else {}) | ({"extract": special[-1]} if behind else {})
 
 
-def other_templates(tokenizer: Tokenizer, segments: bool, chosen: NativeClass) -> tuple[str, ...]:
+def texts_otherwise(
+    foreign: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How transformers writes texts for the model where zoo does in another way: by templates, and by switches."""
+    if isinstance(tokenizer, str):
+        return (), ()
+    chosen = target.classes[0]
+    return other_templates(foreign, tokenizer, segments, target, chosen), other_switches(foreign, target)
+
+
+def other_templates(
+    foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target, chosen: NativeClass
+) -> tuple[str, ...]:
     """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
 
-    A text that is continued begins as the tokenizer begins it (`Tokenizer.begin`).
+    The family's own class writes its own template, whatever tokenizer.json says. A text that is continued begins as the
+    tokenizer begins it (`Tokenizer.begin`).
 
     Args:
         segments: whether the model tells a pair's texts apart.
     """
-    if chosen.shifts and not chosen.pair:
+    own = target.recipe is not None and target.recipe.is_of(foreign.read_json(OPTIONS).get("tokenizer_class"))
+    if own or (chosen.shifts and not chosen.pair):
         return ()
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
@@ -213,7 +230,7 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
     options, recipe = foreign.read_json(OPTIONS), target.recipe
     if recipe is None or recipe.least is None or not foreign.has(BACKEND_FILE):
         return ()
-    if options.get("tokenizer_class", recipe.class_name) not in (recipe.class_name, f"{recipe.class_name}Fast"):
+    if not recipe.is_of(options.get("tokenizer_class")):
         return ()
     switches = {name: value for name, value in options.items() if not name.endswith("_token")}
     theirs = pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False}))

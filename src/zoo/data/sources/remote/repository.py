@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from zoo.data.sources.remote.trouble import cause_of
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file that are in memory at once
 PICTURES = "pictures"
+NOTHING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # in columns of numbers
 logger = logging.getLogger(__name__)
 
 
@@ -183,9 +185,10 @@ class Hub(Origin):
             if isinstance(builder.config, ParquetConfig):  # else a whole row group would be in memory
                 builder.config.batch_size = BATCH
                 builder.config.columns = None if columns is None else list(columns)
+            streams = builder.as_streaming_dataset()
             if isinstance(builder.config, CsvConfig):
-                as_written(builder)
-            self.opened[columns] = builder, builder.as_streaming_dataset()
+                streams = {split: as_written(builder, split, stream) for split, stream in streams.items()}
+            self.opened[columns] = builder, streams
         return self.opened[columns]
 
     def stream(self, split: str, columns: tuple[str, ...]) -> IterableDataset:
@@ -237,19 +240,33 @@ class Hub(Origin):
         return [HubPart(self, name, HubFile(*file)) for file in self.known[name]["files"]]
 
 
-def as_written(builder: DatasetBuilder) -> None:
-    """Read the columns of CSV files as texts, as `files:` does, but for those whose kinds the repository's card says.
+def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) -> IterableDataset:
+    """A split of CSV files with its columns as texts, as `files:` has them, but for those whose kinds the card says.
 
     pandas would take `NA` and `null` for nothing, and 01 for the class 1.
+
+    Args:
+        guessed: the split as pandas reads it.
     """
-    if builder.info.features is None:
-        given, builder.config.nrows = builder.config.nrows, 1  # read to the end, so that the file is closed
-        stream = next(iter(builder.as_streaming_dataset().values()))
-        names: dict[str, Any] = next(iter([*stream.shard(stream.num_shards, 0)]), {})
+    own = copy(builder)  # other splits may have other columns
+    own.config, own.info = copy(builder.config), copy(builder.info)
+    if own.info.features is None:
+        names = next(filter(None, (columns_of(builder, guessed, n) for n in range(guessed.num_shards))), [])
+        own.config.features = own.info.features = Features({name: Value("string") for name in names}) or None
+    kinds = own.info.features or {}
+    own.config.keep_default_na = False
+    own.config.na_values = {name: NOTHING for name, kind in kinds.items() if kind != Value("string")}
+    return own.as_streaming_dataset(split)
+
+
+def columns_of(builder: DatasetBuilder, stream: IterableDataset, number: int) -> list[str]:
+    """The columns of a CSV file of a split, by its first row."""
+    given, builder.config.nrows = builder.config.nrows, 1  # read to the end, so that the file is closed
+    try:
+        rows = [*stream.shard(stream.num_shards, number)]
+    finally:
         builder.config.nrows = given
-        builder.config.features = builder.info.features = Features({name: Value("string") for name in names}) or None
-    if all(kind == Value("string") for kind in (builder.info.features or {}).values()):
-        builder.config.na_filter = False
+    return list(rows[0]) if rows else []
 
 
 def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Iterator[HubFile]:

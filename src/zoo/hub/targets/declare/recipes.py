@@ -24,7 +24,7 @@ class Recipe:
     """How a family's vocabulary files make a tokenizer.
 
     Args:
-        class_name: of the tokenizer class that does it so, or of its Fast twin; a folder of another one is not read.
+        class_name: of the tokenizer class that does it so; `alike` are others that do.
         files: what it needs.
         tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
         build: makes the tokenizer of the files and of tokenizer_config.json.
@@ -36,6 +36,12 @@ class Recipe:
     tokens: Mapping[str, str]
     build: Callable[[Files, Options], Backend]
     least: Files | None = None
+    alike: tuple[str, ...] = ()
+
+    def is_of(self, named: Any) -> bool:
+        """Whether a class, or its Fast twin, does it so; where a folder names none, its family's own does."""
+        every = (self.class_name, *self.alike)
+        return named is None or named in (*every, *(f"{name}Fast" for name in every))
 
 
 def option(options: Options, name: str, default: bool | None) -> bool | None:
@@ -188,6 +194,7 @@ BERT = Recipe(
     {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
     wordpiece,
     {"vocab.txt": b"[UNK]\n"},
+    ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
 )
 MERGED = ("vocab.json", "merges.txt")
 LEAST = {"vocab.json": b"{}", "merges.txt": b""}
