@@ -65,5 +65,5 @@ def test_before_the_first_checkpoint_another_tokenizer_may_be_asked_for(zoo: Zoo
     shutil.rmtree(run / "checkpoints")  # as a kill in the first steps leaves it
     said = zoo(*words, "--resume", "task.tokenizer.vocab_size=280")
     assert said.status == 0, said.err
-    assert open_run(run).config["decoder"]["vocab_size"] == 280
+    assert open_run(run).config["vocab_size"] == 280
     assert len(json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]) == 280

@@ -18,7 +18,7 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
 from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.registry import Choice, check
+from zoo.registry import Choice, check, counted
 
 VERSION = 3  # raise it where the same texts give another tokenizer
 FOLDER = "tokenizers"
@@ -59,9 +59,8 @@ class TrainingText:
         if not any(text.strip() for text in sample.texts):
             why = "each of its rows is empty, or left out by source.filter"
             if sample.seen:
-                why = (
-                    f"no row has room in {SAMPLE_KEY}, which is {counted(self.sample, 'character')} of {sample.seen:,}"
-                )
+                room = counted(self.sample, "character")
+                why = f"no row has room in {SAMPLE_KEY}, which is {room} of {sample.seen:,}"
             raise ValueError(f"{rows.place}: no text to train a tokenizer on: {why}")
         tokenizer = Tokenizer.train(self.choice, sample.texts)
         on = "the task's text"
