@@ -9,7 +9,7 @@ from typing import Any
 
 from zoo.data.columns.columns import Column, Columns
 from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
-from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS, Label
+from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
@@ -157,7 +157,8 @@ class SplitReader:
                     return self.share
         if most <= max(self.share, least):
             place = self.origin.place(TRAIN)
-            raise ValueError(f"{place}: too few different rows ({count}) to hold some out for validation")
+            few = f"too few different {'pictures' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
+            raise ValueError(f"{place}: {few} to hold some out for validation")
         return max(self.share, least)
 
     @cached_property
