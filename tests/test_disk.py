@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.disk import written_aside
+from zoo.disk import refuse_unwritable, written_aside
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
@@ -18,3 +18,13 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
     with written_aside(path) as aside:
         aside.write_text("new")
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) -> None:
+    one, two = (tmp_path / f"{'a' * 240}{seed}.jsonl" for seed in (1, 2))
+    with written_aside(one) as first:
+        first.write_text("1")
+        refuse_unwritable(two)
+        with written_aside(two) as second:
+            second.write_text("2")
+    assert (one.read_text(), two.read_text()) == ("1", "2")

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 PROBE = 4096  # bytes
@@ -11,8 +12,9 @@ LONGEST = 60  # characters of a name, of which each may take four bytes of the 2
 
 
 def beside(path: Path) -> Path:
-    """Where a file is written before it has its name, which may be as long as names can be."""
-    return path.with_name(f".partial-{path.name}"[:LONGEST])
+    """Where a file is written before it has its name, which may be as long as names can be; no other one's place."""
+    code = sha256(os.fsencode(path.name)).hexdigest()[:16]
+    return path.with_name(f".partial-{code}-{path.name}"[:LONGEST])
 
 
 @contextmanager

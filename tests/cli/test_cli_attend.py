@@ -36,12 +36,15 @@ def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Pa
         ("folder.html", "is a folder; name a file"),
         ("pipe.html", "is no ordinary file, but a device or a pipe; name a file"),
         ("nowhere.html", "nowhere/maps.html: cannot be written: No such file or directory"),
+        ("loop.html", "is a link to itself, or too long a name; name another file"),
+        ("x" * 300 + ".html", "is a link to itself, or too long a name; name another file"),
     ],
 )
 def test_a_wrong_file_is_refused_before_the_model_is_read(zoo: Zoo, tmp_path: Path, file: str, message: str):
     (tmp_path / "folder.html").mkdir()
     os.mkfifo(tmp_path / "pipe.html")
     (tmp_path / "nowhere.html").symlink_to("nowhere/maps.html")
+    (tmp_path / "loop.html").symlink_to("loop.html")
     said = zoo("attend", tmp_path, "a", "-o", tmp_path / file)  # a folder, but no checkpoint
     assert said.status == 2 and message in said.err
 

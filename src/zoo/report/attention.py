@@ -18,6 +18,11 @@ def check_output(path: Path, *read: str | None) -> None:
     Raises:
         ValueError: another kind of file, no such folder, no matplotlib for a picture, or a file that is read.
     """
+    try:
+        path.exists()
+        settled = path.resolve()
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
+        raise ValueError(f"-o: '{path}' is a link to itself, or too long a name; name another file") from None
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
         raise ValueError(f"-o: '{path}' is neither a page nor a picture; allowed: a name that ends in .html or .png")
@@ -31,7 +36,7 @@ def check_output(path: Path, *read: str | None) -> None:
         raise ValueError(f"-o: '{path}' is what the model reads; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
-    refuse_unwritable(path.resolve(), "-o: ")
+    refuse_unwritable(settled, "-o: ")
 
 
 def is_file(given: str, path: Path) -> bool:

@@ -191,7 +191,12 @@ def test_a_csv_file_of_a_header_alone_tells_no_columns(asked: list[str | None], 
 
 
 def test_kinds_that_a_card_says_are_kept(asked: list[str | None], tmp_path: Path) -> None:
-    kinds = "[{name: text, dtype: string}, {name: label, dtype: int64}]"
+    classes = "{class_label: {names: {'0': NA, '1': None}}}"
+    kinds = f"[{{name: text, dtype: string}}, {{name: share, dtype: float32}}, {{name: label, dtype: {classes}}}]"
     card = f"---\ndataset_info: {{features: {kinds}}}\n---\n"
-    hub = csv_of(tmp_path / "repository", README=card, train="text,label\nNA,01\nnull,2\n")
-    assert rows_of(hub, "train") == [{"text": "NA", "label": 1}, {"text": "null", "label": 2}]
+    lines = "text,share,label\nNA,01.5,NA\nnull,NULL,None\nx,,NA\n"
+    assert rows_of(csv_of(tmp_path / "repository", README=card, train=lines), "train") == [
+        {"text": "NA", "share": 1.5, "label": 0},
+        {"text": "null", "share": None, "label": 1},
+        {"text": "x", "share": None, "label": 0},
+    ]

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, Value, load_dataset_builder
+from datasets import ClassLabel, Dataset, DatasetBuilder, Features, Image, IterableDataset, Value, load_dataset_builder
 from datasets import __version__ as library
 from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.csv.csv import CsvConfig
@@ -28,7 +28,10 @@ from zoo.data.sources.remote.trouble import cause_of
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file that are in memory at once
 PICTURES = "pictures"
-NOTHING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # in columns of numbers
+TEXTS = (Value("string"), Value("large_string"))
+# pandas' own words for nothing, which stay so in columns of numbers
+NOTHING = "#N/A #N/A_N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null".split()
+NOTHING = ["", *(word.replace("_", " ") for word in NOTHING)]
 logger = logging.getLogger(__name__)
 
 
@@ -255,7 +258,8 @@ def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) ->
         own.config.features = own.info.features = Features({name: Value("string") for name in names}) or None
     kinds = own.info.features or {}
     own.config.keep_default_na = False
-    own.config.na_values = {name: NOTHING for name, kind in kinds.items() if kind != Value("string")}
+    nothing = {name: [""] if isinstance(kind, ClassLabel) else NOTHING for name, kind in kinds.items()}
+    own.config.na_values = {name: words for name, words in nothing.items() if kinds[name] not in TEXTS}
     return own.as_streaming_dataset(split)
 
 
