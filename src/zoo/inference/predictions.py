@@ -19,12 +19,12 @@ def check_file(path: Path) -> None:
     Raises:
         ValueError: its folder is not there, it is a folder or a device, or it holds something else, such as the data.
     """
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
     try:
-        folder = path.resolve().parent
-    except (OSError, RuntimeError):  # Python 3.12 raises the second one
-        raise ValueError(f"{path}: is a link to itself; name another file") from None
+        is_folder, folder = path.is_dir(), path.resolve().parent
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
+        raise ValueError(f"{path}: is a link to itself, or too long a name; name another file") from None
+    if is_folder:
+        raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
     if not folder.is_dir():
         raise ValueError(f"{path}: there is no folder {folder}")
     if path.exists() and not path.is_file():

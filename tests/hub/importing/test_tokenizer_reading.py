@@ -1,5 +1,6 @@
 """A stranger's tokenizer gives the ids that AutoTokenizer gives, and its special tokens find their roles."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,15 @@ def test_switches_that_contradict_the_tokenizers_file_are_said(
     backend({"electra": "bert"}.get(kind, kind)).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
     assert other_switches(CheckpointFolder(tmp_path), targets[kind]) == said
+
+
+def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):
+    made = backend("gpt2")
+    ending = made.token_to_id(ENDING)
+    template = {"single": f"{ENDING} {ENDING} $A", "pair": f"{ENDING} $A $B", "special_tokens": [(ENDING, ending)]}
+    made.post_processor = processors.TemplateProcessing(**template)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    classifier = dataclasses.replace(targets["gpt2"], classes=(targets["gpt2"].classes[1],))
+    (first, *_), _ = texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
+    assert first.startswith(f"'{ENDING} {ENDING} a' (here ")

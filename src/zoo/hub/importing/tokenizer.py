@@ -211,7 +211,8 @@ def other_templates(
     Args:
         segments: whether the model tells a pair's texts apart.
     """
-    own = target.recipe is not None and target.recipe.is_of(foreign.read_json(OPTIONS).get("tokenizer_class"))
+    named, recipe = foreign.read_json(OPTIONS).get("tokenizer_class"), target.recipe
+    own = recipe is not None and recipe.frames and recipe.is_of(named)
     if own or (chosen.shifts and not chosen.pair):
         return ()
     ours, found = with_template(tokenizer, segments, chosen), []

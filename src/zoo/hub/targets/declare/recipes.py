@@ -25,6 +25,7 @@ class Recipe:
 
     Args:
         class_name: of the tokenizer class that does it so; `alike` are others that do.
+        frames: whether that class puts its own special tokens around a text, whatever tokenizer.json says.
         files: what it needs.
         tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
         build: makes the tokenizer of the files and of tokenizer_config.json.
@@ -37,6 +38,7 @@ class Recipe:
     build: Callable[[Files, Options], Backend]
     least: Files | None = None
     alike: tuple[str, ...] = ()
+    frames: bool = True
 
     def is_of(self, named: Any) -> bool:
         """Whether a class, or its Fast twin, does it so; where a folder names none, its family's own does."""
@@ -199,8 +201,8 @@ BERT = Recipe(
 MERGED = ("vocab.json", "merges.txt")
 LEAST = {"vocab.json": b"{}", "merges.txt": b""}
 THREE = dict.fromkeys(("unk_token", "bos_token", "eos_token"), ENDING)
-GPT2 = Recipe("GPT2Tokenizer", MERGED, THREE, byte_level, LEAST)
-OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends)
+GPT2 = Recipe("GPT2Tokenizer", MERGED, THREE, byte_level, LEAST, frames=False)
+OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends, frames=False)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
 T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)
 PEGASUS = Recipe("PegasusTokenizer", (SPIECE,), SEQ2SEQ, pegasus_pieces)
