@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,13 +135,22 @@ def measure(
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     if show.predictions is not None and kept is not None:
-        try:
-            write_predictions(show.predictions, About(loaded, *found), kept)
-        except OSError as error:
-            measured = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
-            said = f"{show.predictions}: cannot be written: {error.strerror}"
-            raise RuntimeError(f"{said}; what was measured: {measured}") from None
+        write_said(show.predictions, About(loaded, *found), kept, values)
     return values
+
+
+def write_said(path: Path, about: About, kept: Mapping[int, Sequence[Any]], values: Mapping[str, float]) -> None:
+    """Write the predictions.
+
+    Raises:
+        RuntimeError: they cannot be written; it says what was measured, which took longer.
+    """
+    try:
+        write_predictions(path, about, kept)
+    except OSError as error:
+        measured = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+        said = f"{path}: cannot be written: {error.strerror}"
+        raise RuntimeError(f"{said}; what was measured: {measured}") from None
 
 
 def read_examples(

@@ -12,7 +12,8 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.importing.tokenizer import other_switches, read_tokenizer, texts_otherwise
+from zoo.hub.importing.other_texts import other_switches, texts_otherwise
+from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets

@@ -19,7 +19,8 @@ from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_js
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
-from zoo.hub.importing.tokenizer import read_tokenizer, texts_otherwise
+from zoo.hub.importing.other_texts import texts_otherwise
+from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare.renaming import Tensors

@@ -30,8 +30,9 @@ BATCH = 50  # rows of a Parquet file that are in memory at once
 PICTURES = "pictures"
 TEXTS = (Value("string"), Value("large_string"))
 # pandas' own words for nothing, which stay so in columns of numbers
-NOTHING = "#N/A #N/A_N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null".split()
-NOTHING = ["", *(word.replace("_", " ") for word in NOTHING)]
+NOTHING = """
+    #N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null
+""".split()
 logger = logging.getLogger(__name__)
 
 
@@ -258,7 +259,7 @@ def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) ->
         own.config.features = own.info.features = Features({name: Value("string") for name in names}) or None
     kinds = own.info.features or {}
     own.config.keep_default_na = False
-    nothing = {name: [""] if isinstance(kind, ClassLabel) else NOTHING for name, kind in kinds.items()}
+    nothing = {name: [""] if isinstance(kind, ClassLabel) else ["", *NOTHING] for name, kind in kinds.items()}
     own.config.na_values = {name: words for name, words in nothing.items() if kinds[name] not in TEXTS}
     return own.as_streaming_dataset(split)
 

@@ -1,0 +1,75 @@
+"""Texts that transformers would write in another way for an imported model than zoo does."""
+
+from tokenizers import Encoding
+from tokenizers import Tokenizer as Backend
+
+from zoo.data.tokenizers.backend import read_backend
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
+from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
+from zoo.hub.targets.declare.target import NativeClass, Target
+
+LETTERS = ("a", "b")  # texts to see templates around
+SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that switches make something else of
+
+
+def texts_otherwise(
+    foreign: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How transformers writes texts for the model where zoo does in another way: by templates, and by switches."""
+    if isinstance(tokenizer, str):
+        return (), ()
+    chosen = target.classes[0]
+    return other_templates(foreign, tokenizer, segments, target, chosen), other_switches(foreign, target)
+
+
+def other_templates(
+    foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target, chosen: NativeClass
+) -> tuple[str, ...]:
+    """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
+
+    The family's own class writes its own template, whatever tokenizer.json says. A text that is continued begins as the
+    tokenizer begins it (`Tokenizer.begin`).
+
+    Args:
+        segments: whether the model tells a pair's texts apart.
+    """
+    named, recipe = foreign.read_json(OPTIONS).get("tokenizer_class"), target.recipe
+    own = recipe is not None and recipe.frames and recipe.is_of(named)
+    if own or (chosen.shifts and not chosen.pair):
+        return ()
+    ours, found = with_template(tokenizer, segments, chosen), []
+    for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
+        mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
+        if theirs.ids != mine.ids or (segments and theirs.type_ids != mine.type_ids):
+            found.append(f"'{spelled(theirs, segments)}' (here '{spelled(mine, segments)}')")
+    return tuple(found)
+
+
+def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
+    """What transformers' own class makes of a text by tokenizer_config.json, where tokenizer.json makes something else.
+
+    That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
+    """
+    options, recipe = foreign.read_json(OPTIONS), target.recipe
+    if recipe is None or recipe.least is None or not foreign.has(BACKEND_FILE):
+        return ()
+    if not recipe.is_of(options.get("tokenizer_class")):
+        return ()
+    switches = {name: value for name, value in options.items() if not name.endswith("_token")}
+    theirs = pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False}))
+    ours = pieces(read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)))
+    return () if theirs == ours else (f"'{' '.join(theirs)}' (here '{' '.join(ours)}')",)
+
+
+def pieces(backend: Backend) -> list[str]:
+    """What is left of a text with capitals, marks and Chinese before the vocabulary is looked at."""
+    text = SWITCHED if backend.normalizer is None else backend.normalizer.normalize_str(SWITCHED)
+    cut_up = [(text, None)] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(text)
+    return [piece for piece, _ in cut_up]
+
+
+def spelled(encoding: Encoding, segments: bool) -> str:
+    """The tokens of a text, with their segments behind them where those are of more than one kind."""
+    several = segments and len(set(encoding.type_ids)) > 1
+    return " ".join(f"{t}:{n}" if several else t for t, n in zip(encoding.tokens, encoding.type_ids, strict=True))
