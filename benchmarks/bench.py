@@ -30,7 +30,7 @@ from rows.given import Given
 from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, has_amx, load, today
 from rows.table import ROWS, Row
-from rows.turns import LATE, PROGRAM, Worker
+from rows.turns import LATE, PROFILE, PROGRAM, Worker
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
@@ -52,7 +52,7 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
                     sizes, made, options.data.absolute(), Path(folder), options.device, row.each, row.compiled
                 )
                 columns[column] = compare(row, given, words, options)
-                told = told or tell(row, given, options)
+                told = told or tell(row, given, options, columns[column]["profiles"])
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
     return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns, "told": told}
@@ -67,11 +67,12 @@ def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -
     return {**about, "machine": machine, "date": today(), "load before": load(), "columns": {}, "told": told}
 
 
-def tell(row: Row, given: Given, options: argparse.Namespace) -> Figures:
+def tell(row: Row, given: Given, options: argparse.Namespace, profiles: Figures) -> Figures:
     """What else is to be said of a row: where our time goes, and what the row itself has to say."""
-    profiled = row.profiled and given.device == "cpu"
-    apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
-    told = {"our time": ask(apart, options, row.sides[OURS], "--profile")} if profiled else {}
+    told = {"our time": profiles[OURS]["kinds"]} if OURS in profiles else {}
+    if row.profiled and given.device == "cpu":
+        apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
+        told = {"our time": ask(apart, options, row.sides[OURS], "--profile")}
     return told if row.told is None else {**told, **ask(given, options, row.told)}
 
 
@@ -117,7 +118,8 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
         for side in sides.values() if options.together else ():
             side.warm_up()
         turns = alternate(sides, options.repeats or row.repeats)
-        return judge(turns, {name: side.end() for name, side in sides.items()})
+        profiles = {name: sides[name].turn(PROFILE) for name in row.profiles_of(options.device)}
+        return judge(turns, {name: side.end() for name, side in sides.items()}) | {"profiles": profiles}
 
 
 def show(result: Figures) -> None:
@@ -141,13 +143,19 @@ def write(results: list[Figures], docs: Path) -> None:
     file, page = docs / "benchmarks.json", docs / "benchmarks.md"
     there = json.loads(file.read_text("utf-8")) if file.exists() else []
     known = {(result["row"], result["machine"]): result for result in there}
-    for result in results:
+    for result in map(without_profiles, results):
         key = result["row"], result["machine"]
         if result["columns"] or not known.get(key, result)["columns"]:
             known[key] = result
     ordered = [result for name in [*ROWS, *GPU_ROWS] for (row, _), result in known.items() if row == name]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
     put(tables(ordered), page, BEGIN)
+
+
+def without_profiles(result: Figures) -> Figures:
+    """A row without the names of kernels, which are hundreds; what they say by kind is told."""
+    columns = {name: {k: v for k, v in one.items() if k != "profiles"} for name, one in result["columns"].items()}
+    return {**result, "columns": columns}
 
 
 def put(text: str, page: Path, begin: str) -> None:

@@ -44,7 +44,7 @@ TESTS = ("tests/contracts/test_every_backend.py", "tests/devices", "tests/cli/te
 STRATEGIES = [(strategy, choice) for strategy in ("ddp", "fsdp") for choice in ("float32", "bfloat16", "sgd")]
 PARTS = {"train": TRAINING, "generate": GENERATION}
 ROW, CHECK = 100, 20  # seconds without which a row, and a check, is not begun
-BESIDE = 4  # cores for each check that runs beside others
+BESIDE = 2  # cores for each check that runs beside others; pytest's workers have half of all
 SAID = 3000  # characters at the end of what a program printed
 ONE = Lock()  # checks that run side by side tell their ends
 Report = dict[str, Any]
@@ -53,7 +53,7 @@ Check = Callable[[float], str | None]
 
 def checks(options: argparse.Namespace) -> dict[str, Check]:
     """By name, what tells what is wrong (None: nothing), given when it must be done."""
-    workers = ["-n", str(min(BESIDE, cores()))] if importlib.util.find_spec("xdist") else []
+    workers = ["-n", str(max(1, cores() // 2)), "--dist", "worksteal"] if importlib.util.find_spec("xdist") else []
     # -v: what failed is named at once. A warning is no error here: compilers for GPUs have some about themselves
     tests = ["-m", "pytest", "-v", "-W", "default", *workers]
     # the longest first

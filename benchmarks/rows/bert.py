@@ -48,11 +48,19 @@ def varlen(turn: Turn, given: Given) -> None:
 def by_backend(turn: Turn, given: Given, backend: str) -> None:
     """`zoo pretrain` with a backend of attention; other sides with other backends have folders of their own."""
     given = replace(given, folder=given.folder / f"backend-{backend}")
-    given.folder.mkdir()
+    given.folder.mkdir(exist_ok=True)
     model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
     sets = [*model_sets(given), f"training.attention_backend={backend}"]
     rows = rows_for(examples_of(given, run, model, task, sets, pack=True), given.sizes["examples"])
     zoo_training(turn, given, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
+
+
+def zoo_plain(turn: Turn, given: Given) -> None:
+    zoo(turn, replace(given, compiled=False))
+
+
+def hf_plain(turn: Turn, given: Given) -> None:
+    hf(turn, replace(given, compiled=False))
 
 
 def hf(turn: Turn, given: Given) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rows.given import Given
+from rows.table import BATCHES
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.config import as_tree, parse_set
@@ -32,7 +33,6 @@ from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
-BATCHES = 16  # that a peer reads
 ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rows.contents import BATCHES, ignore
+from rows.contents import ignore
 from rows.given import Given
+from rows.table import BATCHES
 from rows.turns import Turn
 from zoo.config import parse_set
 from zoo.data.task import load_task
@@ -47,7 +48,8 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
 
 def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:
     """`zoo pretrain`, or `zoo finetune` where `start` is a folder, with every setting that is not named as it comes."""
-    run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}"
+    kind = "compiled" if given.compiled else "plain"
+    run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}-{kind}"
     own = (f"training.compile={str(given.compiled).lower()}", f"training.precision={given.precision}")
     changes = [parse_set(text) for text in (*ORDINARY, *PATIENT, *own, *sets)]
     request = Request(str(start), task, run, changes, data=given.data)

@@ -1,7 +1,8 @@
 """Turns: the sides of a comparison are processes, and one at a time does one unit of work while the others are stopped.
 
 The program listens on a Unix socket for each side. A side works until its first `Turn.done`, which ends its warm-up;
-from there on every line that it is sent (`go`) is answered, one unit later, with the seconds that the unit took.
+from there on every line that it is sent (`go`) is answered, one unit later, with the seconds that the unit took;
+`profile` asks for its kernels, too.
 """
 
 import json
@@ -19,9 +20,11 @@ from typing import Any, NoReturn
 
 import torch
 
+from rows.kernels import Kernels
+
 PROGRAM = Path(__file__).parents[1] / "bench_side.py"
 PATIENCE = 3600.0  # seconds until the first unit is done: data may have to be tokenised
-GO, END = "go", "end"
+GO, PROFILE, END = "go", "profile", "end"
 LATE = "was not done in time"
 Figures = dict[str, Any]
 
@@ -38,7 +41,7 @@ class Turn:
         self.each, self.calls, self.units = each, 0, 0.0
         self.facts: Figures = {"libraries": memory("VmRSS")}
         self.began = time.perf_counter()
-        self.asked = None
+        self.asked, self.kernels = None, None
         if address is not None and os.environ.get("RANK", "0") == "0":
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
@@ -56,11 +59,14 @@ class Turn:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         seconds = time.perf_counter() - self.began
-        self.say({"units": self.units, "seconds": seconds, **more})
-        if self.asked.readline().strip() != GO:
+        profile = {} if self.kernels is None else self.kernels.stop(seconds)
+        self.say({"units": self.units, "seconds": seconds, **more, **profile})
+        word = self.asked.readline().strip()
+        if word not in (GO, PROFILE):
             self.facts |= {"peak": memory("VmHWM"), "gpu": torch.cuda.max_memory_allocated()}
             self.say(self.facts)
             os._exit(0)  # in the middle of a training that has a million steps left
+        self.kernels = Kernels() if word == PROFILE else None
         self.began, self.units = time.perf_counter(), 0.0
 
     def say(self, figures: Figures) -> None:
@@ -139,10 +145,10 @@ class Worker:
                 if time.monotonic() > until:
                     self.fail(LATE)
 
-    def turn(self) -> Figures:
-        """Let the side do one unit of work."""
+    def turn(self, word: str = GO) -> Figures:
+        """Let the side do one unit of work; with PROFILE, its kernels are told, too."""
         os.killpg(self.process.pid, signal.SIGCONT)
-        figures = self.ask(GO)
+        figures = self.ask(word)
         self.stop()
         return figures
 

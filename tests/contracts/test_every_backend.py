@@ -101,6 +101,8 @@ def learn(model: Model, vectors: TokenVectors, tokens: Tensor = TOKENS, source: 
 
 def check_nothing_leaks(model: Model) -> None:
     vectors = TokenVectors(model)
+    if model.device.type == "cuda":  # a kernel compiled for one length gives way to one for all, which rounds otherwise
+        learn(model, vectors)
     before = learn(model, vectors)
     after = learn(model, vectors, with_document(TOKENS, DOCUMENTS, 2), with_document(SOURCE, SOURCE_DOCUMENTS, 2))
     for documents, old, new in zip((DOCUMENTS, SOURCE_DOCUMENTS, DOCUMENTS), before, after, strict=True):
@@ -188,8 +190,64 @@ def test_packed_is_alone_on_a_gpu(backend: str, dtype: torch.dtype, slot: str, c
 
 @ON_GPU
 def test_a_gpu_learns_what_the_formula_does(backend: str, dtype: torch.dtype, slot: str, choice: dict[str, Any]):
-    """The formula in float64, on the CPU; a backend may be off by what its precision is."""
-    model, formula = attending(backend, slot, choice, dtype).cuda(), attending("eager", slot, choice, torch.float64)
+    """The formula in float64, on the CPU, with the same weights; a backend may be off by what its precision is."""
+    model, formula = attending(backend, slot, choice, dtype).cuda(), attending("eager", slot, choice, dtype).double()
     tolerance = 1e-4 if dtype is torch.float32 else 0.1
     for one, other in zip(learn(model, TokenVectors(model)), learn(formula, TokenVectors(formula)), strict=True):
         assert (one.double() - other).norm() <= tolerance * other.norm()
+
+
+SHORT = torch.tensor([[1, 1, 2, 2, 3, 3, 4, 4, 5, 0], [1, 2, 2, 3, 3, 3, 4, 5, 5, 5]])
+SHORT_SOURCES = torch.tensor([[1, 2, 2, 3, 4, 5, 0, 0], [1, 1, 2, 3, 4, 4, 5, 5]])
+ROWS: dict[str, list[Documents]] = {  # that varlen's own kernel does not compute in training
+    "whole": [],
+    "of short documents": [
+        Documents.packed([[2, 2, 2, 2, 1], [1, 2, 3, 1, 3]], SHORT),
+        Documents.packed([[1, 2, 1, 1, 1], [2, 1, 1, 2, 2]], SHORT_SOURCES),
+    ],
+}
+GROUPED = {"name": "grouped", **NEEDED, "d_key": 8}  # as wide as cuDNN wants heads at least
+OTHER_KERNELS = pytest.mark.parametrize(
+    "choice", [GROUPED, {"name": "full", "d_key": 8}, {**GROUPED, "window": 3}], ids=label
+)
+
+
+@OTHER_KERNELS
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_for_which_other_kernels_are_faster_learn_what_the_formula_does(
+    rows: str, choice: dict[str, Any], on_cpu: None, monkeypatch: pytest.MonkeyPatch
+):
+    if "window" not in choice or rows != "whole":
+        monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", None)
+    check_rows(attending("varlen", "attention", choice, torch.float64), rows, choice, torch.float64, 1e-9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU: its kernels cannot run")
+@OTHER_KERNELS
+@pytest.mark.parametrize("rows", ROWS)
+def test_other_kernels_of_a_gpu_learn_what_the_formula_does(rows: str, choice: dict[str, Any]):
+    check_rows(attending("varlen", "attention", choice, torch.bfloat16).cuda(), rows, choice, torch.bfloat16, 0.1)
+
+
+def check_rows(model: Model, rows: str, choice: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
+    """Rows say and learn what the formula does, and nothing of one document reaches another."""
+    formula = attending("eager", "attention", choice, dtype).double()
+    for one, other in zip(learn_rows(model, rows), learn_rows(formula, rows), strict=True):
+        assert (one.double() - other).norm() <= tolerance * other.norm()
+    if rows == "whole":
+        return
+    before = learn_rows(model, rows)
+    after = learn_rows(model, rows, with_document(TOKENS, SHORT, 2), with_document(SOURCE, SHORT_SOURCES, 2))
+    for documents, old, new in zip((SHORT, SHORT_SOURCES, SHORT), before, after, strict=True):
+        assert torch.equal(old[(documents != 2) & (documents > 0)], new[(documents != 2) & (documents > 0)])
+        assert new.isfinite().all() and not torch.equal(old[documents == 2], new[documents == 2])
+
+
+def learn_rows(model: Model, rows: str, tokens: Tensor = TOKENS, source: Tensor = SOURCE) -> list[Tensor]:
+    """As `learn`."""
+    model.zero_grad()
+    vectors, known = TokenVectors(model), [one.to(model.device) for one in ROWS[rows]]
+    logits = model(tokens.to(model.device), source.to(model.device), *known).logits
+    real = torch.ones_like(tokens, dtype=torch.bool) if rows == "whole" else SHORT > 0
+    logits[real.to(model.device)].float().square().sum().backward()
+    return [t.detach().cpu() for t in (logits, *vectors.gradients())]

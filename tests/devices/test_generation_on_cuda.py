@@ -9,18 +9,26 @@ from zoo.models.create import create_model
 from zoo.models.generation import generate
 from zoo.models.generation.settings import parse_generate
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU: no graph can be captured")
+ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU: no graph can be captured")
 WINDOWED = {"decoder.attention": {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gpt2-nano", {}),
     ("gpt2-nano", {"decoder.position": "alibi", "decoder.attention.score": "additive"}),
     ("gpt-modern-nano", WINDOWED),
-    ("gpt-nano", {"decoder.mixer": ["recurrent", "convolution"], "decoder.position": "relative"}),
+    ("gpt-nano", {"decoder.mixer": ["recurrent", "attention"], "decoder.position": "relative"}),
+    ("gpt-nano", {"decoder.mixer": ["convolution", "recurrent"], "decoder.position": "none"}),
     ("transformer-nano", {}),
     ("rnn-attention-nano", {}),
 ]
 
 
+@pytest.mark.parametrize(("name", "choice"), CASES, ids=str)
+def test_the_cases_are_models(name: str, choice: dict[str, Any]):
+    """Where there is no GPU, too: nobody would notice that a case of the test below cannot be built."""
+    assert create_model(name, max_length=64, **choice).decoder is not None
+
+
+@ON_GPU
 @pytest.mark.parametrize("changes", [{}, {"temperature": 1.5}, {"beams": 3}], ids=str)
 @pytest.mark.parametrize(("name", "choice"), CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)

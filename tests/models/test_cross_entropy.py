@@ -16,17 +16,21 @@ WAYS = pytest.mark.parametrize("way", ["chunked", "whole", "compiled"])
 SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 
 
-@pytest.fixture(autouse=True, params=[(55, 25), (55, 5), (2**20, 2**20)], ids=["small", "less than a row", "one"])
+CHUNKS = {"small": (55, 25, 1), "less than a row": (55, 5, 1), "one": (2**20, 2**20, 1), "with room": (64, 32, 8)}
+
+
+@pytest.fixture(autouse=True, params=CHUNKS.values(), ids=CHUNKS)
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", request.param[0])
-    monkeypatch.setattr(module, "EXACT_ON_CPU", request.param[1])
+    """How many logits there are at a time, and how many of those in float32; and to what their rows are aligned."""
+    monkeypatch.setattr(module, "FEW", CLASSES)
+    for name, value in zip(("LOGITS_ON_CPU", "EXACT_ON_CPU", "ALIGNED_ON_CPU"), request.param, strict=True):
+        monkeypatch.setattr(module, name, value)
     yield
 
 
 def go(way: str, scores: Scores, monkeypatch: pytest.MonkeyPatch) -> Scores:
     """Scores whose loss is computed in a way; what would be compiled runs as it is, since shapes are checked here."""
     scores.chunked, scores.compiled = way != "whole", way == "compiled"
-    monkeypatch.setattr(module, "FEW", CLASSES)
     monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
     monkeypatch.setattr(module, "compiled", lambda function, graphs: traced(function, monkeypatch))
     return scores
@@ -199,7 +203,7 @@ def test_inputs_are_left_as_they_are_and_a_second_pass_back_gives_the_same():
 
 
 def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * CLASSES)
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.room_for(CLASSES, torch.device("cpu")))
     sizes: list[int] = []
     score = module.score_chunk_
 
@@ -211,6 +215,22 @@ def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
     one = given()
     one.scores.cross_entropy(one.targets)
     assert sizes == [3] * 5
+
+
+def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "ALIGNED_ON_CPU", 8)
+    begins = set()
+    score = module.score_chunk_
+
+    def measured(logits: Tensor, *others: object) -> None:
+        begins.add((logits.stride(0), logits.shape[1]))
+        score(logits, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "score_chunk_", measured)
+    one = given()
+    one.scores.cross_entropy(one.targets).sum.backward()
+    assert begins == {(16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
+    assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
 
 
 def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(monkeypatch: pytest.MonkeyPatch):

@@ -74,4 +74,5 @@ class Reading:
             documents = self.given.rows().numbers
             chosen = self.part.document_places(documents) if places is None else places
             return (average if self.averages else self.part.summarize)(states, documents, chosen)
-        return states if places is None else states.flatten(0, 1)[places.clamp_min(0)]
+        # not states[places], whose gradient a GPU adds up one by one for the many places that are none
+        return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

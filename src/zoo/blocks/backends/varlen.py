@@ -1,5 +1,6 @@
 """Backend `varlen`: flash attention over documents of different lengths, laid end to end without padding."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -8,10 +9,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
+WIDEST_OF_CUDNN = 128  # of a head
+# Places that the kernel computes at a time, however short a document is; and how many times as long a kernel takes for
+# as many of them that is told by a mask which places see which. Both on an H200: docs/benchmarks.md, "On a GPU".
+TILE, MASKED = 128, 2
+SDPA = Sdpa()
 
 
 @backends.register("varlen")
@@ -20,7 +27,9 @@ class Varlen(FlashBackend):
 
     Source: Dao 2023, arXiv:2307.08691. Heads are filled up with zeros to one width that the kernel takes, which changes
     no score and no value. Rows whose borders the packer knows are read as they lie: nothing is gathered in any layer,
-    and no number is read from the GPU. The kernel rounds the dropped share of the weights to 1/255.
+    and no number is read from the GPU. The kernel rounds the dropped share of the weights to 1/255. On an H200 others
+    are faster for two kinds of rows, and take those: rows of training that are one document each, and rows of many
+    short documents.
     """
 
     capability = (8, 0)
@@ -28,8 +37,16 @@ class Varlen(FlashBackend):
     rank = 3
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        asking, answering = ends_in(view)
         queries, keys, values = in_one_dtype(queries, keys, values)
+        if needs_no_ends(queries, values, view, rule):
+            shared, causal = keys.shape[1] != queries.shape[1], view.visibility.causal
+            # no mask, so cuDNN may be chosen: see TAKE_MASKS in sdpa.py
+            return F.scaled_dot_product_attention(
+                queries, keys, values, is_causal=causal, scale=rule.score.scale, enable_gqa=shared
+            )
+        if are_short(view):
+            return SDPA.attend(queries, keys, values, view, rule)
+        asking, answering = ends_in(view)
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
@@ -58,7 +75,10 @@ class Varlen(FlashBackend):
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
-        ends_in(view)
+        if are_short(view):
+            SDPA.prepare(view, rule, dtype)
+        else:
+            ends_in(view)  # also where no ends are needed: layers with windows may need them
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.sinks is not None:
@@ -68,6 +88,32 @@ class Varlen(FlashBackend):
         if position is not None and position.biases:
             return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
         return super().obstacle(rule, d_key, d_value, position)
+
+
+def needs_no_ends(queries: Queries, values: Values, view: View, rule: Rule) -> bool:
+    """Whether rows of training are one document each, and simple enough for cuDNN's kernels.
+
+    They take tens of milliseconds for each shape when they meet it first, which other rows than those of training, all
+    of one length, would not earn back. They round the dropped share of the weights to 1/16.
+    """
+    seen, width = view.visibility, queries.shape[-1]
+    whole = seen.whole and rule.window is None and (not seen.causal or seen.causal_only(None))
+    known = width == values.shape[-1] and width % WIDTHS == 0 and width <= WIDEST_OF_CUDNN
+    return whole and known and rule.dropout == 0 and torch.is_grad_enabled()
+
+
+def are_short(view: View) -> bool:
+    """Whether documents are so short that a mask costs less than a tile for each, the same for all layers."""
+    return view.visibility.once("short", lambda: shorter_than_tiles(view.visibility))
+
+
+def shorter_than_tiles(visibility: Visibility) -> bool:
+    """From the lengths that the packer knows, on the CPU."""
+    sides, lengths = (visibility.queries, visibility.keys), visibility.queries.lengths
+    if visibility.whole or lengths is None:
+        return False
+    tiles = len(lengths) * math.prod(-(-side.numbers.shape[1] // TILE) for side in sides)
+    return sum(map(len, lengths)) > MASKED * tiles
 
 
 @dataclass(frozen=True)

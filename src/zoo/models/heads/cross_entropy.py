@@ -13,11 +13,14 @@ from torch.nn import functional as F
 from zoo.devices.compiling import any_number_of_rows, compiled, or_plain
 
 GRAPHS = 32  # kinds of losses, times one row or any number of them
-FEW = 2**10  # classes, whose logits take no time that a compiler could save
+FEW = 2**10  # classes, whose logits take no time that could be saved
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
 LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
+# Of how many classes a row of logits has room: a multiple of so many. The products of a GPU take four to six times as
+# long where rows begin at odd addresses, as those of GPT-2's 50,257 classes do (docs/benchmarks.md, row `gpu-head`).
+ALIGNED_ON_CPU, ALIGNED_ON_GPU = 1, 64
 # Float16 ends at 65,504, and no loss scale reaches the sums in here: its products take at most so many rows at a time.
 ROWS_IN_FLOAT16 = 2**13
 
@@ -30,6 +33,14 @@ def logits_at_once(device: torch.device) -> int:
 def exact_at_once(device: torch.device) -> int:
     """How many logits exist in float32 at a time."""
     return EXACT_ON_CPU if device.type == "cpu" else EXACT_ON_GPU
+
+
+def room_for(classes: int, device: torch.device) -> int:
+    """How many logits a row has room for: at least as many as there are classes."""
+    if classes < FEW:
+        return classes
+    aligned = ALIGNED_ON_CPU if device.type == "cpu" else ALIGNED_ON_GPU
+    return -(-classes // aligned) * aligned
 
 
 def gains_by_compiling(device: torch.device) -> bool:
@@ -132,8 +143,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         targets: Int[Tensor, " rows"],
         wanted: Wanted,
     ) -> SummedLoss:
-        x, w = states.to(wanted.dtype), weight.to(wanted.dtype)
-        b = None if bias is None else bias.to(wanted.dtype)
+        n, room = len(weight), room_for(len(weight), weight.device)
+        x, w = states.to(wanted.dtype), with_room(weight, room, wanted.dtype)
+        b = None if bias is None else with_room(bias, room, wanted.dtype)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
         chunks = wanted.chunks(len(x), w, summed=needed[1])
         # a sum over chunks needs float32
@@ -146,14 +158,15 @@ class LinearCrossEntropy(torch.autograd.Function):
         for rows in chunks:
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
-            score_chunk_(logits, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
+            score_chunk_(logits[:, :n], targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
                 write_product_(of_weight, logits, x[rows], add=rows.start > 0)
             if of_bias is not None:
                 of_bias += logits.sum(0, dtype=wanted.exact)
-        ctx.save_for_backward(of_states, None if of_weight is None else of_weight.to(wanted.kept), of_bias)
+        of_weight = None if of_weight is None else of_weight[:n].to(wanted.kept)
+        ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
         return SummedLoss(totals[0], totals[1], guesses)
@@ -163,6 +176,18 @@ class LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         return *(None if g is None else g.to(dtype, copy=True).mul_(gradients[0]) for g, dtype in both), None, None
+
+
+def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
+    """A head's weight or bias in the dtype of its products, with zeros for classes that do not exist.
+
+    Their logits are 0, and stay so as gradients of logits: they add nothing to any other gradient.
+    """
+    if room == len(x):
+        return x.to(dtype)
+    wide = x.new_zeros(room, *x.shape[1:], dtype=dtype)
+    wide[: len(x)] = x
+    return wide
 
 
 def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:

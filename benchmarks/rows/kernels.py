@@ -1,0 +1,55 @@
+"""Where the time of a turn goes on a GPU: its kernels by kind, as torch's profiler records them there."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+MOST = 40  # kernels that are named
+KINDS = {  # the first that matches
+    "attention": r"flash|fmha|flex_attention|sdpa",
+    "matrix products": r"gemm|gemv|nvjet|cutlass|xmma|splitK|dot_kernel",
+    "optimizer": r"multi_tensor|adam|lpnorm",
+    "copies and casts": r"memcpy|memset|copy|CatArray|index|gather|scatter",
+    "loss and choice": r"softmax|nll_loss|argmax|cross_entropy|sort|topk",
+    "activations, norms, sums": r"triton|elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
+}
+Figures = dict[str, Any]
+
+
+class Kernels:
+    """Records the kernels of a turn."""
+
+    def __init__(self) -> None:
+        here = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU  # whose operators are none
+        self.recorder = profile(activities=[here])
+        self.recorder.start()
+
+    def stop(self, seconds: float) -> Figures:
+        """What the seconds of the turn were spent on: shares by kind, and the kernels that took longest.
+
+        The recorder makes each start of a kernel slower, so the share without one is more than it is otherwise.
+        """
+        self.recorder.stop()
+        spent: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        for event in self.recorder.events() or ():
+            if event.device_type == DeviceType.CUDA:
+                spent[event.name] += event.time_range.elapsed_us() / 1e6 / seconds
+                counts[event.name] += 1
+        longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
+        return {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
+
+
+def by_kind(shares: Mapping[str, float]) -> dict[str, str]:
+    """The share of the time that each kind of kernel takes; in what is left the GPU waits."""
+    found = dict.fromkeys([*KINDS, "all else"], 0.0)
+    for name, share in shares.items():
+        named = (kind for kind, pattern in KINDS.items() if re.search(pattern, name, re.IGNORECASE))
+        found[next(named, "all else")] += share
+    found["no kernel"] = max(0.0, 1 - sum(found.values()))
+    return {kind: f"{share:.0%}" for kind, share in found.items() if share >= 0.005}
