@@ -34,7 +34,7 @@ import torch
 
 from bench import DOCS, failed, measure, show, write
 from rows.agreeing import agree, checks_on
-from rows.gpu_table import GENERATION, TRAINING
+from rows.gpu_table import GENERATION, GPU_ROWS, TRAINING
 from rows.machine import cores, describe, lacking, today
 from rows.table import Row
 
@@ -122,7 +122,7 @@ def run_checks(options: argparse.Namespace, report: Report) -> bool:
 
 def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) -> bool:
     """Whether every row was measured; each is told, and written, when it is done."""
-    for name, row in rows.items():
+    for name, row in chosen(rows, options).items():
         if time.monotonic() > options.until - ROW:
             report["left out"].append(name)
             tell(f"left out, for want of time: {name}", options, report)
@@ -137,6 +137,11 @@ def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) 
             write([result], DOCS)
         tell("", options, report)
     return not report["left out"] and all(result["columns"] for result in report["rows"])
+
+
+def chosen(rows: dict[str, Row], options: argparse.Namespace) -> dict[str, Row]:
+    """The rows that --only names; all of them without it."""
+    return {name: row for name, row in rows.items() if not options.only or name in options.only}
 
 
 def tell(line: str, options: argparse.Namespace, report: Report) -> None:
@@ -156,6 +161,7 @@ def parse() -> argparse.Namespace:
     began = time.monotonic() - min(60.0, max(0.0, time.time() - psutil.Process().create_time()))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
+    parser.add_argument("--only", nargs="+", metavar="ROW", choices=GPU_ROWS, help=f"of {', '.join(GPU_ROWS)}")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"))

@@ -25,7 +25,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def options_in(folder: Path, seconds: float = 1000.0) -> Namespace:
     until = time.monotonic() + seconds
-    return Namespace(until=until, json=folder / "found" / "gpu.json", write=False, device="cpu", threads=1, made=folder)
+    return Namespace(
+        until=until, json=folder / "found" / "gpu.json", write=False, device="cpu", threads=1, made=folder, only=None
+    )
 
 
 def empty() -> dict[str, Any]:

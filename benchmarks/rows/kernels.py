@@ -14,9 +14,10 @@ KINDS = {  # the first that matches
     "attention": r"flash|fmha|flex_attention|sdpa",
     "matrix products": r"gemm|gemv|nvjet|cutlass|xmma|splitK|dot_kernel",
     "optimizer": r"multi_tensor|adam|lpnorm",
+    "compiled: norms, activations, loss": r"^triton",
     "copies and casts": r"memcpy|memset|copy|CatArray|index|gather|scatter",
     "loss and choice": r"softmax|nll_loss|argmax|cross_entropy|sort|topk",
-    "activations, norms, sums": r"triton|elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
+    "activations, norms, sums": r"elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
 }
 Figures = dict[str, Any]
 

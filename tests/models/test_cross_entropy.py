@@ -239,7 +239,7 @@ def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(mon
 
     def counted(rows: int, dtype: torch.dtype = torch.bfloat16, summed: bool = True) -> int:
         wanted = module.Wanted(dtype, label_smoothing=0.0, guess=False, gradient=summed)
-        return len(wanted.chunks(rows, weight.to(dtype), summed))
+        return len(module.chunks(wanted, rows, weight.to(dtype), summed))
 
     assert counted(2 + 2 * WIDTH) == 1  # 20 bytes a class, and 16 less for the gradient of the weight
     assert counted(2 + 2 * WIDTH + 1) == 6

@@ -51,6 +51,7 @@ class Learner:
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
         self.wrapped = spread(model.train(), settings, processes.accelerator)
+        self.trained = trained(model)  # once: looking for them takes the CPU a millisecond, each step
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         share_rates(self.optimizer, model, settings.layer_decay)
         assert settings.steps is not None, "fix_training comes first"
@@ -74,7 +75,7 @@ class Learner:
         """Clip the gradients; the norm that they had."""
         self.scaler.unscale_(self.optimizer)
         limit = torch.inf if self.settings.clip is None else self.settings.clip
-        return whole(nn.utils.clip_grad_norm_(trained(self.model), limit))
+        return whole(nn.utils.clip_grad_norm_(self.trained, limit))
 
     def update(self, step: int, bad: Tensor) -> float:
         """Change the weights, unless a gradient is not finite, which the device decides; the learning rate.

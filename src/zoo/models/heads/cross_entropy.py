@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from zoo.devices.compiling import any_number_of_rows, compiled, or_plain
+from zoo.models.heads.scored_logits import Scored, Wanted, score_
 
 GRAPHS = 32  # kinds of losses, times one row or any number of them
 FEW = 2**10  # classes, whose logits take no time that could be saved
@@ -48,9 +49,6 @@ def gains_by_compiling(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-Scored = tuple[Tensor, Tensor, Tensor | None]  # losses and likelihoods, summed, and the guess of each row
-
-
 class SummedLoss(NamedTuple):
     """A cross entropy summed over its scored rows.
 
@@ -63,49 +61,6 @@ class SummedLoss(NamedTuple):
     sum: Tensor
     likelihood: Tensor
     guesses: Tensor | None
-
-
-class Wanted(NamedTuple):
-    """How a cross entropy is computed.
-
-    Args:
-        dtype: of the matrix products; sums are in float32, or in float64 for float64.
-        label_smoothing: the share of probability that is spread evenly over the classes.
-        guess: whether the likeliest classes are wanted.
-        gradient: whether gradients are recorded at all.
-        compiled: whether the passes over many classes' logits are compiled where that makes them faster, and gradients
-            are recorded: validation has rows of many shapes.
-    """
-
-    dtype: torch.dtype
-    label_smoothing: float
-    guess: bool
-    gradient: bool
-    compiled: bool = False
-
-    @property
-    def exact(self) -> torch.dtype:
-        return torch.promote_types(self.dtype, torch.float32)
-
-    @property
-    def kept(self) -> torch.dtype:
-        """The dtype in which the gradient of the weight waits for the backward pass: of all rows, it may be large."""
-        return self.exact if self.dtype == torch.float16 else self.dtype
-
-    def chunks(self, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
-        """The rows whose logits exist at a time.
-
-        All at once where that takes no more memory. Several chunks add up the gradient of the weight in `exact`, which
-        a single one leaves in `kept`: in bfloat16 that is four bytes an entry, as many as two logits have.
-
-        Args:
-            summed: whether there is a gradient of the weight.
-        """
-        classes, width = weight.shape
-        limit = logits_at_once(weight.device)
-        if summed and self.kept != self.exact and rows * classes <= limit + 2 * width * classes:
-            return [slice(0, rows)]
-        return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if self.dtype == torch.float16 else 0), limit)
 
 
 def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> SummedLoss:
@@ -147,15 +102,15 @@ class LinearCrossEntropy(torch.autograd.Function):
         x, w = states.to(wanted.dtype), with_room(weight, room, wanted.dtype)
         b = None if bias is None else with_room(bias, room, wanted.dtype)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
-        chunks = wanted.chunks(len(x), w, summed=needed[1])
+        parts = chunks(wanted, len(x), w, summed=needed[1])
         # a sum over chunks needs float32
-        summed = wanted.kept if len(chunks) == 1 else wanted.exact
+        summed = wanted.kept if len(parts) == 1 else wanted.exact
         of_states = torch.empty_like(x) if needed[0] else None
         of_weight = torch.empty_like(w, dtype=summed) if needed[1] else None
         of_bias = torch.zeros_like(w[:, 0], dtype=wanted.exact) if needed[2] else None
         totals = [torch.zeros((), dtype=wanted.exact, device=x.device) for _ in range(2)]
         guesses = torch.empty_like(targets) if wanted.guess else None
-        for rows in chunks:
+        for rows in parts:
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
             score_chunk_(logits[:, :n], targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
@@ -176,6 +131,22 @@ class LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         return *(None if g is None else g.to(dtype, copy=True).mul_(gradients[0]) for g, dtype in both), None, None
+
+
+def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
+    """The rows whose logits exist at a time.
+
+    All at once where that takes no more memory. Several chunks add up the gradient of the weight in `exact`, which
+    a single one leaves in `kept`: in bfloat16 that is four bytes an entry, as many as two logits have.
+
+    Args:
+        summed: whether there is a gradient of the weight.
+    """
+    classes, width = weight.shape
+    limit = logits_at_once(weight.device)
+    if summed and wanted.kept != wanted.exact and rows * classes <= limit + 2 * width * classes:
+        return [slice(0, rows)]
+    return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if wanted.dtype == torch.float16 else 0), limit)
 
 
 def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
@@ -212,63 +183,6 @@ def score_in_parts_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Iterable
     """Score some rows at a time, as many as may be in float32."""
     parts = split(len(logits), logits.shape[1], exact_at_once(logits.device))
     return ((rows, score_(logits[rows], targets[rows], wanted)) for rows in parts)
-
-
-def score_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Scored:
-    """The losses and the likelihoods of some rows, summed, and their guesses; the gradient takes the logits' place."""
-    share, n = wanted.label_smoothing, logits.shape[1]
-    known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
-    answered = logits.gather(-1, answers).squeeze(-1)
-    shares, top, of_likeliest, guesses = softmax(logits, wanted)
-    # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
-    losses = likelihoods = of_likeliest + (top - answered)
-    if share:
-        below = (logits.to(wanted.exact) - top.unsqueeze(-1)).mean(-1)
-        losses = (1 - share) * likelihoods + share * (of_likeliest - below)
-    if wanted.gradient:
-        if share:
-            shares -= share / n
-        put_gradient_(logits, shares, answers, share - 1, known)
-    # `where`, not a product: what stands at an unscored place may be infinite
-    loss, likelihood = (torch.where(known, numbers, 0).sum() for numbers in (losses, likelihoods))
-    return loss, likelihood, guesses
-
-
-def softmax(logits: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The shares p of all classes, and of each row max x, -log max p and the likeliest class, where it is wanted.
-
-    A compiled kernel takes as long as it takes to read the logits. The lines for it are those in which torch's compiler
-    finds a softmax: maximum, sum and likeliest class come of one pass, and exponentials are computed again.
-    """
-    if torch.compiler.is_compiling():
-        exact = logits.to(wanted.exact)
-        top = exact.amax(-1, keepdim=True)
-        exponentials = (exact - top).exp()
-        total = exponentials.sum(-1, keepdim=True)
-        guesses = logits.argmax(-1) if wanted.guess else None
-        return exponentials / total, top.squeeze(-1), total.squeeze(-1).log(), guesses
-    shares = logits.softmax(-1, dtype=wanted.exact)
-    guesses = shares.argmax(-1) if wanted.guess else None
-    return shares, logits.amax(-1).to(wanted.exact), -shares.amax(-1).log(), guesses
-
-
-def put_gradient_(logits: Tensor, shares: Tensor, answers: Tensor, added: float, known: Tensor) -> None:
-    """Put the shares in the logits' place, with `added` at the answer, and 0 where nothing is scored."""
-    if torch.compiler.is_compiling():  # a scatter would need all shares in float32, and a kernel of its own
-        hit = torch.arange(shares.shape[1], device=shares.device) == answers
-        logits.copy_(torch.where(known.unsqueeze(-1), torch.where(hit, shares + added, shares), 0.0))
-        return
-    shares.scatter_add_(-1, answers, torch.full_like(answers, added, dtype=shares.dtype))
-    logits.copy_(shares)
-    clear_(logits, ~known)
-
-
-def clear_(x: Tensor, chosen: Bool[Tensor, " rows"]) -> None:
-    """Put 0 into the chosen rows, whatever stands there."""
-    if x.device.type == "cpu":  # filling by a mask takes as long as the softmax there, and looking at it costs nothing
-        x.index_fill_(0, chosen.nonzero().squeeze(-1), 0)
-    else:
-        x.masked_fill_(chosen.unsqueeze(-1), 0)
 
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:

@@ -9,14 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.devices.precision import dtype_of_products
-from zoo.models.heads.cross_entropy import (
-    LinearCrossEntropy,
-    SummedLoss,
-    Wanted,
-    exact_at_once,
-    split,
-    whole_cross_entropy,
-)
+from zoo.models.heads.cross_entropy import LinearCrossEntropy, SummedLoss, exact_at_once, split, whole_cross_entropy
+from zoo.models.heads.scored_logits import Wanted
 
 DRAW_BITS = 31  # of a number that decides a draw
 
