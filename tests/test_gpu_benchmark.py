@@ -183,3 +183,33 @@ def test_packages_that_are_not_there_are_named(gpu: Any, monkeypatch: pytest.Mon
     machine = load_program("benchmarks/rows/machine.py")
     monkeypatch.setattr(machine, "is_installed", lambda name: name not in ("datasets", "beartype"))
     assert machine.lacking("test") == ["datasets", "beartype"]
+
+
+def test_the_last_turn_of_ours_on_a_gpu_says_what_its_time_was_spent_on(gpu: Any):
+    kernels = load_program("benchmarks/rows/kernels.py")
+    spent = {
+        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm": 0.4,
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT": 0.1,
+        "pytorch_flash::flash_fwd_kernel": 0.2,
+        "triton_poi_fused__to_copy_add": 0.1,
+        "Memcpy HtoD": 0.05,
+        "weird": 0.004,
+    }
+    said = {"attention": "20%", "matrix products": "50%", "copies and casts": "5%", "no kernel": "15%"}
+    assert kernels.by_kind(spent) == {**said, "compiled: norms, activations, loss": "10%"}
+    assert gpu.TRAINING["gpu-bert"].profiles_of("cuda") == ["zoo"] and not gpu.TRAINING["gpu-bert"].profiles_of("cpu")
+
+
+def test_rows_can_be_named(gpu: Any):
+    chosen = gpu.chosen(gpu.TRAINING, Namespace(only=["gpu-head", "gpu-greedy-1"]))
+    assert list(chosen) == ["gpu-head"] and gpu.chosen(gpu.TRAINING, Namespace(only=None)) == gpu.TRAINING
+
+
+def test_names_of_kernels_stay_out_of_the_guides(gpu: Any, tmp_path: Path):
+    bench = load_program("benchmarks/bench.py")
+    (tmp_path / "benchmarks.md").write_text(f"{bench.BEGIN}\nold\n{bench.FINISH}\n", "utf-8")
+    result = figures("gpu-gpt")
+    result["columns"]["as it comes"]["profiles"] = {"zoo": {"kinds": {}, "longest": ["1 %: a kernel"]}}
+    bench.write([result], tmp_path)
+    assert "profiles" not in (tmp_path / "benchmarks.json").read_text("utf-8")
+    assert "profiles" in result["columns"]["as it comes"]

@@ -33,7 +33,7 @@ def beside_plain(row: Row, module: str, goal: str) -> Row:
 TRAINING = {
     "gpu-gpt": replace(  # a turn has more rows than there are, of which the last is no full one
         on_gpu("gpt", "a step of `gpt2`, 16 rows of 1024, compiled", COMPILED, **FULL),
-        each=12,
+        each=20,
         compiled=True,
     ),
     "gpu-bert": beside_plain(on_gpu("bert", "a step of `bert-base`, up to 512 tokens", {}, **LONG), "bert", "2x"),

@@ -1,17 +1,17 @@
 """The cross entropy of a linear map, against the two lines that it is."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
+from head_inputs import CLASSES, WIDTH, Given, given
 from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.models.heads import cross_entropy as module
 from zoo.models.heads.scores import Scores
 
-CLASSES, WIDTH = 11, 4
 WAYS = pytest.mark.parametrize("way", ["chunked", "whole", "compiled"])
 SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 
@@ -45,33 +45,6 @@ def traced(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Cal
             return function(*given)
 
     return run
-
-
-class Given(NamedTuple):
-    """What a head computes with, and what is right."""
-
-    states: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    targets: Tensor
-
-    @property
-    def scores(self) -> Scores:
-        return Scores(self.states, self.weight, self.bias)
-
-    @property
-    def inputs(self) -> list[Tensor]:
-        return [tensor for tensor in self[:3] if tensor is not None]
-
-
-def given(dtype: torch.dtype = torch.float64, bias: bool = True) -> Given:
-    generator = torch.Generator().manual_seed(0)
-    shapes = ((3, 5, WIDTH), (CLASSES, WIDTH), (CLASSES,))
-    states, weight, add = (2 * torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
-    targets = torch.randint(0, CLASSES, (3, 5), generator=generator)
-    targets[0, 2] = targets[2, 4] = -1
-    drawn = [tensor.to(dtype).requires_grad_() for tensor in (states, weight, add)]
-    return Given(drawn[0], drawn[1], drawn[2] if bias else None, targets)
 
 
 def formula(one: Given, label_smoothing: float) -> Tensor:
@@ -200,91 +173,6 @@ def test_inputs_are_left_as_they_are_and_a_second_pass_back_gives_the_same():
     loss = one.scores.cross_entropy(one.targets, 0.1).sum
     first, second = (torch.autograd.grad(loss, one.inputs, retain_graph=True) for _ in range(2))
     assert all(map(torch.equal, before, one.inputs)) and all(map(torch.equal, first, second))
-
-
-def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.room_for(CLASSES, torch.device("cpu")))
-    sizes: list[int] = []
-    score = module.score_chunk_
-
-    def measured(logits: Tensor, *others: object) -> None:
-        sizes.append(len(logits))
-        score(logits, *others)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "score_chunk_", measured)
-    one = given()
-    one.scores.cross_entropy(one.targets)
-    assert sizes == [3] * 5
-
-
-def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "ALIGNED_ON_CPU", 8)
-    begins = set()
-    score = module.score_chunk_
-
-    def measured(logits: Tensor, *others: object) -> None:
-        begins.add((logits.stride(0), logits.shape[1]))
-        score(logits, *others)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "score_chunk_", measured)
-    one = given()
-    one.scores.cross_entropy(one.targets).sum.backward()
-    assert begins == {(16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
-    assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
-
-
-def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 2 * CLASSES)
-    weight = torch.zeros(CLASSES, WIDTH, dtype=torch.bfloat16)
-
-    def counted(rows: int, dtype: torch.dtype = torch.bfloat16, summed: bool = True) -> int:
-        wanted = module.Wanted(dtype, label_smoothing=0.0, guess=False, gradient=summed)
-        return len(module.chunks(wanted, rows, weight.to(dtype), summed))
-
-    assert counted(2 + 2 * WIDTH) == 1  # 20 bytes a class, and 16 less for the gradient of the weight
-    assert counted(2 + 2 * WIDTH + 1) == 6
-    assert counted(2 + 2 * WIDTH, torch.float32) == counted(2 + 2 * WIDTH, summed=False) == 5
-
-
-def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch: pytest.MonkeyPatch):
-    """It waits for the backward pass, where the loss is divided by its count and scaled: only then it is small."""
-    monkeypatch.setattr(module, "ROWS_IN_FLOAT16", 1000)
-    rows, size = 3000, 32.0
-    states = torch.full((rows, WIDTH), size, dtype=torch.float16, requires_grad=True)
-    weight = torch.zeros(CLASSES, WIDTH, requires_grad=True)
-    targets = torch.zeros(rows, dtype=torch.long)
-    with torch.autocast("cpu", torch.float16):
-        Scores(states, weight, None).cross_entropy(targets).sum.backward()
-    assert weight.grad is not None
-    right = rows * size * (1 / CLASSES - 1)
-    assert right < -torch.finfo(torch.float16).max
-    torch.testing.assert_close(weight.grad[0], torch.full((WIDTH,), right), rtol=1e-3, atol=0)
-
-
-def test_only_what_has_a_gradient_is_compiled(monkeypatch: pytest.MonkeyPatch):
-    """Rows of a validation have many shapes, and each of them could cost a graph; few classes are not worth one."""
-    assert not module.gains_by_compiling(torch.device("cpu")) and module.gains_by_compiling(torch.device("cuda"))
-    monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
-    asked: list[int] = []
-    one = given()
-    monkeypatch.setattr(module, "compiled", lambda function, graphs: asked.append(graphs) or function)
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 2**20)
-    cases = [
-        (False, True, CLASSES, 0),
-        (True, False, CLASSES, 0),
-        (True, True, CLASSES + 1, 0),
-        (True, True, CLASSES, 1),
-    ]
-    for gradient, wanted, few, times in cases:
-        monkeypatch.setattr(module, "FEW", few)
-        with torch.set_grad_enabled(gradient):
-            scores = one.scores
-        scores.compiled = wanted
-        scores.cross_entropy(one.targets)
-        assert len(asked) == times
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # all around it: it goes into that graph
-    scores.cross_entropy(one.targets)
-    assert len(asked) == 1
 
 
 def test_other_states_are_scored_as_the_first_ones_are():

@@ -1,0 +1,218 @@
+"""Which kernel of attention is the fastest for which rows? What backend `varlen` chooses by, on one GPU.
+
+    python benchmarks/gpu_attention.py [--rows KIND…] [--repeats 15]
+
+Queries, keys and values are random, in bfloat16. Printed for each kind of rows and each kernel: milliseconds of a
+forward pass, and of one with its backward pass, as medians; and how far output and gradients are from those of flash
+attention over documents, by norm. `--device cpu` tries what a CPU has.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from zoo.blocks.backends.flex import KERNEL
+
+WIDTH = 64  # of a head
+Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]  # of (rows, length, heads, width)
+
+
+class Rows(NamedTuple):
+    """Rows of packed documents.
+
+    Args:
+        documents: the lengths of each row's documents; what they leave is one more.
+    """
+
+    length: int
+    heads: int
+    causal: bool
+    documents: list[list[int]]
+
+    @staticmethod
+    def drawn(count: int, length: int, heads: int, causal: bool, least: int, most: int) -> "Rows":
+        """Documents of `least` to `most` places, as many as fit."""
+        generator = random.Random(0)
+        documents: list[list[int]] = []
+        for _ in range(count):
+            row, left = list[int](), length
+            while left >= least:
+                row.append(min(left, generator.randint(least, most)))
+                left -= row[-1]
+            documents.append(row)
+        return Rows(length, heads, causal, documents)
+
+    @property
+    def whole(self) -> bool:
+        return all(row == [self.length] for row in self.documents)
+
+    def filled(self) -> list[list[int]]:
+        """Lengths that add up to the row's."""
+        return [[n for n in (*row, self.length - sum(row)) if n] for row in self.documents]
+
+    def numbers(self, device: str) -> Tensor:
+        """The document of each place."""
+        rows = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in self.filled()]
+        return torch.tensor(rows, device=device)
+
+    def seen(self, device: str) -> Tensor:
+        """Which places see which, by row."""
+        numbers = self.numbers(device)
+        same = numbers[:, :, None] == numbers[:, None, :]
+        return same.tril() if self.causal else same
+
+
+KINDS = {
+    "gpt2": Rows(1024, 12, True, [[1024]] * 16),
+    "bert, whole": Rows(512, 12, False, [[512]] * 58),
+    "bert": Rows.drawn(58, 512, 12, False, 300, 460),
+    "articles": Rows.drawn(16, 1024, 12, True, 60, 600),
+    "pairs": Rows.drawn(240, 128, 8, False, 8, 24),
+    "pairs, causal": Rows.drawn(240, 128, 8, True, 8, 24),
+    "256, 30 to 60": Rows.drawn(116, 256, 12, False, 30, 60),
+    "512, 30 to 60": Rows.drawn(58, 512, 12, False, 30, 60),
+    "512, 60 to 120": Rows.drawn(58, 512, 12, False, 60, 120),
+}
+
+
+def over_documents(rows: Rows, device: str) -> Kernel:
+    """Flash attention over documents that lie end to end."""
+    flat = [n for row in rows.filled() for n in row]
+    ends = torch.tensor([0, *flat]).cumsum(0).int().to(device)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        ahead = 0 if rows.causal else -1
+        each = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), ends, ends, rows.length, rows.length, 0.0
+        told = {"scale": WIDTH**-0.5, "window_size_left": -1, "window_size_right": ahead}
+        said, *_ = torch.ops.aten._flash_attention_forward(*each, rows.causal, False, **told)
+        return said.view(q.shape)
+
+    return attend
+
+
+def by_sdpa(kind: SDPBackend, causal: bool, mask: Tensor | None) -> Kernel:
+    """One of the kernels of scaled_dot_product_attention."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        with sdpa_kernel([kind]):
+            return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal and mask is None).transpose(1, 2)
+
+    return attend
+
+
+def by_flex(rows: Rows, device: str) -> Kernel:
+    """A kernel made for the rule."""
+    numbers, causal = rows.numbers(device), rows.causal
+
+    def rule(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        same = numbers[row, query] == numbers[row, key]
+        return same & (query >= key) if causal else same
+
+    blocks = torch.compile(create_block_mask)(rule, len(numbers), None, rows.length, rows.length, device=device)
+    compiled = torch.compile(flex_attention, fullgraph=True)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return compiled(q, k, v, block_mask=blocks, kernel_options=KERNEL).transpose(1, 2)
+
+    return attend
+
+
+def kernels(rows: Rows, device: str) -> dict[str, Callable[[], Kernel]]:
+    """By name, what makes each kernel that can compute the rows; the first is what the others are compared with."""
+
+    def masked(kind: SDPBackend) -> Kernel:
+        seen = rows.seen(device)[:, None]
+        mask = torch.zeros(seen.shape, device=device, dtype=torch.bfloat16).masked_fill_(~seen, -torch.inf)
+        return by_sdpa(kind, rows.causal, mask)
+
+    found: dict[str, Callable[[], Kernel]] = {}
+    if device != "cpu":
+        found["flash, documents"] = lambda: over_documents(rows, device)
+    if rows.whole:
+        kinds = [SDPBackend.FLASH_ATTENTION] + ([SDPBackend.CUDNN_ATTENTION] if device != "cpu" else [])
+        for kind in kinds:
+            name = f"{kind.name.removesuffix('_ATTENTION').lower()}, no mask"
+            found[name] = lambda kind=kind: by_sdpa(kind, rows.causal, None)  # type: ignore[misc]
+    if device == "cpu":
+        found["math, mask"] = lambda: masked(SDPBackend.MATH)
+    else:
+        found["efficient, mask"] = lambda: masked(SDPBackend.EFFICIENT_ATTENTION)
+        found["flex"] = lambda: by_flex(rows, device)
+    return found
+
+
+def milliseconds(work: Callable[[], object], device: str, repeats: int) -> float:
+    """The median time of some work that has warmed up."""
+    spent = []
+    for number in range(3 + repeats):
+        wait(device)
+        began = time.perf_counter()
+        work()
+        wait(device)
+        spent.append(1000 * (time.perf_counter() - began) if number >= 3 else 0.0)
+    return statistics.median(spent[3:])
+
+
+def wait(device: str) -> None:
+    """Until the device has done what it was told."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def compare(rows: Rows, device: str, repeats: int) -> list[str]:
+    """A line for each kernel; one that fails says why."""
+    shape, lines, first = (len(rows.documents), rows.length, rows.heads, WIDTH), list[str](), list[Tensor]()
+    generator = torch.Generator(device).manual_seed(0)
+    q, k, v, gradient = (torch.randn(shape, generator=generator, device=device, dtype=torch.bfloat16) for _ in range(4))
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    for name, made in kernels(rows, device).items():
+        try:
+            kernel = made()
+
+            def forward(kernel: Kernel = kernel) -> None:
+                with torch.no_grad():
+                    kernel(q, k, v)
+
+            def both(kernel: Kernel = kernel) -> list[Tensor]:
+                said = kernel(q, k, v)
+                return [said.detach(), *torch.autograd.grad(said, inputs, gradient)]
+
+            times = [milliseconds(work, device, repeats) for work in (forward, both)]
+            found = [x.float() for x in both()]
+            first = first or found
+            far = max(float((a - b).norm() / b.norm()) for a, b in zip(found, first, strict=True))
+            lines.append(f"{name:18} {times[0]:8.3f} ms {times[1]:8.3f} ms  off by {far:.4f}")
+        except Exception as error:  # the others may work
+            lines.append(f"{name:18} failed: {str(error).partition(chr(10))[0][:150]}")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", choices=KINDS, metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    if options.device != "cpu" and not torch.cuda.is_available():
+        parser.error("there is no GPU here; --device cpu shows that this program works")
+    print(
+        torch.cuda.get_device_name(options.device) if options.device != "cpu" else "a CPU", f"torch {torch.__version__}"
+    )
+    for kind in options.rows or KINDS:
+        print(f"\n{kind}", flush=True)
+        print("\n".join(compare(KINDS[kind], options.device, options.repeats)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The benchmark of attention's kernels: its rows, and that its kernels compute the same."""
+
+from typing import Any
+
+import pytest
+
+from programs import ROOT, load_program
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return load_program("benchmarks/gpu_attention.py")
+
+
+def test_documents_fill_their_rows(program: Any):
+    rows = program.Rows.drawn(5, 40, 2, True, 3, 9)
+    assert all(3 <= n <= 9 for row in rows.documents for n in row) and not rows.whole
+    assert all(sum(row) == 40 and 40 - sum(found) < 3 for row, found in zip(rows.filled(), rows.documents, strict=True))
+    numbers, seen = rows.numbers("cpu"), rows.seen("cpu")
+    assert numbers.shape == (5, 40) and seen[0, 1, 0] == (rows.documents[0][0] > 1) and not seen[0, 0, 1]
+    assert (seen.sum((1, 2)) == sum(n * (n + 1) // 2 for n in rows.filled()[0])).any()
+    assert [kind for kind, one in program.KINDS.items() if one.whole] == ["gpt2", "bert, whole"]
+
+
+def test_kernels_of_whole_rows_agree(program: Any, capsys: pytest.CaptureFixture[str]):
+    first, second = program.compare(program.Rows(16, 2, True, [[16]] * 2), "cpu", 1)
+    assert first.startswith("flash, no mask") and first.endswith("off by 0.0000")
+    assert second.startswith("math, mask") and float(second.split("off by ")[1]) < 0.01
+
+
+def test_a_kernel_that_fails_is_named(program: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(program, "kernels", lambda rows, device: {"bad": lambda: 1 / 0})
+    (line,) = program.compare(program.Rows(4, 1, False, [[4]]), "cpu", 1)
+    assert line == "bad                failed: division by zero"
