@@ -1,6 +1,5 @@
 """Backend `varlen`: flash attention over documents of different lengths, laid end to end without padding."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +14,6 @@ from zoo.blocks.rows.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
 WIDEST_OF_CUDNN = 128  # of a head
-# Places that the kernel computes at a time, however short a document is; and how many times as long a kernel takes for
-# as many of them that is told by a mask which places see which. Both on an H200: docs/benchmarks.md, "On a GPU".
-TILE, MASKED = 128, 2
 SDPA = Sdpa()
 
 
@@ -103,17 +99,8 @@ def needs_no_ends(queries: Queries, values: Values, view: View, rule: Rule) -> b
 
 
 def are_short(view: View) -> bool:
-    """Whether documents are so short that a mask costs less than a tile for each, the same for all layers."""
-    return view.visibility.once("short", lambda: shorter_than_tiles(view.visibility))
-
-
-def shorter_than_tiles(visibility: Visibility) -> bool:
-    """From the lengths that the packer knows, on the CPU."""
-    sides, lengths = (visibility.queries, visibility.keys), visibility.queries.lengths
-    if visibility.whole or lengths is None:
-        return False
-    tiles = len(lengths) * math.prod(-(-side.numbers.shape[1] // TILE) for side in sides)
-    return sum(map(len, lengths)) > MASKED * tiles
+    """Whether documents are so short, on both sides, that a mask costs less than a tile for each."""
+    return view.visibility.queries.crowded and view.visibility.keys.crowded
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from zoo.blocks.rows.sequences import Sequences, found, laid
 T = TypeVar("T")
 ROOM = 8  # borders for each row of a batch; GPUs look at each, and have memory for it, however short its document is
 MOST = 65_535  # documents that a kernel is started for: CUDA's blocks have no larger second coordinate
+# Places that flash attention computes at a time, however short a document is; and how many times as long a kernel takes
+# for as many of them that is told by a mask which places see which. On an H200: docs/benchmarks.md, "On a GPU".
+TILE, MASKED = 128, 2
 SHORTEST = 2  # what kernels may be told of the longest document: told 1, flash attention takes no document of length 0
 
 
@@ -91,6 +94,10 @@ class Documents(Computed):
         borders: of documents 1, 2 and so on of each row, one after the other from its first place on; None: not known.
             An attention from rows to rows wants both from the same packer, so that the same documents meet.
         lengths: of documents 1, 2 and so on of each row, laid in the same way; None: not known.
+
+    Attributes:
+        crowded: whether rows are known to hold so many documents that to mask them costs less than a tile for each.
+            What is compiled may look at this, and not at lengths, which are others in each batch.
     """
 
     def __init__(
@@ -103,6 +110,8 @@ class Documents(Computed):
     ) -> None:
         super().__init__()
         self.numbers, self.whole, self.borders, self.lengths = numbers, whole, borders, lengths
+        tiles = (-(-numbers.shape[1] // TILE)) ** 2
+        self.crowded = lengths is not None and sum(map(len, lengths)) > MASKED * tiles * len(lengths)
         if positions is not None:
             self.found["positions"] = positions
 
