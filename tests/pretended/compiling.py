@@ -6,7 +6,7 @@ from typing import Any
 
 import load  # noqa: F401 - the device, before torch
 import torch
-from packed_rows import CUDA, DROPPING, learn
+from packed_rows import CUDA, DROPPING, ROWS, learn
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from zoo.blocks.backends import flex
 from zoo.models import attention_backend
 from zoo.models.attention_backend import attentions
+from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.training.devices.attention_backend import use_backends
@@ -51,7 +52,9 @@ torch.set_default_dtype(torch.bfloat16)
 attention_backend.missing_for = lambda device: None  # what compiles for a GPU is wherever there is one
 FAMILIES = ("gpt-modern-nano", "bert-nano", "transformer-nano", "captioner-transformer-nano", "t5-nano")
 BIASED = [(("dropout",), 0.0), (("decoder", "position"), "alibi")]
-for name, changes in [*((name, [DROPPING]) for name in FAMILIES), ("gpt2-nano", BIASED)]:
+SHORT = [[[1, 2, 1, 2], [2, 2, 1, 1], [1, 1, 1]], [[2, 1, 2, 1, 2], [1, 1, 2], [2, 2, 2, 1, 1]]]  # two batches
+CASES = [*((name, [DROPPING], [ROWS]) for name in FAMILIES), ("gpt2-nano", BIASED, [ROWS])]
+for name, changes, batches in [*CASES, ("transformer-nano", [DROPPING], SHORT)]:
     torch._dynamo.reset()
     counters.clear()
     with FakeTensorMode() as mode:
@@ -59,11 +62,16 @@ for name, changes in [*((name, [DROPPING]) for name in FAMILIES), ("gpt2-nano", 
         with CUDA:
             model = Model(load_settings(name, changes))
         use_backends(model, Training(precision="bfloat16"), CUDA)
+        for part in model.modules():
+            if isinstance(part, Part):  # recomputed blocks prepare nothing beforehand
+                part.checkpointing = batches is SHORT
         compile_blocks(model)
         for block in model.modules():
             if block._compiled_call_impl is not None:
                 block._compiled_call_impl = apart(block._compiled_call_impl)
-        learn(model.train())
+        for rows in batches:
+            learn(model.train(), rows)
     kinds = sorted({type(attention.backend).__name__ for attention in attentions(model)})
     breaks = sum(counters["graph_break"].values())
-    print(f"{name}: {counters['stats']['unique_graphs']} graphs by {', '.join(kinds)}, {breaks} breaks")
+    about = f"{name}, short documents, recomputed" if batches is SHORT else name
+    print(f"{about}: {counters['stats']['unique_graphs']} graphs by {', '.join(kinds)}, {breaks} breaks")
