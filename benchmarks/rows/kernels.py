@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 MOST = 40  # kernels that are named
+LATE = 10.0  # us: a longer gap is no mere start of a kernel
 KINDS = {  # the first that matches
     "attention": r"flash|fmha|flex_attention|sdpa",
     "matrix products": r"gemm|gemv|nvjet|cutlass|xmma|splitK|dot_kernel",
@@ -38,12 +39,29 @@ class Kernels:
         self.recorder.stop()
         spent: Counter[str] = Counter()
         counts: Counter[str] = Counter()
+        spans = []
         for event in self.recorder.events() or ():
             if event.device_type == DeviceType.CUDA:
+                spans.append((event.time_range.start, event.time_range.end))
                 spent[event.name] += event.time_range.elapsed_us() / 1e6 / seconds
                 counts[event.name] += 1
         longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
-        return {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
+        told = {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
+        return {**told, "waits": {name: f"{us / 1e6 / seconds:.1%}" for name, us in waits(spans).items()}}
+
+
+def waits(spans: Iterable[tuple[float, float]]) -> dict[str, float]:
+    """How long (us) nothing ran between kernels: in gaps that any two have, and in those in which the CPU was late.
+
+    Args:
+        spans: when each kernel began and ended (us).
+    """
+    found, last = {"short": 0.0, "long": 0.0}, None
+    for began, ended in sorted(spans):
+        if last is not None and began > last:
+            found["long" if began - last > LATE else "short"] += began - last
+        last = ended if last is None else max(last, ended)
+    return found
 
 
 def by_kind(shares: Mapping[str, float]) -> dict[str, str]:
