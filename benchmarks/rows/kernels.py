@@ -28,25 +28,30 @@ class Kernels:
 
     def __init__(self) -> None:
         here = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU  # whose operators are none
-        self.recorder = profile(activities=[here])
-        self.recorder.start()
+        self.recorder, self.fault = profile(activities=[here]), ""
+        try:
+            self.recorder.start()
+        except RuntimeError as error:  # without it the row's figures are as right
+            self.fault = str(error)
 
     def stop(self, seconds: float) -> Figures:
         """What the seconds of the turn were spent on: shares by kind, and the kernels that took longest.
 
         The recorder makes each start of a kernel slower, so the share without one is more than it is otherwise.
         """
-        self.recorder.stop()
+        if not self.fault:
+            self.recorder.stop()
         spent: Counter[str] = Counter()
         counts: Counter[str] = Counter()
         spans = []
-        for event in self.recorder.events() or ():
+        for event in () if self.fault else self.recorder.events() or ():
             if event.device_type == DeviceType.CUDA:
                 spans.append((event.time_range.start, event.time_range.end))
                 spent[event.name] += event.time_range.elapsed_us() / 1e6 / seconds
                 counts[event.name] += 1
         longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
         told = {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
+        told |= {"fault": self.fault} if self.fault else {}
         return {**told, "waits": {name: f"{us / 1e6 / seconds:.1%}" for name, us in waits(spans).items()}}
 
 

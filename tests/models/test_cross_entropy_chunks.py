@@ -15,8 +15,10 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEW", CLASSES)
 
 
-def test_no_tensor_of_all_logits_is_made(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * CLASSES)
+@pytest.mark.parametrize("aligned", [1, 8])
+def test_no_tensor_of_all_logits_is_made(aligned: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "ALIGNED_ON_CPU", aligned)
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.room_for(CLASSES, torch.device("cpu")))
     sizes: list[int] = []
     score = module.score_chunk_
 
@@ -44,6 +46,13 @@ def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypat
     one.scores.cross_entropy(one.targets).sum.backward()
     assert begins == {(16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
     assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
+
+
+def test_room_for_no_class_gives_states_that_are_not_finite_no_gradient(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "ALIGNED_ON_CPU", 8)
+    states = torch.full((2, WIDTH), torch.inf, requires_grad=True)
+    Scores(states, torch.ones(CLASSES, WIDTH)).cross_entropy(torch.tensor([-1, -1])).sum.backward()
+    assert states.grad is not None and not states.grad.any()
 
 
 def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(monkeypatch: pytest.MonkeyPatch):

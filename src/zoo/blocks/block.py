@@ -150,7 +150,8 @@ class Block(nn.Module, ABC):
 
 def pick(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
     """The vectors of flat places (row * length + place), as one row."""
-    return x.flatten(0, 1)[places][None]
+    # not x[places], whose gradient a GPU adds up one by one where places repeat, as those that are none do
+    return x.flatten(0, 1).index_select(0, places)[None]
 
 
 def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:

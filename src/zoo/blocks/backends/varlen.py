@@ -33,25 +33,26 @@ class Varlen(FlashBackend):
     rank = 3
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        queries, keys, values = in_one_dtype(queries, keys, values)
-        if needs_no_ends(queries, values, view, rule):
-            shared, causal = keys.shape[1] != queries.shape[1], view.visibility.causal
-            # no mask, so cuDNN may be chosen: see TAKE_MASKS in sdpa.py
-            return F.scaled_dot_product_attention(
-                queries, keys, values, is_causal=causal, scale=rule.score.scale, enable_gqa=shared
-            )
-        if are_short(view):
-            return SDPA.attend(queries, keys, values, view, rule)
-        asking, answering = ends_in(view)
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
+        queries, keys, values = (filled(x, width) for x in in_one_dtype(queries, keys, values))
+        if needs_no_ends(width, view, rule):
+            shared, causal = keys.shape[1] != n_heads, view.visibility.causal
+            # no mask, so that torch may choose cuDNN: see TAKE_MASKS in sdpa.py
+            said = F.scaled_dot_product_attention(
+                queries, keys, values, is_causal=causal, scale=rule.score.scale, enable_gqa=shared
+            )
+            return said[..., :d_value]
+        if are_short(view):
+            return SDPA.attend(queries, keys, values, view, rule)[..., :d_value]
+        asking, answering = ends_in(view)
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
         # the operator of torch.nn.attention.varlen and of torch's nested tensors: the first of them drops no weights,
         # shares no keys among heads before torch 2.12, and takes 3 seconds to import
         said, *_ = torch.ops.aten._flash_attention_forward(
-            end_to_end(queries, asking, width),
-            end_to_end(keys, answering, width),
-            end_to_end(values, answering, width),
+            end_to_end(queries, asking),
+            end_to_end(keys, answering),
+            end_to_end(values, answering),
             asking.ends,
             answering.ends,
             asking.longest,
@@ -86,16 +87,17 @@ class Varlen(FlashBackend):
         return super().obstacle(rule, d_key, d_value, position)
 
 
-def needs_no_ends(queries: Queries, values: Values, view: View, rule: Rule) -> bool:
+def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
     """Whether rows of training are one document each, and simple enough for cuDNN's kernels.
 
     They take tens of milliseconds for each shape when they meet it first, which other rows than those of training, all
-    of one length, would not earn back. They round the dropped share of the weights to 1/16.
+    of one length, would not earn back. They drop no weights here, since they would round the share to 1/16.
+
+    Args:
+        width: of the heads.
     """
-    seen, width = view.visibility, queries.shape[-1]
-    whole = seen.whole and rule.window is None and (not seen.causal or seen.causal_only(None))
-    known = width == values.shape[-1] and width % WIDTHS == 0 and width <= WIDEST_OF_CUDNN
-    return whole and known and rule.dropout == 0 and torch.is_grad_enabled()
+    whole = view.visibility.whole and rule.window is None
+    return whole and width <= WIDEST_OF_CUDNN and rule.dropout == 0 and torch.is_grad_enabled()
 
 
 def are_short(view: View) -> bool:
@@ -156,10 +158,12 @@ def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
     return asking, answering
 
 
-def end_to_end(
-    x: Float[Tensor, "batch heads length width"], ends: Ends, width: int
-) -> Float[Tensor, "places heads wider"]:
-    """The documents' places, filled up with zeros to a width."""
+def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
+    """Heads filled up with zeros to a width."""
+    return F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x
+
+
+def end_to_end(x: Float[Tensor, "batch heads length width"], ends: Ends) -> Float[Tensor, "places heads width"]:
+    """The documents' places."""
     flat = x.transpose(1, 2).flatten(0, 1)
-    flat = flat if ends.places is None else flat.index_select(0, ends.places)
-    return F.pad(flat, (0, width - x.shape[-1])) if x.shape[-1] < width else flat
+    return flat if ends.places is None else flat.index_select(0, ends.places)

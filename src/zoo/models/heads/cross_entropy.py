@@ -19,8 +19,8 @@ FEW = 2**10  # classes, whose logits take no time that could be saved
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
 LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
-# Of how many classes a row of logits has room: a multiple of so many. The products of a GPU take four to six times as
-# long where rows begin at odd addresses, as those of GPT-2's 50,257 classes do (docs/benchmarks.md, row `gpu-head`).
+# A row of logits has room for a multiple of so many classes. The products of a GPU take six times as long where rows do
+# not begin at multiples of 16 bytes, as those of GPT-2's 50,257 classes (docs/benchmarks.md, "The loss of the head").
 ALIGNED_ON_CPU, ALIGNED_ON_GPU = 1, 64
 # Float16 ends at 65,504, and no loss scale reaches the sums in here: its products take at most so many rows at a time.
 ROWS_IN_FLOAT16 = 2**13
@@ -114,6 +114,8 @@ class LinearCrossEntropy(torch.autograd.Function):
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
             score_chunk_(logits[:, :n], targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
+            if room > n:  # 0 already, but for states that are not finite
+                logits[:, n:] = 0
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
@@ -152,7 +154,7 @@ def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed
 def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
     """A head's weight or bias in the dtype of its products, with zeros for classes that do not exist.
 
-    Their logits are 0, and stay so as gradients of logits: they add nothing to any other gradient.
+    Their logits are 0, and so are the gradients of those: they add nothing to any other gradient.
     """
     if room == len(x):
         return x.to(dtype)

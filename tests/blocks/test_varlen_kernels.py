@@ -1,0 +1,110 @@
+"""Which kernels backend `varlen` takes for which rows; that each is right is tested with the backends' contract."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attending import varlen_formula
+from zoo.blocks.backends.backend import Rule
+from zoo.blocks.backends.varlen import Varlen
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
+from zoo.blocks.score import scores
+
+NO_MASK, MASK, FLASH = "no mask", "mask", "flash attention over documents"
+
+
+def packed(rows: list[list[int]], length: int) -> Documents:
+    numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in rows]
+    return Documents.packed(rows, torch.tensor(numbers))
+
+
+SHORT, FEW, FAR = packed([[2, 2, 2, 2], [1, 3, 2]], 8), packed([[5, 3], [8]], 8), packed([[75] * 4, [75] * 3], 300)
+WHOLE = packed([[8], [8]], 8)
+CASES: dict[str, tuple[tuple[Documents, Documents], dict[str, Any], str]] = {
+    "whole rows": ((WHOLE, WHOLE), {}, NO_MASK),
+    "of heads of any width": ((WHOLE, WHOLE), {"widths": (5, 3)}, NO_MASK),
+    "of wide heads": ((WHOLE, WHOLE), {"widths": (129, 8)}, FLASH),
+    "that drop weights": ((WHOLE, WHOLE), {"dropout": 0.1}, FLASH),
+    "with a window": ((WHOLE, WHOLE), {"window": 3}, FLASH),
+    "that learn nothing": ((WHOLE, WHOLE), {"learns": False}, FLASH),
+    "of few documents": ((FEW, FEW), {}, FLASH),
+    "of short documents": ((SHORT, SHORT), {}, MASK),
+    "of short documents with a window": ((SHORT, SHORT), {"window": 3, "widths": (5, 3)}, MASK),
+    "of short documents that read long ones": ((SHORT, FAR), {"causal": False}, FLASH),
+    "of long documents that read short ones": ((FAR, SHORT), {"causal": False}, FLASH),
+}
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, torch.dtype]]:
+    """The kernels that are called, and the dtype of their queries."""
+    found: list[tuple[str, torch.dtype]] = []
+
+    def noting(kernel: Callable[..., Any], name: str | None) -> Callable[..., Any]:
+        def run(queries: Tensor, keys: Tensor, values: Tensor, mask: Any = None, *given: Any, **named: Any) -> Any:
+            found.append((name or (NO_MASK if mask is None else MASK), queries.dtype))
+            return kernel(queries, keys, values, mask, *given, **named)
+
+        return run
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noting(F.scaled_dot_product_attention, None))
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", noting(varlen_formula, FLASH))
+    return found
+
+
+def attend(
+    sides: tuple[Documents, Documents],
+    widths: tuple[int, int] = (8, 8),
+    dropout: float = 0.0,
+    window: int | None = None,
+    causal: bool = True,
+    learns: bool = True,
+) -> Tensor:
+    (rows, length), n_keys = sides[0].numbers.shape, sides[1].numbers.shape[1]
+    given = [
+        torch.randn(rows, 2, n, width) for n, width in zip((length, n_keys, n_keys), (widths[0], *widths), strict=True)
+    ]
+    view = View(Visibility(*sides, causal=causal))
+    rule = Rule(scores.build("scaled_dot", widths[0], widths[0]), window, None, dropout)
+    with torch.set_grad_enabled(learns):
+        Varlen().prepare(view, rule, torch.float32)
+        return Varlen().attend(*given, view, rule)
+
+
+@pytest.mark.parametrize(("sides", "changes", "kernel"), CASES.values(), ids=CASES)
+def test_each_kind_of_rows_meets_its_kernel(
+    sides: tuple[Documents, Documents], changes: dict[str, Any], kernel: str, used: list[tuple[str, torch.dtype]]
+):
+    said = attend(sides, **changes)
+    assert used == [(kernel, torch.float32)] and said.shape[-1] == changes.get("widths", (8, 8))[1]
+
+
+@pytest.mark.parametrize("documents", [WHOLE, SHORT, FEW], ids=["whole", "short", "few"])
+def test_every_kernel_computes_in_the_precision_of_the_products(
+    documents: Documents, used: list[tuple[str, torch.dtype]]
+):
+    with torch.autocast("cpu", torch.bfloat16):
+        attend((documents, documents), causal=False)
+    # on a CPU, few keys are read in float32 where there is a mask
+    assert [dtype for _, dtype in used] == [torch.float32 if documents is SHORT else torch.bfloat16]
+
+
+@pytest.mark.parametrize(
+    ("documents", "length", "crowded"), [(2, 128, False), (3, 128, True), (8, 129, False), (9, 129, True)]
+)
+def test_rows_are_crowded_that_hold_more_documents_than_two_for_each_tile(documents: int, length: int, crowded: bool):
+    numbers = torch.ones(2, length, dtype=torch.long)
+    assert Documents.packed([[4] * documents] * 2, numbers).crowded == crowded
+    assert not Documents(numbers).crowded and not Documents(numbers, whole=True).crowded
+
+
+def test_what_is_read_of_short_documents_is_prepared_for_all_layers(used: list[tuple[str, torch.dtype]]):
+    view = View(Visibility(SHORT, SHORT, causal=True))
+    rule = Rule(scores.build("scaled_dot", 8, 8), None, None, 0.0)
+    Varlen().prepare(view, rule, torch.float32)
+    assert ("addends", None, torch.float32) in view.found and "ends" not in view.visibility.found
