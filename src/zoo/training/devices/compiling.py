@@ -13,8 +13,8 @@ from zoo.training.settings import Training
 
 GRAPHS = 8  # of a block, where no two blocks are alike: full rows or packed ones, so many of them or any number
 # Steps of a run in which compiling pays on a GPU: it takes about a minute, and may halve a step of a tenth of a second
-# (nanoGPT's README: 250 ms to 135). On an H200 it saves 17 ms of 71 (docs/benchmarks.md, row `gpu-bert`); from which step
-# on it pays there was not measured.
+# (nanoGPT's README: 250 ms to 135). On an H200 it saves 17 ms of 71 (docs/benchmarks.md, row `gpu-bert`); how many
+# steps pay for compiling there was not measured.
 PAYS = 1_000
 
 
