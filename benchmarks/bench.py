@@ -69,7 +69,7 @@ def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -
 
 def tell(row: Row, given: Given, options: argparse.Namespace, profiles: Figures) -> Figures:
     """What else is to be said of a row: where our time goes, and what the row itself has to say."""
-    told = {"our time": profiles[OURS]["kinds"]} if OURS in profiles else {}
+    told = {"our time": profiles[OURS]["kinds"]} if profiles.get(OURS, {}).get("kinds") else {}
     if row.profiled and given.device == "cpu":
         apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
         told = {"our time": ask(apart, options, row.sides[OURS], "--profile")}

@@ -214,3 +214,19 @@ def test_names_of_kernels_stay_out_of_the_guides(gpu: Any, tmp_path: Path):
     bench.write([result], tmp_path)
     assert "profiles" not in (tmp_path / "benchmarks.json").read_text("utf-8")
     assert "profiles" in result["columns"]["as it comes"]
+
+
+def test_a_profiler_that_fails_leaves_the_rows_figures(gpu: Any, monkeypatch: pytest.MonkeyPatch):
+    kernels, bench = load_program("benchmarks/rows/kernels.py"), load_program("benchmarks/bench.py")
+    nothing = {"kinds": {}, "fault": "no kernel was recorded"}
+    assert kernels.Kernels().stop(1.0) == nothing  # as on a CPU
+
+    def fail(recorder: Any) -> None:
+        raise RuntimeError("busy")
+
+    monkeypatch.setattr(kernels.profile, "start", fail)
+    monkeypatch.setattr(kernels.profile, "stop", None)
+    assert kernels.Kernels().stop(1.0) == {**nothing, "fault": "busy"}
+    given, row = Namespace(device="cuda"), gpu.TRAINING["gpu-bert"]
+    assert bench.tell(row, given, None, {"zoo": nothing}) == bench.tell(row, given, None, {}) == {}
+    assert bench.tell(row, given, None, {"zoo": {"kinds": {"attention": "9%"}}}) == {"our time": {"attention": "9%"}}

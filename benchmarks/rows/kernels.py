@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 MOST = 40  # kernels that are named
 LATE = 10.0  # us: a longer gap is no mere start of a kernel
 KINDS = {  # the first that matches
-    "attention": r"flash|fmha|flex_attention|sdpa",
+    "attention": r"flash|fmha|flex_attention|sdpa|cudnn::fusion",
     "matrix products": r"gemm|gemv|nvjet|cutlass|xmma|splitK|dot_kernel",
     "optimizer": r"multi_tensor|adam|lpnorm",
     "compiled: norms, activations, loss": r"^triton",
@@ -50,13 +50,14 @@ class Kernels:
                 spent[event.name] += event.time_range.elapsed_us() / 1e6 / seconds
                 counts[event.name] += 1
         longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
+        if not spans:
+            return {"kinds": {}, "fault": self.fault or "no kernel was recorded"}
         told = {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
-        told |= {"fault": self.fault} if self.fault else {}
         return {**told, "waits": {name: f"{us / 1e6 / seconds:.1%}" for name, us in waits(spans).items()}}
 
 
 def waits(spans: Iterable[tuple[float, float]]) -> dict[str, float]:
-    """How long (us) nothing ran between kernels: in gaps that any two have, and in those in which the CPU was late.
+    """How long (us) nothing ran between kernels: in short gaps, as between any two, and in long ones: the CPU was late.
 
     Args:
         spans: when each kernel began and ended (us).

@@ -24,7 +24,8 @@ def packed(rows: list[list[int]], length: int) -> Documents:
 
 
 SHORT, FEW, FAR = packed([[2, 2, 2, 2], [1, 3, 2]], 8), packed([[5, 3], [8]], 8), packed([[75] * 4, [75] * 3], 300)
-WHOLE = packed([[8], [8]], 8)
+WHOLE, LONGER = packed([[8], [8]], 8), packed([[12], [12]], 12)
+MANY = packed([[6] * 22, [6] * 20], 136)  # of more places than a CPU reads in float32
 CASES: dict[str, tuple[tuple[Documents, Documents], dict[str, Any], str]] = {
     "whole rows": ((WHOLE, WHOLE), {}, NO_MASK),
     "of heads of any width": ((WHOLE, WHOLE), {"widths": (5, 3)}, NO_MASK),
@@ -32,6 +33,8 @@ CASES: dict[str, tuple[tuple[Documents, Documents], dict[str, Any], str]] = {
     "that drop weights": ((WHOLE, WHOLE), {"dropout": 0.1}, FLASH),
     "with a window": ((WHOLE, WHOLE), {"window": 3}, FLASH),
     "that learn nothing": ((WHOLE, WHOLE), {"learns": False}, FLASH),
+    "with fewer queries than keys": ((WHOLE, LONGER), {}, FLASH),
+    "with fewer queries than keys, all of which they see": ((WHOLE, LONGER), {"causal": False}, NO_MASK),
     "of few documents": ((FEW, FEW), {}, FLASH),
     "of short documents": ((SHORT, SHORT), {}, MASK),
     "of short documents with a window": ((SHORT, SHORT), {"window": 3, "widths": (5, 3)}, MASK),
@@ -84,14 +87,13 @@ def test_each_kind_of_rows_meets_its_kernel(
     assert used == [(kernel, torch.float32)] and said.shape[-1] == changes.get("widths", (8, 8))[1]
 
 
-@pytest.mark.parametrize("documents", [WHOLE, SHORT, FEW], ids=["whole", "short", "few"])
+@pytest.mark.parametrize("documents", [WHOLE, MANY, FEW], ids=["whole", "short", "few"])
 def test_every_kernel_computes_in_the_precision_of_the_products(
     documents: Documents, used: list[tuple[str, torch.dtype]]
 ):
     with torch.autocast("cpu", torch.bfloat16):
         attend((documents, documents), causal=False)
-    # on a CPU, few keys are read in float32 where there is a mask
-    assert [dtype for _, dtype in used] == [torch.float32 if documents is SHORT else torch.bfloat16]
+    assert used == [({WHOLE: NO_MASK, MANY: MASK, FEW: FLASH}[documents], torch.bfloat16)]
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,12 @@ def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypat
     assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
 
 
-def test_room_for_no_class_gives_states_that_are_not_finite_no_gradient(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("bias", [None, torch.ones(CLASSES)], ids=["no bias", "bias"])
+def test_room_for_no_class_gives_infinite_states_no_gradient(bias: Tensor | None, monkeypatch: pytest.MonkeyPatch):
+    """Beside a weight that is frozen: that of another one is not finite then."""
     monkeypatch.setattr(module, "ALIGNED_ON_CPU", 8)
     states = torch.full((2, WIDTH), torch.inf, requires_grad=True)
-    Scores(states, torch.ones(CLASSES, WIDTH)).cross_entropy(torch.tensor([-1, -1])).sum.backward()
+    Scores(states, torch.ones(CLASSES, WIDTH), bias).cross_entropy(torch.tensor([-1, -1])).sum.backward()
     assert states.grad is not None and not states.grad.any()
 
 

@@ -90,7 +90,7 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
     done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said = ["the first step: 2", "other documents: 0", "validations: 0", "a step after them: 0"]
-    said += ["blocks that are compiled: 4", "room: 32"]
+    said += ["blocks that are compiled: 4", "room: 72"]
     # a block whose feed-forward leaves out what no head reads has a graph of its own
     said += ["with dropout, and places that heads read: 2", "breaks of a graph: 0"]
     said += ["with activations computed again: 2"]

@@ -90,13 +90,15 @@ class Varlen(FlashBackend):
 def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
     """Whether rows of training are one document each, and simple enough for cuDNN's kernels.
 
-    They take tens of milliseconds for each shape when they meet it first, which other rows than those of training, all
-    of one length, would not earn back. They drop no weights here, since they would round the share to 1/16.
+    cuDNN's kernels take tens of milliseconds for each shape when they meet it first. Rows of training, all of one
+    length, earn that back; others have many shapes. They would round the dropped share of the weights to 1/16, and
+    take the last query of fewer than there are keys for an early one.
 
     Args:
         width: of the heads.
     """
-    whole = view.visibility.whole and rule.window is None
+    seen = view.visibility
+    whole = seen.whole and rule.window is None and (not seen.causal or seen.causal_only(None))
     return whole and width <= WIDEST_OF_CUDNN and rule.dropout == 0 and torch.is_grad_enabled()
 
 

@@ -11,7 +11,9 @@ from zoo.blocks.recurrence import Cell
 from zoo.devices.compiling import compile_module, make_room, missing_for
 from zoo.training.settings import Training
 
-GRAPHS = 8  # of a block, where no two blocks are alike: full rows or packed ones, so many of them or any number
+# Of a block, where no two blocks are alike: rows that are full, packed or crowded, on either side of an attention, and
+# so many of them or any number.
+GRAPHS = 18
 # Steps of a run in which compiling pays on a GPU: it takes about a minute, and may halve a step of a tenth of a second
 # (nanoGPT's README: 250 ms to 135). On an H200 it saves 17 ms of 71 (docs/benchmarks.md, row `gpu-bert`); how many
 # steps pay for compiling there was not measured.
