@@ -28,7 +28,7 @@ class Kernels:
 
     def __init__(self) -> None:
         here = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU  # whose operators are none
-        self.recorder, self.fault = profile(activities=[here]), ""
+        self.recorder, self.fault = profile(activities=[here], acc_events=True), ""
         try:
             self.recorder.start()
         except RuntimeError as error:  # without it the row's figures are as right
