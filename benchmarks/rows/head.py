@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch.nn import functional as F
 from rows.given import Given
 from rows.turns import Turn
 from zoo.devices.memory import keep_large_blocks
+from zoo.models.heads import cross_entropy
+from zoo.models.heads.scored_logits import score_
 from zoo.models.heads.scores import Scores
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of states, weight and targets
@@ -45,6 +48,23 @@ def zoo(turn: Turn, given: Given) -> None:
 
 def uncompiled(turn: Turn, given: Given) -> None:
     zoo(turn, replace(given, compiled=False))
+
+
+def three_passes(turn: Turn, given: Given) -> None:
+    """Maximum and sum each by a pass of its own, which computes fewer exponentials and reads more."""
+    otherwise(turn, given, online_softmax=False)
+
+
+def autotuned(turn: Turn, given: Given) -> None:
+    """The kernel in the shape that torch's compiler finds the fastest of several."""
+    otherwise(turn, given, max_autotune_pointwise=True)
+
+
+def otherwise(turn: Turn, given: Given, **options: bool) -> None:
+    """Ours with other options of torch's compiler."""
+    made = torch.compile(score_, options=options)
+    with mock.patch.object(cross_entropy, "compiled", lambda function, graphs: made):
+        zoo(turn, given)
 
 
 def plain(turn: Turn, given: Given) -> None:

@@ -83,12 +83,12 @@ def beams(batch: int, sentences: int) -> Row:
 
 
 def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False) -> Row:
-    """The loss of a head: beside ours torch's two ways, on a GPU ours uncompiled, and Liger's, where installed."""
+    """The loss of a head beside torch's two ways; on a GPU ours otherwise, too, and Liger's where that is installed."""
     sides = {OURS: "head.zoo", "plain": "head.plain"}
     if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
         sides["torch's"] = "head.fused"
     if on_gpu:
-        sides["not compiled"] = "head.uncompiled"
+        sides |= {"not compiled": "head.uncompiled", "three passes": "head.three_passes", "autotuned": "head.autotuned"}
     if on_gpu and importlib.util.find_spec("liger_kernel") is not None:
         sides["liger"] = "liger_head.liger"
     sizes = {"places": places, "width": width, "classes": classes}
