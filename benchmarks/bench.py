@@ -107,9 +107,7 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
     with contextlib.ExitStack() as left:
         sides: dict[str, Worker] = {}
         for name, work in works.items():
-            # one turn of the machine is a second of products, however many steps the others make in theirs
-            own = replace(given, each=1) if name == MACHINE else given
-            told = [work, own.text(), *(words if name != OURS else [])]
+            told = [work, given_to(name, row, given).text(), *(words if name != OURS else [])]
             processes = row.processes.get(name, 1)
             sides[name] = Worker(name, told, given.folder, options.threads, processes, options.until)
             left.callback(sides[name].kill)
@@ -120,6 +118,13 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
         turns = alternate(sides, options.repeats or row.repeats)
         profiles = {name: sides[name].turn(PROFILE) for name in row.profiles_of(options.device)}
         return judge(turns, {name: side.end() for name, side in sides.items()}) | {"profiles": profiles}
+
+
+def given_to(name: str, row: Row, given: Given) -> Given:
+    """What one side is given."""
+    # one turn of the machine is a second of products, however many steps the others make in theirs
+    each = 1 if name == MACHINE else given.each
+    return replace(given, each=each, compiled=given.compiled and name not in row.uncompiled)
 
 
 def show(result: Figures) -> None:

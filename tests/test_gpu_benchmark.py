@@ -230,3 +230,13 @@ def test_a_profiler_that_fails_leaves_the_rows_figures(gpu: Any, monkeypatch: py
     given, row = Namespace(device="cuda"), gpu.TRAINING["gpu-bert"]
     assert bench.tell(row, given, None, {"zoo": nothing}) == bench.tell(row, given, None, {}) == {}
     assert bench.tell(row, given, None, {"zoo": {"kinds": {"attention": "9%"}}}) == {"our time": {"attention": "9%"}}
+
+
+def test_sides_that_are_not_compiled_do_the_same_work(gpu: Any, tmp_path: Path):
+    bench, given = load_program("benchmarks/bench.py"), load_program("benchmarks/rows/given.py").Given
+    for row in (gpu.TRAINING[name] for name in ("gpu-bert", "gpu-translation", "gpu-head")):
+        assert row.sides["not compiled"] == row.sides["zoo"] and set(row.uncompiled) <= set(row.sides)
+        all_ = given(row.sizes, tmp_path, tmp_path, tmp_path, "cuda", row.each, row.compiled)
+        found = {name: bench.given_to(name, row, all_) for name in ("zoo", "not compiled", "machine")}
+        assert [one.compiled for one in found.values()] == [True, False, True]
+        assert [one.each for one in found.values()] == [row.each, row.each, 1]

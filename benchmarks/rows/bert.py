@@ -55,14 +55,6 @@ def by_backend(turn: Turn, given: Given, backend: str) -> None:
     zoo_training(turn, given, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
 
 
-def zoo_plain(turn: Turn, given: Given) -> None:
-    zoo(turn, replace(given, compiled=False))
-
-
-def hf_plain(turn: Turn, given: Given) -> None:
-    hf(turn, replace(given, compiled=False))
-
-
 def hf(turn: Turn, given: Given) -> None:
     about = sizes_of(load_settings(given.sizes["model"]))
     config = BertConfig(max_position_embeddings=given.sizes["length"], vocab_size=given.sizes["vocabulary"], **about)

@@ -26,8 +26,9 @@ def beside_plain(row: Row, module: str, goal: str) -> Row:
     A turn has all of the peer's batches, so that it has warmed up for each of their shapes.
     """
     goals = {"hf": goal, "not compiled": ""}
-    sides = {OURS: f"{module}.zoo", "hf": f"{module}.hf_plain", "not compiled": f"{module}.zoo_plain"}
-    return replace(row, sides=sides, goals={k: (v, v) for k, v in goals.items()}, each=BATCHES, compiled=True)
+    sides = {OURS: f"{module}.zoo", "hf": f"{module}.hf", "not compiled": f"{module}.zoo"}
+    row = replace(row, sides=sides, goals={k: (v, v) for k, v in goals.items()}, each=BATCHES)
+    return replace(row, compiled=True, uncompiled=tuple(goals))
 
 
 TRAINING = {

@@ -1,7 +1,6 @@
 """Rows `head`: the loss of a vocabulary's head with its gradients, by zoo and by what torch has."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from unittest import mock
 
 import torch
@@ -44,10 +43,6 @@ def zoo(turn: Turn, given: Given) -> None:
             return scores.cross_entropy(targets).sum
 
     work(turn, given, loss)
-
-
-def uncompiled(turn: Turn, given: Given) -> None:
-    zoo(turn, replace(given, compiled=False))
 
 
 def three_passes(turn: Turn, given: Given) -> None:

@@ -49,9 +49,9 @@ class Kernels:
                 spans.append((event.time_range.start, event.time_range.end))
                 spent[event.name] += event.time_range.elapsed_us() / 1e6 / seconds
                 counts[event.name] += 1
-        longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
         if not spans:
             return {"kinds": {}, "fault": self.fault or "no kernel was recorded"}
+        longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
         told = {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
         return {**told, "waits": {name: f"{us / 1e6 / seconds:.1%}" for name, us in waits(spans).items()}}
 

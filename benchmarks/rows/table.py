@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 OURS = "zoo"
@@ -32,6 +32,7 @@ class Row:
         told: prints, as JSON, what else is to be said of the sides; None: nothing.
         kept: whether sides are also compared with our allocator's settings.
         each, compiled: as `Given` has them.
+        uncompiled: sides that are not compiled where the others are.
         repeats: turns of each side beside the one that warms up, unless the command says how many.
     """
 
@@ -48,6 +49,7 @@ class Row:
     kept: bool = True
     each: int = 1
     compiled: bool = False
+    uncompiled: tuple[str, ...] = ()
     repeats: int = 5
 
     @property
@@ -88,7 +90,7 @@ def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False
     if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
         sides["torch's"] = "head.fused"
     if on_gpu:
-        sides |= {"not compiled": "head.uncompiled", "three passes": "head.three_passes", "autotuned": "head.autotuned"}
+        sides |= {"not compiled": "head.zoo", "three passes": "head.three_passes", "autotuned": "head.autotuned"}
     if on_gpu and importlib.util.find_spec("liger_kernel") is not None:
         sides["liger"] = "liger_head.liger"
     sizes = {"places": places, "width": width, "classes": classes}
@@ -96,7 +98,8 @@ def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False
     title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
     goals = {name: ("", "") for name in sides if name != OURS}
     each = 20 if on_gpu else 1
-    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each, compiled=on_gpu)
+    row = Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each, compiled=on_gpu)
+    return replace(row, uncompiled=("not compiled",))
 
 
 ROWS = {

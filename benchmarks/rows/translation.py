@@ -4,7 +4,6 @@ zoo packs about as many pairs for each update as the peer pads.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -28,14 +27,6 @@ def zoo(turn: Turn, given: Given) -> None:
     model, run = given.sizes["model"], given.made / TOKENIZER
     rows = rows_for(examples_of(given, run, model, TASK, [], pack=True), given.sizes["pairs"])
     zoo_training(turn, given, model, TASK, [f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
-
-
-def zoo_plain(turn: Turn, given: Given) -> None:
-    zoo(turn, replace(given, compiled=False))
-
-
-def hf_plain(turn: Turn, given: Given) -> None:
-    hf(turn, replace(given, compiled=False))
 
 
 def hf(turn: Turn, given: Given) -> None:
