@@ -177,6 +177,10 @@ def parse() -> argparse.Namespace:
     options.json = options.json or options.made / f"gpu-{options.part}.json"
     if options.device != "cpu" and not torch.cuda.is_available():
         parser.error("there is no GPU here; --device cpu --small shows that this program works")
+    allowed = PARTS.get(options.part, {})
+    for name in options.only or ():
+        if name not in allowed:
+            parser.error(f"--only: part {options.part} has no row '{name}'; allowed: {', '.join(allowed) or 'none'}")
     if options.small and options.write:
         parser.error("--write: figures of tiny models belong into no table; leave out --small")
     return options

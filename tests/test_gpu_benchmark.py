@@ -206,6 +206,16 @@ def test_rows_can_be_named(gpu: Any):
     assert list(chosen) == ["gpu-head"] and gpu.chosen(gpu.TRAINING, Namespace(only=None)) == gpu.TRAINING
 
 
+@pytest.mark.parametrize(("part", "allowed"), [("train", "gpu-gpt, gpu-bert"), ("tests", "none")])
+def test_a_row_of_another_part_is_refused(
+    part: str, allowed: str, gpu: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--part", part, "--device", "cpu", "--only", "gpu-greedy-1"])
+    with pytest.raises(SystemExit, match="2"):
+        gpu.parse()
+    assert f"part {part} has no row 'gpu-greedy-1'; allowed: {allowed}" in capsys.readouterr().err
+
+
 def test_names_of_kernels_stay_out_of_the_guides(gpu: Any, tmp_path: Path):
     bench = load_program("benchmarks/bench.py")
     (tmp_path / "benchmarks.md").write_text(f"{bench.BEGIN}\nold\n{bench.FINISH}\n", "utf-8")
