@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_blocks.py [PART OF A NAME ...]
 
-Needs g++ and the package triton, as benchmarks/gpu_kernels.py does. Each variant of each slot that enters a block of a
+Needs g++ and the package triton. Each variant of each slot that enters a block of a
 Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
 then flex attention alone, on rows of several lengths and heads of several widths. Kernels are compiled to machine code,
 and nothing is computed. Ends with status 1 where the compiler finds no kernels, does not take a block as one graph, or
@@ -17,7 +17,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from gpu_kernels import pretend, refuse_without_triton
+from rows.pretended_gpu import pretend, refuse_without_triton
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Blocks of every kind through torch's compiler on a pretended GPU, down to the machine code of their kernels.
 
-`gpu_kernels.pretend` must have been called before this is imported.
+`pretend` of pretended_gpu.py must have been called before this is imported.
 """
 
 import re
@@ -17,7 +17,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_helpers
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from gpu_kernels import Written
+from rows.pretended_gpu import Written
 from zoo.blocks.activation import activations
 from zoo.blocks.attention import attentions
 from zoo.blocks.backends import flex

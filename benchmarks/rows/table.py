@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import importlib.util
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 OURS = "zoo"
@@ -85,12 +85,12 @@ def beams(batch: int, sentences: int) -> Row:
 
 
 def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False) -> Row:
-    """The loss of a head beside torch's two ways; on a GPU ours otherwise, too, and Liger's where that is installed."""
+    """The loss of a head beside torch's two ways; on a GPU also ours by operators, and Liger's where it is there."""
     sides = {OURS: "head.zoo", "plain": "head.plain"}
     if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
         sides["torch's"] = "head.fused"
     if on_gpu:
-        sides |= {"not compiled": "head.zoo", "three passes": "head.three_passes", "autotuned": "head.autotuned"}
+        sides["by operators"] = "head.by_operators"
     if on_gpu and importlib.util.find_spec("liger_kernel") is not None:
         sides["liger"] = "liger_head.liger"
     sizes = {"places": places, "width": width, "classes": classes}
@@ -98,8 +98,7 @@ def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False
     title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
     goals = {name: ("", "") for name in sides if name != OURS}
     each = 20 if on_gpu else 1
-    row = Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each, compiled=on_gpu)
-    return replace(row, uncompiled=("not compiled",))
+    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each)
 
 
 ROWS = {

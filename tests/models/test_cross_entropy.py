@@ -1,7 +1,6 @@
 """The cross entropy of a linear map, against the two lines that it is."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch.nn import functional as F
 from zoo.models.heads import cross_entropy as module
 from zoo.models.heads.scores import Scores
 
-WAYS = pytest.mark.parametrize("way", ["chunked", "whole", "compiled"])
+WAYS = pytest.mark.parametrize("way", ["chunked", "whole"])
 SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 
 
@@ -28,23 +27,10 @@ def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     yield
 
 
-def go(way: str, scores: Scores, monkeypatch: pytest.MonkeyPatch) -> Scores:
-    """Scores whose loss is computed in a way; what would be compiled runs as it is, since shapes are checked here."""
-    scores.chunked, scores.compiled = way != "whole", way == "compiled"
-    monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
-    monkeypatch.setattr(module, "compiled", lambda function, graphs: traced(function, monkeypatch))
+def go(way: str, scores: Scores) -> Scores:
+    """Scores whose loss is computed in a way."""
+    scores.chunked = way == "chunked"
     return scores
-
-
-def traced(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A function that runs as it is while it is told that it is compiled."""
-
-    def run(*given: Any) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(torch.compiler, "is_compiling", lambda: True)
-            return function(*given)
-
-    return run
 
 
 def formula(one: Given, label_smoothing: float) -> Tensor:
@@ -60,7 +46,7 @@ def test_it_is_the_papers_formula_with_its_gradients(
     label_smoothing: float, bias: bool, way: str, monkeypatch: pytest.MonkeyPatch
 ):
     one = given(bias=bias)
-    found = go(way, one.scores, monkeypatch).cross_entropy(one.targets, label_smoothing, guess=True)
+    found = go(way, one.scores).cross_entropy(one.targets, label_smoothing, guess=True)
     expected = formula(one, label_smoothing)
     torch.testing.assert_close(found.sum, expected)
     torch.testing.assert_close(found.likelihood, formula(one, 0.0))
@@ -90,14 +76,14 @@ def test_what_is_frozen_gets_no_gradient_and_the_others_keep_theirs(frozen: int)
 
 
 @WAYS
-def test_unscored_places_cost_nothing_and_get_exactly_no_gradient(way: str, monkeypatch: pytest.MonkeyPatch):
+def test_unscored_places_cost_nothing_and_get_exactly_no_gradient(way: str):
     one = given(torch.float32)
     far = one.states.detach().clone()
     far[0, 2], far[2, 4] = 1e30, -1e30
     spoiled = one._replace(states=far.requires_grad_())
-    loss = go(way, spoiled.scores, monkeypatch).cross_entropy(one.targets).sum
+    loss = go(way, spoiled.scores).cross_entropy(one.targets).sum
     loss.backward()
-    assert loss.item() == go(way, one.scores, monkeypatch).cross_entropy(one.targets).sum.item()
+    assert loss.item() == go(way, one.scores).cross_entropy(one.targets).sum.item()
     assert far.grad is not None and not far.grad[one.targets < 0].any() and far.grad.isfinite().all()
     assert one.weight.grad is not None and one.weight.grad.isfinite().all()
 
@@ -114,7 +100,7 @@ def test_nothing_scored_costs_zero(places: int):
 
 @SMOOTHING
 @WAYS
-def test_logits_far_from_zero_lose_no_digits(label_smoothing: float, way: str, monkeypatch: pytest.MonkeyPatch):
+def test_logits_far_from_zero_lose_no_digits(label_smoothing: float, way: str):
     """The offset is that of the bias, and no probability depends on it."""
     one, other = given(torch.float64), given(torch.float32)
     assert one.bias is not None and other.bias is not None
@@ -122,7 +108,7 @@ def test_logits_far_from_zero_lose_no_digits(label_smoothing: float, way: str, m
         for tensor in (*one.inputs, *other.inputs):
             tensor.copy_((2 * tensor).round() / 2)  # so that logits are exact in float32
         other.bias.add_(2.0**20)
-    found = go(way, other.scores, monkeypatch).cross_entropy(other.targets, label_smoothing).sum
+    found = go(way, other.scores).cross_entropy(other.targets, label_smoothing).sum
     torch.testing.assert_close(found.double(), formula(one, label_smoothing), rtol=1e-6, atol=0)
 
 
@@ -145,11 +131,11 @@ def test_autocast_narrows_the_products_alone():
 
 @WAYS
 @SMOOTHING
-def test_sums_are_in_float32_whatever_the_products(way: str, label_smoothing: float, monkeypatch: pytest.MonkeyPatch):
+def test_sums_are_in_float32_whatever_the_products(way: str, label_smoothing: float):
     one = given(torch.bfloat16)
     said = one.scores.logits().detach().double()
     itself = Given(said, torch.eye(CLASSES, dtype=torch.float64), None, one.targets)
-    found = go(way, one.scores, monkeypatch).cross_entropy(one.targets, label_smoothing).sum
+    found = go(way, one.scores).cross_entropy(one.targets, label_smoothing).sum
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), formula(itself, label_smoothing), rtol=1e-6, atol=0)
 
@@ -186,10 +172,10 @@ def test_other_states_are_scored_as_the_first_ones_are():
 
 
 @WAYS
-def test_infinite_logits_of_unscored_places_change_no_gradient(way: str, monkeypatch: pytest.MonkeyPatch):
+def test_infinite_logits_of_unscored_places_change_no_gradient(way: str):
     states = torch.tensor([[300.0, 300.0], [1.0, 2.0]], dtype=torch.float16, requires_grad=True)
     weight = torch.full((3, 2), 150.0, dtype=torch.float16, requires_grad=True)
-    scores = go(way, Scores(states, weight), monkeypatch)
+    scores = go(way, Scores(states, weight))
     assert scores.logits()[0].isinf().all()
     loss = scores.cross_entropy(torch.tensor([-1, 1])).sum
     loss.backward()

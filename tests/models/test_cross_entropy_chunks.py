@@ -1,10 +1,13 @@
-"""How a head's loss is cut into chunks, how their logits lie, and what of it is compiled."""
+"""How a head's loss is cut into chunks, how their logits lie, and which of it a kernel does."""
+
+from typing import Any
 
 import pytest
 import torch
 from head_inputs import CLASSES, WIDTH, given
 from torch import Tensor
 
+from zoo.devices import compiling
 from zoo.models.heads import cross_entropy as module
 from zoo.models.heads.scores import Scores
 
@@ -38,13 +41,13 @@ def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypat
     score = module.score_chunk_
 
     def measured(logits: Tensor, *others: object) -> None:
-        begins.add((logits.stride(0), logits.shape[1]))
+        begins.add((logits.shape[1], logits.stride(0), others[0]))
         score(logits, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "score_chunk_", measured)
     one = given()
     one.scores.cross_entropy(one.targets).sum.backward()
-    assert begins == {(16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
+    assert begins == {(16, 16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
     assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
 
 
@@ -85,27 +88,74 @@ def test_in_float16_the_gradient_of_many_rows_is_larger_than_float16(monkeypatch
     torch.testing.assert_close(weight.grad[0], torch.full((WIDTH,), right), rtol=1e-3, atol=0)
 
 
-def test_only_what_has_a_gradient_is_compiled(monkeypatch: pytest.MonkeyPatch):
-    """Rows of a validation have many shapes, and each of them could cost a graph; few classes are not worth one."""
-    assert not module.gains_by_compiling(torch.device("cpu")) and module.gains_by_compiling(torch.device("cuda"))
-    monkeypatch.setattr(module, "gains_by_compiling", lambda device: True)
-    asked: list[int] = []
-    one = given()
-    monkeypatch.setattr(module, "compiled", lambda function, graphs: asked.append(graphs) or function)
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 2**20)
-    cases = [
-        (False, True, CLASSES, 0),
-        (True, False, CLASSES, 0),
-        (True, True, CLASSES + 1, 0),
-        (True, True, CLASSES, 1),
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What a kernel is told in place of Triton's; it computes by torch's operators."""
+    told: list[tuple[Any, ...]] = []
+
+    def score_(logits: Tensor, classes: int, targets: Tensor, *options: Any) -> Any:
+        told.append((tuple(logits.shape), classes, *options))
+        wanted = module.Wanted(logits.dtype, options[0], options[1], options[2])
+        return module.score_in_parts_(logits, classes, targets, wanted)
+
+    monkeypatch.setattr(module, "has_kernel", lambda device: True)
+    monkeypatch.setattr(module, "load", lambda place: {"zoo.devices.logits_kernel:score_": score_}[place])
+    return told
+
+
+@pytest.mark.parametrize("guess", [True, False])
+@pytest.mark.parametrize("gradient", [True, False])
+def test_a_kernel_is_given_all_logits_of_a_chunk(
+    guess: bool, gradient: bool, kernel: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "ALIGNED_ON_CPU", 8)
+    one = given(torch.float32)
+    with torch.set_grad_enabled(gradient):
+        found = one.scores.cross_entropy(one.targets, 0.1, guess)
+    assert kernel == [((15, 16), CLASSES, 0.1, guess, gradient)]
+    monkeypatch.setattr(module, "has_kernel", lambda device: False)
+    expected = given(torch.float32).scores.cross_entropy(one.targets, 0.1, guess)
+    assert torch.equal(found.sum, expected.sum) and len(kernel) == 1
+    assert (found.guesses is None) if not guess else torch.equal(found.guesses, expected.guesses)
+
+
+def test_what_a_kernel_cannot_or_need_not_do_is_done_without_one(
+    kernel: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+):
+    one, none = given(), given(torch.float32)
+    one.scores.cross_entropy(one.targets)  # float64
+    none.scores.of_others(none.states[:0]).cross_entropy(none.targets[:0])
+    monkeypatch.setattr(module, "FEW", CLASSES + 1)
+    none.scores.cross_entropy(none.targets)
+    monkeypatch.setattr(module, "FEW", CLASSES)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # all around it
+    none.scores.cross_entropy(none.targets)
+    assert kernel == []
+
+
+def test_a_kernel_that_cannot_be_written_is_done_without(
+    kernel: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(place: str) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(compiling, "failures", [])
+    monkeypatch.setattr(module, "score_at_once_", compiling.or_plain(module.score_by_kernel_, module.score_in_parts_))
+    one = given(torch.float32)
+    monkeypatch.setattr(module, "load", fail)
+    losses = [one.scores.cross_entropy(one.targets).sum for _ in range(2)]
+    monkeypatch.setattr(module, "has_kernel", lambda device: False)
+    assert all(torch.equal(loss, one.scores.cross_entropy(one.targets).sum) for loss in losses)
+    assert [record.getMessage() for record in caplog.records] == [
+        "torch's compiler failed, and what it should compile runs as it is, slower: No space left on device"
     ]
-    for gradient, wanted, few, times in cases:
-        monkeypatch.setattr(module, "FEW", few)
-        with torch.set_grad_enabled(gradient):
-            scores = one.scores
-        scores.compiled = wanted
-        scores.cross_entropy(one.targets)
-        assert len(asked) == times
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # all around it: it goes into that graph
-    scores.cross_entropy(one.targets)
-    assert len(asked) == 1
+
+
+def test_only_a_gpu_has_a_kernel(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "missing_for", lambda device: None)
+    module.has_kernel.cache_clear()
+    assert module.has_kernel(torch.device("cuda")) and not module.has_kernel(torch.device("cpu"))
+    monkeypatch.setattr(module, "missing_for", lambda device: compiling.Missing("the package triton", "install it"))
+    module.has_kernel.cache_clear()
+    assert not module.has_kernel(torch.device("cuda"))
+    module.has_kernel.cache_clear()

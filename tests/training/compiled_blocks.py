@@ -1,4 +1,4 @@
-"""Train with compiled blocks and losses, and validate rows of other shapes; prints the graphs that each pass cost.
+"""Train with compiled blocks, and validate rows of other shapes; prints the graphs that each pass cost.
 
 A process of its own: in tests every shape is checked, which torch's compiler cannot read.
 """
@@ -6,7 +6,7 @@ A process of its own: in tests every shape is checked, which torch's compiler ca
 import logging
 import tempfile
 from collections.abc import Callable
-from functools import partial, partialmethod
+from functools import partialmethod
 from typing import Any
 
 import torch
@@ -20,8 +20,6 @@ from torch.nn.parallel import DistributedDataParallel
 from zoo.blocks.rows.documents import Documents
 from zoo.devices import compiling
 from zoo.models.create import create_model
-from zoo.models.heads import cross_entropy
-from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.training.learner import Learner
 
@@ -100,33 +98,6 @@ with tempfile.TemporaryDirectory() as folder:
 print("graphs where gradients are exchanged in buckets:", len(parts))
 
 
-def loss_of(rows: int, compiled: bool, label_smoothing: float) -> list[torch.Tensor]:
-    """The loss of a vocabulary with its gradients, the same numbers again for each number of rows."""
-    generator = torch.Generator().manual_seed(rows)
-    states, weight = torch.randn(rows, 8, generator=generator), torch.randn(2000, 8, generator=generator)
-    targets = torch.randint(-1, 2000, (rows,), generator=generator)
-    inputs = [states.bfloat16().requires_grad_(), weight.bfloat16().requires_grad_()]
-    scores = Scores(*inputs)
-    scores.compiled = compiled
-    found = scores.cross_entropy(targets, label_smoothing, guess=True)
-    found.sum.backward()
-    return [found.sum.detach(), found.likelihood, *(one.grad.float() for one in inputs), found.guesses]
-
-
-torch.compile = partial(torch.compile, backend="eager")
-cross_entropy.gains_by_compiling = lambda device: True
-farthest = 0.0
-for smoothing in (0.0, 0.1):
-    counters.clear()
-    graphs = 0
-    for rows in (40, 41, 57, 64, 1):
-        for ours, theirs in zip(loss_of(rows, True, smoothing), loss_of(rows, False, smoothing), strict=True):
-            farthest = max(farthest, float((ours - theirs).abs().max() / theirs.abs().max()))
-    tell("a loss, by one row and by any number")
-    print("breaks of a graph:", sum(counters["graph_break"].values()))
-print("farthest from what is not compiled is below 0.01:", farthest < 0.01)
-
-
 def refusing(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Stands in for a compiler that fails."""
     raise RuntimeError("no kernels for you\nand much more")
@@ -166,10 +137,3 @@ for backend, again in (
     learner = Learner(create_model("transformer-nano", dropout=0.0).initialize(0), asked, alone())
     same = all(map(torch.equal, gradients(learner), expected))
     print(f"the same gradients: {same};", *told.said)
-
-torch.compile = partial(torch.compile, backend=refusing)
-compiling.compiled.cache_clear()
-compiling.failures.clear()
-told.said.clear()
-both = [loss_of(40, on, 0.1) for on in (True, False)]
-print(f"the same loss: {all(map(torch.equal, *both))};", *told.said)

@@ -12,9 +12,7 @@ from tiny import alone, settings
 
 from zoo.models.create import create_model
 from zoo.training import fast
-from zoo.training.devices import compiling
 from zoo.training.fast import fast_settings
-from zoo.training.learner import Learner
 from zoo.training.supervision import launch
 
 MODEL = create_model("gpt2-nano")
@@ -69,19 +67,10 @@ def test_several_processes_say_how_gradients_come_together(changes: dict[str, An
     assert fast_settings(settings(precision="bfloat16", **changes), two, MODEL)["strategy"] == said
 
 
-def test_the_loss_is_compiled_where_that_is_faster(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fast, "gains_by_compiling", lambda device: True)
-    said = [fast_settings(settings(compile=on), alone(), MODEL)["loss"] for on in (True, False)]
-    assert said[0] == f"{said[1]}, compiled for 1,024 classes and more"
-
-
-@pytest.mark.parametrize("on", [True, False])
-def test_the_scores_of_a_model_are_told_to_compile_their_loss(on: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "compile_module", lambda block: None)
-    model = create_model("gpt-nano")
-    Learner(model, settings(compile=on), alone())
-    (head,) = model.heads
-    assert model.score(head, torch.zeros(1, 2, model.stream.d_model)).compiled == on
+def test_the_loss_says_whether_a_kernel_computes_it(monkeypatch: pytest.MonkeyPatch):
+    without = fast_settings(settings(), alone(), MODEL)["loss"]
+    monkeypatch.setattr(fast, "has_kernel", lambda device: True)
+    assert fast_settings(settings(), alone(), MODEL)["loss"] == f"{without}, by one kernel from 1,024 classes on"
 
 
 def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):

@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 logger = logging.getLogger(__name__)
 FAILED = "torch's compiler failed"  # how the log begins to say so
@@ -112,7 +113,9 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
                 said = compiled(*given, **named)
                 works = True
                 return said
-            except torch._dynamo.exc.TorchDynamoException as error:
+            except Exception as error:
+                if not is_of_a_compiler(error):
+                    raise
                 reason = getattr(error, "inner_exception", error)  # of what compiles a graph
                 works = False
                 failures.append(str(reason).partition("\n")[0])
@@ -122,10 +125,11 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
     return call
 
 
-def any_number_of_rows(*tensors: Tensor) -> None:
-    """Let a compiled function make one graph for these tensors however long they are, beside one for a single row."""
-    for tensor in tensors:
-        torch._dynamo.maybe_mark_dynamic(tensor, 0)  # type: ignore[attr-defined]
+def is_of_a_compiler(error: Exception) -> bool:
+    """Whether what writes kernels raised an error: torch's compiler, Triton, or the compiler of C that it calls."""
+    if isinstance(error, ImportError | OSError | subprocess.CalledProcessError):
+        return True
+    return type(error).__module__.startswith("triton.") or isinstance(error, torch._dynamo.exc.TorchDynamoException)
 
 
 def make_room(graphs: int) -> None:

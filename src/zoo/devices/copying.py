@@ -12,6 +12,14 @@ def reads_pinned(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+def sent(here: Tensor, device: torch.device) -> Tensor:
+    """A small tensor on a device, for the work that comes next; the host waits for nothing.
+
+    A GPU that does not copy from pinned memory may first have to do all that it was told before.
+    """
+    return (here.pin_memory() if reads_pinned(device) else here).to(device, non_blocking=True)
+
+
 def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
     """How to copy a tensor to a device: to a GPU in a stream of its own, for which the work that comes next waits.
 

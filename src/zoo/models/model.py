@@ -63,7 +63,7 @@ class Model(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.chunked_loss, self.compiled_loss = True, False  # how the heads' scores compute a cross entropy
+        self.chunked_loss = True  # how the heads' scores compute a cross entropy
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
         if settings.encoder is not None:
@@ -232,7 +232,7 @@ class Model(nn.Module):
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
         scores = head.score(states, table)
-        scores.chunked, scores.compiled = self.chunked_loss, self.compiled_loss
+        scores.chunked = self.chunked_loss
         return scores
 
 

@@ -8,7 +8,7 @@ from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import keep_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
-from zoo.models.heads.cross_entropy import FEW, gains_by_compiling, logits_at_once
+from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
 from zoo.training.optimizers.optimizer import kernels
@@ -30,13 +30,12 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
-    compiling = compiles(settings, device)
-    chunks += f", compiled for {FEW:,} classes and more" if compiling and gains_by_compiling(device) else ""
+    chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": dtype_of(settings, device),
         "strategy": strategy(settings, processes),
-        "compile": compiled_of(model) if compiling else "nothing",
+        "compile": compiled_of(model) if compiles(settings, device) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",

@@ -18,7 +18,7 @@ from zoo.training.adapters import CONFIG, FILE, is_of_adapter, load_adapters, me
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
-from zoo.training.devices.compiling import compiles, uncompiled
+from zoo.training.devices.compiling import uncompiled
 from zoo.training.devices.shards import local, spread_like, whole
 from zoo.training.devices.strategy import gathered, spread
 from zoo.training.freezing import choose_trained
@@ -41,7 +41,7 @@ class Learner:
             if isinstance(module, Part):
                 module.checkpointing = settings.checkpointing
             if isinstance(module, Model):
-                module.chunked_loss, module.compiled_loss = settings.chunked_loss, compiles(settings, processes.device)
+                module.chunked_loss = settings.chunked_loss
         use_backends(model, settings, processes.device)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:

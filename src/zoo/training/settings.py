@@ -59,8 +59,7 @@ class Training:
         clip: the largest norm of all gradients together; None: as they are.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
-        compile: blocks without recurrence by torch.compile, and on a GPU the passes over the logits of a large
-            vocabulary; auto: on a GPU, in runs of 1,000 steps and more.
+        compile: blocks without recurrence by torch.compile; auto: on a GPU, in runs of 1,000 steps and more.
         attention_backend: what computes attention over whole rows; auto: in each layer the fastest that can;
             blocked: on CPUs, flex and varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.

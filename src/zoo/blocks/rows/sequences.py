@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from zoo.devices.copying import sent
+
 
 class DocumentSpan(NamedTuple):
     """Where a document lies.
@@ -83,8 +85,7 @@ class Sequences:
 
     def there(self, numbers: list[int]) -> Int[Tensor, " numbers"]:
         """Numbers on the device of the rows, copied while the CPU goes on."""
-        here = torch.tensor(numbers, dtype=torch.long, device="cpu")
-        return (here.pin_memory() if self.device.type == "cuda" else here).to(self.device, non_blocking=True)
+        return sent(torch.tensor(numbers, dtype=torch.long, device="cpu"), self.device)
 
     def to_steps(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "places *any"]:
         """What stands at each step: the data of a PackedSequence."""

@@ -1,7 +1,6 @@
 """Cross entropy of what a linear map says of each row, without holding all that it says."""
 
-from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from zoo.devices.compiling import any_number_of_rows, compiled, or_plain
+from zoo.devices.compiling import missing_for, or_plain
+from zoo.late import load
 from zoo.models.heads.scored_logits import Scored, Wanted, score_
 
-GRAPHS = 32  # kinds of losses, times one row or any number of them
 FEW = 2**10  # classes, whose logits take no time that could be saved
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
@@ -44,9 +43,10 @@ def room_for(classes: int, device: torch.device) -> int:
     return -(-classes // aligned) * aligned
 
 
-def gains_by_compiling(device: torch.device) -> bool:
-    """Whether compiled passes over the logits are faster: on a CPU they are not, where a softmax stays in the cache."""
-    return device.type != "cpu"
+@cache
+def has_kernel(device: torch.device) -> bool:
+    """Whether one kernel may do all that is done with logits: it is written for GPUs, by what torch's compiler uses."""
+    return device.type == "cuda" and missing_for(device) is None
 
 
 class SummedLoss(NamedTuple):
@@ -82,8 +82,8 @@ class LinearCrossEntropy(torch.autograd.Function):
 
     A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then p, and at once the
     gradient p - q, which takes the place of the logits. So no product of matrices is computed twice. The gradients of
-    x, W and b are kept in the dtype of the products (that of W in float32 if those are in float16); the backward pass
-    multiplies them by one number.
+    x, W and b are kept in the dtype of the products (that of W in float32 if those are in float16, or if several chunks
+    of a GPU add it up); the backward pass multiplies them by one number.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4; Szegedy et al. 2015, arXiv:1512.00567, section 7; the
     gradient in the chunk: Hsu et al. 2024 (Liger), arXiv:2410.10989, section 3.2.
@@ -113,16 +113,15 @@ class LinearCrossEntropy(torch.autograd.Function):
         for rows in parts:
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
-            score_chunk_(logits[:, :n], targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
-            if room > n:  # 0 already, but for states that are not finite
-                logits[:, n:] = 0
+            score_chunk_(logits, n, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
                 write_product_(of_weight, logits, x[rows], add=rows.start > 0)
             if of_bias is not None:
                 of_bias += logits.sum(0, dtype=wanted.exact)
-        of_weight = None if of_weight is None else of_weight[:n].to(wanted.kept)
+        if of_weight is not None:
+            of_weight = of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(wanted.kept)
         ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
@@ -131,8 +130,10 @@ class LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        return *(None if g is None else g.to(dtype, copy=True).mul_(gradients[0]) for g, dtype in both), None, None
+        by, both = gradients[0], zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        # a second pass back finds what was saved as it was
+        scaled = (None if g is None else g * by if g.dtype == dtype else g.to(dtype).mul_(by) for g, dtype in both)
+        return *scaled, None, None
 
 
 def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
@@ -163,32 +164,62 @@ def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Fl
     return wide
 
 
-def score_chunk_(logits: Tensor, targets: Tensor, wanted: Wanted, totals: list[Tensor], guesses: Tensor | None) -> None:
-    """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place."""
-    pays = wanted.compiled and wanted.gradient and logits.shape[1] >= FEW and gains_by_compiling(logits.device)
-    pays = pays and not torch.compiler.is_compiling()  # with all around it
-    score = or_plain(score_at_once_, score_in_parts_) if pays else score_in_parts_
-    for rows, (loss, likelihood, likeliest) in score(logits, targets, wanted):
-        totals[0] += loss
-        totals[1] += likelihood
-        if guesses is not None and likeliest is not None:
-            guesses[rows] = likeliest
+def score_chunk_(
+    logits: Float[Tensor, "rows room"],
+    classes: int,
+    targets: Int[Tensor, " rows"],
+    wanted: Wanted,
+    totals: list[Tensor],
+    guesses: Int[Tensor, " rows"] | None,
+) -> None:
+    """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place.
+
+    Args:
+        logits: those of a row that are beyond its classes get the gradient 0.
+        guesses: the likeliest classes are put here.
+    """
+    fits = classes >= FEW and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
+    fits = fits and not torch.compiler.is_compiling()  # all around it, which would break there
+    score = score_at_once_ if fits else score_in_parts_
+    loss, likelihood, likeliest = score(logits, classes, targets, wanted)
+    totals[0] += loss
+    totals[1] += likelihood
+    if guesses is not None and likeliest is not None:
+        guesses.copy_(likeliest)
 
 
-def score_at_once_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Iterable[tuple[slice, Scored]]:
-    """Score all rows by compiled kernels, which hold nothing in float32."""
-    any_number_of_rows(logits, targets)  # another one in each step, or in the last chunk
-    return [(slice(None), compiled(score_, GRAPHS)(logits, targets, wanted))]
+def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> Scored:
+    """Score all rows by one kernel, which holds nothing in float32."""
+    kernel = load("zoo.devices.logits_kernel:score_")  # whose import needs Triton
+    scored: Scored = kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient)
+    return scored
 
 
-def score_in_parts_(logits: Tensor, targets: Tensor, wanted: Wanted) -> Iterable[tuple[slice, Scored]]:
+def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> Scored:
     """Score some rows at a time, as many as may be in float32."""
-    parts = split(len(logits), logits.shape[1], exact_at_once(logits.device))
-    return ((rows, score_(logits[rows], targets[rows], wanted)) for rows in parts)
+    known, parts = logits[:, :classes], split(len(logits), classes, exact_at_once(logits.device))
+    scored = [score_(known[rows], targets[rows], wanted) for rows in parts]
+    if logits.shape[1] > classes:  # 0 already, but for states that are not finite
+        logits[:, classes:] = 0
+    losses, likelihoods, guesses = zip(*scored, strict=True)
+    return sum(losses), sum(likelihoods), torch.cat(guesses) if wanted.guess else None
+
+
+score_at_once_ = or_plain(score_by_kernel_, score_in_parts_)
 
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
-    """total = gradients' states, or += that; some classes at a time: the product is of the size of the weight."""
+    """total = gradients' states, or += that.
+
+    A GPU writes a total in float32 as it multiplies. Elsewhere the product is rounded before it is added, for some
+    classes at a time: it is of the size of the weight.
+    """
+    if total.device.type == "cuda" and total.dtype != states.dtype:
+        if add:
+            torch.addmm(total, gradients.T, states, out_dtype=total.dtype, out=total)
+        else:
+            torch.mm(gradients.T, states, out_dtype=total.dtype, out=total)
+        return
     for classes in split(total.shape[0], total.shape[1], 8 * exact_at_once(total.device)):
         if add:
             total[classes] += gradients[:, classes].T @ states

@@ -38,7 +38,7 @@ class Scores:
     ) -> None:
         self.recorded, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
         self.states, self.weight, self.bias = states, weight, bias
-        self.chunked, self.compiled = True, False  # how `cross_entropy` is computed
+        self.chunked = True  # how `cross_entropy` is computed
 
     @staticmethod
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
@@ -79,7 +79,7 @@ class Scores:
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
         with self.recording():
-            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled(), self.compiled)
+            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled())
             if self.chunked:
                 found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
             else:

@@ -68,8 +68,7 @@ def compilable(model: nn.Module) -> list[Block]:
 def compile_blocks(model: nn.Module) -> None:
     """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
 
-    The loss of a vocabulary is compiled where it is computed. The names of parameters stay. What a row holds is
-    tensors, so no other window of rows compiles anything anew.
+    The names of parameters stay. What a row holds is tensors, so no other window of rows compiles anything anew.
     """
     blocks = compilable(model)
     if not blocks:

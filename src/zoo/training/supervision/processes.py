@@ -9,6 +9,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
+from zoo.devices.copying import sent
 from zoo.devices.precision import widest
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class Processes:
 
     def put(self, numbers: Sequence[float]) -> Tensor:
         """Numbers on the device of this process."""
-        return torch.tensor(numbers, dtype=widest(self.device)).to(self.device, non_blocking=True)
+        return sent(torch.tensor(numbers, dtype=widest(self.device)), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
         """A tensor added up over all processes; the host does not wait for it."""

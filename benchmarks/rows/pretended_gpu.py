@@ -1,0 +1,59 @@
+"""torch with a GPU that is not there: its compiler and Triton write kernels for it, and nothing runs. Needs g++."""
+
+import argparse
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+PRETENDED = Path(__file__).parents[2] / "tests" / "pretended"
+H100 = {"name": "H100", "major": 9, "minor": 0, "multi_processor_count": 132, "total_memory": 80 << 30}
+H100 |= {"max_threads_per_multi_processor": 2048, "regs_per_multiprocessor": 65536, "warp_size": 32}
+H100 |= {"L2_cache_size": 50 << 20, "gcnArchName": ""}
+
+
+class Written(Exception):
+    """The source is there; there is no GPU to run it on."""
+
+
+def pretend(folder: Path) -> Any:
+    """torch with a GPU that only tensors without numbers can be on, of which it knows what its compiler asks."""
+    sys.path.insert(0, str(PRETENDED))
+    found = importlib.util.find_spec("torch")
+    assert found is not None and found.origin is not None
+    torch_folder, library = Path(found.origin).parent, folder / "cuda.so"
+    includes = [f"-I{torch_folder / 'include' / part}" for part in ("", "torch/csrc/api/include")]
+    flags = ["-std=c++20", "-O0", "-shared", "-fPIC", *includes, f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
+    subprocess.run(["g++", str(PRETENDED / "cuda.cpp"), *flags, "-o", str(library)], check=True)
+    os.environ["PRETENDED_CUDA"] = str(library)
+    os.environ |= {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "written")}
+    importlib.import_module("load")
+    driver = importlib.import_module("triton.runtime.driver").driver
+    target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
+    driver.set_active(SimpleNamespace(get_current_target=lambda: target, get_current_device=lambda: 0))
+    torch = importlib.import_module("torch")
+    told = SimpleNamespace(**H100)
+    own = {"is_available": True, "current_device": 0, "device_count": 1, "get_device_properties": told}
+    own |= {"get_device_capability": (9, 0), "_exchange_device": 0, "_maybe_exchange_device": 0, "_lazy_init": None}
+    own |= {"get_rng_state": torch.zeros(16, dtype=torch.uint8), "set_rng_state": None}
+    for name, value in own.items():
+        setattr(torch.cuda, name, lambda *given, value=value, **named: value)
+    torch.version.cuda = "13.0"
+    interface = importlib.import_module("torch._dynamo.device_interface").CudaInterface
+    for owner in (interface, interface.Worker):
+        owner.get_device_properties = staticmethod(lambda device=None: told)
+    passes = importlib.import_module("torch._inductor.fx_passes.joint_graph")
+    passes.lazy_init = lambda *given, **named: None  # it makes tensors with numbers on the device
+    importlib.import_module("torch._inductor.config").joint_graph_constant_folding = False
+    return torch
+
+
+def refuse_without_triton(parser: argparse.ArgumentParser) -> None:
+    """End with a message where what writes kernels is missing."""
+    if shutil.which("g++") is None or importlib.util.find_spec("triton") is None:
+        parser.error("g++ and the package triton are needed; install both")
