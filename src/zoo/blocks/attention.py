@@ -11,6 +11,7 @@ from zoo.blocks.backends.backend import Backend, Rule
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.norm import NormOption, norms
+from zoo.blocks.projections import project
 from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.blocks.rows.cache import Cache, KeysValues
 from zoo.blocks.rows.view import View
@@ -49,6 +50,11 @@ def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | No
     even = None if d_model % n_heads else d_model // n_heads
     d_key = d_key or d_model // n_heads
     return d_key, d_value or even or d_key
+
+
+def heads_of(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, "batch heads length _"]:
+    """Vectors cut into heads."""
+    return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2)
 
 
 class Attention(nn.Module, ABC):
@@ -109,16 +115,26 @@ class Attention(nn.Module, ABC):
         Args:
             view: of the memory's own places, whose positions turn the keys; None: they have no order for the queries.
         """
-        keys = self.key(memory).unflatten(-1, (self.n_kv_heads, self.d_key)).transpose(1, 2)
-        values = self.value(memory).unflatten(-1, (self.n_kv_heads, self.d_value)).transpose(1, 2)
-        keys = self.key_norm(keys)
+        keys, values = project(memory, (self.key, self.value))
+        return self.read_mapped(keys, values, view)
+
+    def read_mapped(
+        self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
+    ) -> KeysValues:
+        """The same of what the maps make of a memory."""
+        keys = self.key_norm(heads_of(keys, self.n_kv_heads))
+        values = heads_of(values, self.n_kv_heads)
         if view is not None and view.position is not None:
             keys = view.position.rotate(keys, view.documents.positions)
         return KeysValues(self.score.turn_keys(keys), values)
 
     def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
         """Queries, as the score compares them."""
-        queries = self.query_norm(self.query(x).unflatten(-1, (self.n_heads, self.d_query)).transpose(1, 2))
+        return self.ask_mapped(self.query(x), view)
+
+    def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
+        """The same of what the map makes of vectors."""
+        queries = self.query_norm(heads_of(queries, self.n_heads))
         if view.position is not None:
             queries = view.position.rotate(queries, view.documents.positions)
         return self.score.turn_queries(queries)
@@ -127,7 +143,16 @@ class Attention(nn.Module, ABC):
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
         """Read a memory with the queries of whole rows."""
-        heads = self.backend_for(view).attend(self.ask(x, view), *memory, view, self.rule(self.training))
+        return self.attend(self.ask(x, view), memory, view)
+
+    def read_itself(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length width"]:
+        """Read whole rows with queries of their own."""
+        queries, keys, values = project(x, (self.query, self.key, self.value))
+        return self.attend(self.ask_mapped(queries, view), self.read_mapped(keys, values, view), view)
+
+    def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:
+        """What queries of whole rows read."""
+        heads = self.backend_for(view).attend(queries, *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:

@@ -104,7 +104,7 @@ class AttentionMixer(Mixer):
         self.attention = attention()
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
-        return self.attention(x, self.attention.read(x, view), view)
+        return self.attention.read_itself(x, view)
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
         self.attention.prepare(view, dtype)

@@ -1,0 +1,95 @@
+"""Several maps of the same vectors, by one product or one by one."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from zoo.blocks import attention, projections
+from zoo.blocks.projections import are_plain, project
+from zoo.blocks.residual import IntoScores
+from zoo.models.create import create_model
+
+
+class Halved(nn.Linear):
+    """A map that does more than its class says."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) / 2
+
+
+def maps(bias: bool = True) -> list[nn.Module]:
+    torch.manual_seed(0)
+    return [IntoScores(6, 2, 4, bias), nn.Linear(6, 4, bias), nn.Linear(6, 2, bias)]
+
+
+class OnGpu(torch.Tensor):
+    """Says that it is on a GPU."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_product_is_what_the_maps_make_with_their_gradients(bias: bool, monkeypatch: pytest.MonkeyPatch):
+    ours, theirs, x = maps(bias), maps(bias), torch.randn(3, 5, 6)
+    products: list[tuple[int, ...]] = []
+    linear = F.linear
+
+    def counted(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        products.append(tuple(weight.shape))
+        return linear(x.as_subclass(torch.Tensor), weight, bias)
+
+    monkeypatch.setattr(projections.F, "linear", counted)
+    found = project(x.as_subclass(OnGpu), ours)
+    assert products == [(14, 6)]
+    expected = [one(x) for one in theirs]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    sum(one.square().sum() for one in found).backward()  # type: ignore[union-attr]
+    sum(one.square().sum() for one in expected).backward()  # type: ignore[union-attr]
+    for mine, other in zip(ours, theirs, strict=True):
+        for one, right in zip(mine.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, right.grad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found.__setitem__(1, nn.Identity()),
+        lambda found: found.__setitem__(1, Halved(6, 4)),
+        lambda found: found.__setitem__(1, nn.Linear(6, 4, bias=False)),
+        lambda found: found[1].register_forward_hook(lambda module, given, said: said + 1),
+        lambda found: found[1].register_forward_pre_hook(lambda module, given: given),
+        lambda found: found[1].requires_grad_(False),
+    ],
+    ids=["no map", "another class", "no bias", "a hook", "a hook before", "frozen"],
+)
+def test_what_does_more_than_a_linear_map_is_called(change: Callable[[list[nn.Module]], object]):
+    found = maps()
+    assert are_plain(found)
+    change(found)
+    assert not are_plain(found)
+
+
+def test_maps_are_called_one_by_one_on_a_cpu_and_in_inference(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(projections.torch, "cat", None)
+    found, x = maps(), torch.randn(2, 6)
+    assert len(project(x, found)) == 3
+    with torch.no_grad():
+        assert [one.shape[1] for one in project(x.as_subclass(OnGpu), found)] == [8, 4, 2]
+
+
+def test_an_attention_maps_all_that_it_reads_at_once(monkeypatch: pytest.MonkeyPatch):
+    told: list[int] = []
+
+    def counted(x: torch.Tensor, maps: Sequence[nn.Module]) -> list[torch.Tensor]:
+        told.append(len(maps))
+        return project(x, maps)
+
+    monkeypatch.setattr(attention, "project", counted)
+    model = create_model("transformer-nano").initialize(0)
+    model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 4, dtype=torch.long))
+    layers = len(told) // 3
+    assert told == layers * [3] + layers * [2, 3] or told == layers * [3] + layers * [3, 2]
