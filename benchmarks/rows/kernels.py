@@ -17,7 +17,7 @@ KINDS = {  # the first that matches
     "optimizer": r"multi_tensor|adam|lpnorm",
     "compiled: norms, activations, loss": r"^triton",
     "copies and casts": r"memcpy|memset|copy|CatArray|index|gather|scatter",
-    "loss and choice": r"softmax|nll_loss|argmax|cross_entropy|sort|topk",
+    "loss and choice": r"softmax|nll_loss|argmax|cross_entropy|sort|topk|score_row",
     "activations, norms, sums": r"elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
 }
 Figures = dict[str, Any]

@@ -27,7 +27,6 @@ from zoo.blocks.norm import norms
 from zoo.blocks.position import positions
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
-from zoo.devices.compiling import COMBINED
 from zoo.models.attention_backend import layers_of
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -161,7 +160,7 @@ def stopped(case: Case) -> Exception | None:
                 block.prepare(view, source, torch.bfloat16)
             kinds = {type(attention.backend).__name__ for attention, _ in layers_of(model)}
             assert not case.alone or kinds == {"Flex"}, kinds
-            (block if case.alone else torch.compile(block.forward, fullgraph=True, options=COMBINED))(x, view, source)
+            (block if case.alone else torch.compile(block.forward, fullgraph=True))(x, view, source)
         except Exception as error:
             return error
     return None

@@ -24,7 +24,7 @@ from zoo.training.settings import Training
 modes: list[FakeTensorMode] = []
 
 
-def traced(graph: Callable[..., Any], inputs: object, **options: Any) -> Callable[..., Any]:
+def traced(graph: Callable[..., Any], inputs: object) -> Callable[..., Any]:
     """Stands in for what compiles a graph: it runs as it is."""
 
     def run(*given: Any) -> Any:

@@ -19,9 +19,6 @@ logger = logging.getLogger(__name__)
 FAILED = "torch's compiler failed"  # how the log begins to say so
 failures: list[str] = []  # why it did, in this process, which then runs what would be compiled as it is
 INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for headers
-# Kernels that depend on no other, such as those that cast the weights of a block, become one: a CPU that starts a
-# kernel every 30 us holds up a GPU whose kernels take less.
-COMBINED = {"combo_kernels": True}
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
 
 
@@ -95,8 +92,7 @@ def compile_module(module: nn.Module) -> None:
     Its backward pass is compiled at the same time, so that nothing fails in the middle of a step.
     """
     torch._functorch.config.force_non_lazy_backward_lowering = True
-    on_gpu = any(parameter.is_cuda for parameter in module.parameters())
-    module.compile(options=COMBINED if on_gpu else None)
+    module.compile()
     assert module._compiled_call_impl is not None
     module._compiled_call_impl = or_plain(module._compiled_call_impl, module._call_impl)
 
