@@ -66,9 +66,23 @@ def test_products_of_kinds_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(packing, "REMEMBERED", 600)
     assert fill(sizes, [60, 50], 2) == expected
     kinds = ScaledKinds(np.unique(sizes, axis=0), [60, 50], 2)
-    for places in range(50):
-        kinds.worth(0, places)
-    assert len(kinds.known) * len(kinds.gone) <= 600
+    every = [kinds.first, *(size for _, size in kinds.others)]
+    worths = [[size[places].tolist() for places in range(50)] for size in every]
+    assert sum(size.table.size for size in every) <= 600 and all(len(size) < 50 for size in every)
+    monkeypatch.undo()
+    more = ScaledKinds(np.unique(sizes, axis=0), [60, 50], 2)
+    assert worths == [[size[places].tolist() for places in range(50)] for size in (more.first, more.others[0][1])]
+
+
+def test_a_kind_that_is_gone_fits_nowhere(monkeypatch: pytest.MonkeyPatch):
+    """Whether its worth was computed before or comes later."""
+    for rooms in (0, 3 * 3 * 2, packing.REMEMBERED):
+        monkeypatch.setattr(packing, "REMEMBERED", rooms)
+        kinds = ScaledKinds(np.array([[1, 2], [2, 1], [3, 3]]), [9, 9], 2)
+        assert kinds.fill_row([9, 9, 9]) == [2, 2, 2]
+        kinds.drop(2)
+        kinds.drop(2)
+        assert kinds.fill_row([9, 9, 0]) == [0, 1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.0, [64, 0, 0]), (0.15, [64, 0, 11]), (1.0, [64, 0, 30])])

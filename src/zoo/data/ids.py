@@ -77,7 +77,8 @@ class Piece(NamedTuple):
 
     def first(self, tokens: int) -> "Piece":
         """So many of its tokens, which it has."""
-        return Piece(self.field, self.start, self.start + tokens)
+        field, start, stop = self
+        return self if start + tokens == stop else Piece(field, start, start + tokens)
 
 
 Read = Callable[[Piece], NDArray[Any]]  # token ids, or the bytes of a picture
@@ -166,7 +167,8 @@ class Lengths(NamedTuple):
         """All tokens of a document in one field."""
         offsets, units = self.offsets[field], self.lists.get(field)
         if units is None:  # one stretch: looking up each number takes half of the time of planning
-            return Piece(field, *offsets[document : document + 2].tolist())
+            start, stop = offsets[document : document + 2].tolist()
+            return Piece(field, start, stop)
         first, last = units[document : document + 2].tolist()
         return Piece(field, int(offsets[first]), int(offsets[last]))
 

@@ -1,6 +1,5 @@
 """Pairs of consecutive or unrelated stretches of text, for next_sentence."""
 
-from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -72,7 +71,7 @@ class Sentences(Form):
             length = sum(piece.length for piece in pieces) + overhead(ENCODED_PAIR)
             plans.append(ExamplePlan(document, len(plans), length, pieces=pieces, label=label))
         if plans and at < end:
-            plans[-1] = replace(plans[-1], truncated=end - at)
+            plans[-1] = plans[-1]._replace(truncated=end - at)
         return plans
 
     def room(self, borders: Ids, at: int, room: int) -> int:

@@ -23,11 +23,11 @@ class SourceTarget(Form):
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         source, target = lengths.span("source", document), lengths.span("target", document)
-        read = min(source.length, limits.source - 1)
-        written = min(target.length, limits.longest)
-        final = target.length < limits.longest
+        known, wanted = source.length, target.length
+        read, written = min(known, limits.source - 1), min(wanted, limits.longest)
+        final = wanted < limits.longest
         pieces = source.first(read), target.first(written)
-        truncated = source.length - read + target.length - written + (not final)  # `</s>` counts
+        truncated = known - read + wanted - written + (not final)  # `</s>` counts
         return [ExamplePlan(document, 0, written + final, read + 1, pieces, final=final, truncated=truncated)]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
