@@ -147,7 +147,8 @@ class Attention(nn.Module, ABC):
 
     def read_itself(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length width"]:
         """Read whole rows with queries of their own."""
-        queries, keys, values = project(x, (self.query, self.key, self.value))
+        # in this order: the gradients of x are added up in the opposite one, and their sum has the bits that it has
+        keys, values, queries = project(x, (self.key, self.value, self.query))
         return self.attend(self.ask_mapped(queries, view), self.read_mapped(keys, values, view), view)
 
     def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:

@@ -181,28 +181,26 @@ def score_chunk_(
     fits = classes >= FEW and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
     fits = fits and not torch.compiler.is_compiling()  # all around it, which would break there
     score = score_at_once_ if fits else score_in_parts_
-    loss, likelihood, likeliest = score(logits, classes, targets, wanted)
-    totals[0] += loss
-    totals[1] += likelihood
-    if guesses is not None and likeliest is not None:
-        guesses.copy_(likeliest)
+    for rows, (loss, likelihood, likeliest) in score(logits, classes, targets, wanted):
+        totals[0] += loss
+        totals[1] += likelihood
+        if guesses is not None and likeliest is not None:
+            guesses[rows] = likeliest
 
 
-def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> Scored:
+def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, Scored]]:
     """Score all rows by one kernel, which holds nothing in float32."""
     kernel = load("zoo.devices.logits_kernel:score_")  # whose import needs Triton
-    scored: Scored = kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient)
-    return scored
+    return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
 
 
-def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> Scored:
+def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, Scored]]:
     """Score some rows at a time, as many as may be in float32."""
     known, parts = logits[:, :classes], split(len(logits), classes, exact_at_once(logits.device))
-    scored = [score_(known[rows], targets[rows], wanted) for rows in parts]
+    scored = [(rows, score_(known[rows], targets[rows], wanted)) for rows in parts]
     if logits.shape[1] > classes:  # 0 already, but for states that are not finite
         logits[:, classes:] = 0
-    losses, likelihoods, guesses = zip(*scored, strict=True)
-    return sum(losses), sum(likelihoods), torch.cat(guesses) if wanted.guess else None
+    return scored
 
 
 score_at_once_ = or_plain(score_by_kernel_, score_in_parts_)

@@ -15,8 +15,8 @@ from zoo.training.settings import Training
 # so many of them or any number.
 GRAPHS = 18
 # Steps of a run in which compiling pays on a GPU: it takes about a minute, and may halve a step of a tenth of a second
-# (nanoGPT's README: 250 ms to 135). On an H200 it saves 17 ms of 71 (docs/benchmarks.md, row `gpu-bert`); how many
-# steps pay for compiling there was not measured.
+# (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which
+# pays in longer runs; from how many steps on was not measured.
 PAYS = 1_000
 
 
