@@ -80,6 +80,28 @@ def test_too_long_translations_are_truncated_and_counted_and_teach_no_false_end(
     assert plan.truncated == 5 + 6  # five of the source; five of the target and its end
 
 
+def test_pairs_that_are_planned_together_are_planned_as_each_alone():
+    sizes = np.random.default_rng(0).integers(0, 12, (2, 40)).tolist()
+    lengths, form, limits = lengths_of(source=sizes[0], target=sizes[1]), SourceTarget(BOTH, False), Limits(7, 6)
+    documents = np.random.default_rng(1).permutation(40).tolist()
+    plans = form.plan_all(lengths, documents, 0, 0, limits)
+    assert plans == [plan for document in documents for plan in form.plan(lengths, document, 0, 0, limits)]
+    for plan in plans:
+        source, target = (lengths.span(name, plan.document) for name in ("source", "target"))
+        read, written = min(source.length, 5), min(target.length, 7)
+        assert plan.pieces == (source.first(read), target.first(written)) and plan.source_length == read + 1
+        assert plan.final is (target.length < 7) and plan.length == written + plan.final
+        assert plan.truncated == source.length - read + target.length - written + (not plan.final)
+        assert all(type(number) is int for number in (plan.document, plan.length, plan.source_length, plan.truncated))
+
+
+def test_the_spans_of_lists_are_those_of_all_their_entries():
+    lengths = Lengths({"text": np.array([0, 3, 3, 7, 9])}, lists={"text": np.array([0, 2, 2, 4])})
+    begins, ends = lengths.spans("text", [2, 0, 1])
+    assert [(3, 9), (0, 3), (3, 3)] == list(zip(begins.tolist(), ends.tolist(), strict=True))
+    assert [lengths.span("text", n) for n in (2, 0, 1)] == [Piece("text", *at) for at in ((3, 9), (0, 3), (3, 3))]
+
+
 def test_texts_that_must_stay_whole_are_truncated_and_counted():
     [(plan, example)] = examples(Text(ENCODER, True), lengths_of(text=[9]), Limits(5))
     assert example.tokens.tolist() == [2, 10, 11, 12, 4]

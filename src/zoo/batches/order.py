@@ -117,9 +117,11 @@ class Examples:
 
     def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:
         """The examples of some documents in an epoch, one after the other."""
-        limits = self.shape.limits
-        plans = (plan for d in documents for plan in self.form.plan(self.lengths, d, epoch, self.seed, limits))
-        return (plan for plan in plans if self.only is None or plan.number in self.only.get(plan.document, ()))
+        waiting = iter(documents)
+        while some := list(islice(waiting, WINDOW)):
+            for plan in self.form.plan_all(self.lengths, some, epoch, self.seed, self.shape.limits):
+                if self.only is None or plan.number in self.only.get(plan.document, ()):
+                    yield plan
 
     def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
         """The examples of some documents in an epoch, all at once."""

@@ -172,6 +172,14 @@ class Lengths(NamedTuple):
         first, last = units[document : document + 2].tolist()
         return Piece(field, int(offsets[first]), int(offsets[last]))
 
+    def spans(self, field: str, documents: Sequence[int]) -> tuple[Ids, Ids]:
+        """Where the tokens of some documents begin in the field's flat ids, and where they end."""
+        offsets, units = self.offsets[field], self.lists.get(field)
+        first, behind = list(documents), [document + 1 for document in documents]
+        if units is not None:
+            first, behind = units[first].tolist(), units[behind].tolist()
+        return offsets[first], offsets[behind]
+
     def entries(self, field: str, document: int) -> list[Piece]:
         """The tokens of each entry of a document's list; an entry may have none."""
         first, last = self.lists[field][document : document + 2]

@@ -1,6 +1,7 @@
 """The contract of forms: an example is planned from lengths alone, then built from ids with a template."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from zoo.data.formats.format import Row
@@ -105,6 +106,12 @@ class Form(ABC):
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         """The examples of a document in an epoch; what is drawn depends on (seed, epoch, document) alone."""
+
+    def plan_all(
+        self, lengths: Lengths, documents: Sequence[int], epoch: int, seed: int, limits: Limits
+    ) -> list[ExamplePlan]:
+        """The examples of some documents, one after the other; where they take no draws, they may be made together."""
+        return [plan for document in documents for plan in self.plan(lengths, document, epoch, seed, limits)]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         """Read the planned pieces and lay them out."""

@@ -73,6 +73,10 @@ def test_several_shards_read_as_one() -> None:
         assert parts.rows[document] == whole.rows[document]
         assert parts.lengths.span("text", document) == whole.lengths.span("text", document)
         assert parts.lengths.borders("text", document).tolist() == whole.lengths.borders("text", document).tolist()
+    mixed = [4, 0, 5, 2]
+    begins, ends = (found.tolist() for found in parts.lengths.spans("text", mixed))
+    spans = [whole.lengths.span("text", document) for document in mixed]
+    assert list(zip(begins, ends, strict=True)) == [(span.start, span.stop) for span in spans]
 
 
 def test_labels_that_shards_met_in_another_order_are_the_same_numbers() -> None:

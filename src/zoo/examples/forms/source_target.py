@@ -1,8 +1,11 @@
 """Form `source_target`: a text that is read, and a text that is written."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Read, Roles, StoredFields
+import numpy as np
+
+from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import CONTINUED, predict_next, with_end
@@ -22,13 +25,24 @@ class SourceTarget(Form):
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        source, target = lengths.span("source", document), lengths.span("target", document)
-        known, wanted = source.length, target.length
-        read, written = min(known, limits.source - 1), min(wanted, limits.longest)
+        return self.plan_all(lengths, [document], epoch, seed, limits)
+
+    def plan_all(
+        self, lengths: Lengths, documents: Sequence[int], epoch: int, seed: int, limits: Limits
+    ) -> list[ExamplePlan]:
+        # in few steps of Python: pairs are short, and planning them is most of what it takes to build their rows
+        (sources, read_to), (targets, written_to) = (lengths.spans(name, documents) for name in self.stored.names)
+        known, wanted = read_to - sources, written_to - targets
+        read, written = np.minimum(known, limits.source - 1), np.minimum(wanted, limits.longest)
         final = wanted < limits.longest
-        pieces = source.first(read), target.first(written)
-        truncated = known - read + wanted - written + (not final)  # `</s>` counts
-        return [ExamplePlan(document, 0, written + final, read + 1, pieces, final=final, truncated=truncated)]
+        truncated = known - read + wanted - written + ~final  # `</s>` counts
+        sizes = written + final, read + 1, sources, sources + read, targets, targets + written, final, truncated
+        return [
+            ExamplePlan(d, 0, places, asked, (Piece("source", a, b), Piece("target", c, e)), final=whole, truncated=cut)
+            for d, places, asked, a, b, c, e, whole, cut in zip(
+                documents, *(size.tolist() for size in sizes), strict=True
+            )
+        ]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         source, target = (read(piece) for piece in plan.pieces)
