@@ -1,4 +1,4 @@
-"""What is imported only when it is asked for: commands need not wait for what they do not use.
+"""What is imported only when it is asked for: commands need not wait for what they do not use, nor have all packages.
 
 Whoever calls `load` says what is saved by it. All else is imported at the top of its file.
 """

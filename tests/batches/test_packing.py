@@ -163,3 +163,14 @@ def test_a_long_text_is_packed_by_its_sizes_and_not_piece_by_piece(monkeypatch: 
     sizes = np.array([[8]] * 500 + [[5]] * 300 + [[3]] * 301)
     assert fill(sizes, [8], 1) == [[n] for n in range(500)] + [[n, n + 300] for n in range(500, 800)] + [[1100]]
     assert len(rows) == 3
+
+
+def test_of_kinds_that_fit_as_well_the_first_in_order_is_taken():
+    """By the first size, then by the others; of a kind the first item."""
+    assert fill(np.array([[2, 1], [1, 2], [2, 1], [1, 2]]), [9, 9], 2) == [[1, 0, 3, 2]]
+
+
+def test_a_kind_that_is_taken_too_often_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packing.Worths, "drop", lambda self, kind: None)
+    with pytest.raises(AssertionError, match="more items of a kind than wait"):
+        fill(np.array([[2, 1], [1, 2]]), [9, 9], 2)

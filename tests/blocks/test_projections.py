@@ -62,9 +62,11 @@ def test_one_product_is_what_the_maps_make_with_their_gradients(bias: bool, monk
         lambda found: found.__setitem__(1, nn.Linear(6, 4, bias=False)),
         lambda found: found[1].register_forward_hook(lambda module, given, said: said + 1),
         lambda found: found[1].register_forward_pre_hook(lambda module, given: given),
+        lambda found: found[1].register_full_backward_hook(lambda module, given, said: None),
+        lambda found: setattr(found[1], "forward", lambda x: x),
         lambda found: found[1].requires_grad_(False),
     ],
-    ids=["no map", "another class", "no bias", "a hook", "a hook before", "frozen"],
+    ids=["no map", "another class", "no bias", "a hook", "one before", "one behind", "another forward", "frozen"],
 )
 def test_what_does_more_than_a_linear_map_is_called(change: Callable[[list[nn.Module]], object]):
     found = maps()

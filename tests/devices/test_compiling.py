@@ -1,13 +1,15 @@
 """Claims about what torch needs to compile: what is missing is one message before anything is read."""
 
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from zoo.devices.compiling import missing_for, refuse_without_compiler
+from zoo.devices.compiling import is_of_a_compiler, missing_for, refuse_without_compiler
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 WITHOUT = "^training.compile: true on a {} needs {}"
@@ -80,3 +82,28 @@ def test_nothing_is_asked_for_where_triton_brings_its_compiler(triton: Path, mon
 def test_a_compiler_that_is_there_is_enough(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "sh")
     refuse_without_compiler(CPU, "training.compile")
+
+
+@pytest.mark.parametrize(
+    ("error", "of_a_compiler"),
+    [
+        (subprocess.CalledProcessError(1, "gcc"), True),
+        (OSError("No space left on device"), True),
+        (ImportError("libcuda.so.1"), True),
+        (torch._dynamo.exc.TorchDynamoException(), True),
+        (RuntimeError("CUDA out of memory"), False),
+        (AssertionError("shapes"), False),
+    ],
+)
+def test_what_a_compiler_raises_is_told_from_what_a_model_does(error: Exception, of_a_compiler: bool):
+    assert is_of_a_compiler(error) == of_a_compiler
+
+
+@pytest.mark.parametrize(("module", "of_a_compiler"), [("triton.backends.nvidia.driver", True), ("tritonic", False)])
+def test_what_is_raised_within_triton_is_a_compilers_whatever_its_class(module: str, of_a_compiler: bool):
+    """As where a driver is missing: AssertionError("libcuda.so cannot found!")."""
+    own: dict[str, Any] = {"__name__": module}
+    exec("def start(): raise AssertionError('libcuda.so cannot found!')", own)
+    with pytest.raises(AssertionError) as raised:
+        own["start"]()
+    assert is_of_a_compiler(raised.value) == of_a_compiler

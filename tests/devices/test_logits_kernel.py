@@ -57,8 +57,8 @@ def test_losses_and_gradients_are_those_of_the_operators(
         logits[1] = 1.0  # else its loss is infinite
     exact, known = logits[:, :classes].double(), targets >= 0
     right = score_(exact, targets, Wanted(torch.float64, label_smoothing, guess=True, gradient=True))
-    there = logits.to(HERE, copy=True)
-    found = kernel(there, classes, targets.to(HERE), label_smoothing, True, True)
+    there, strided = logits.to(HERE, copy=True), torch.stack([targets, targets], dim=1).to(HERE)[:, 0]
+    found = kernel(there, classes, strided, label_smoothing, True, True)
     for number in range(2):
         torch.testing.assert_close(found[number].double().cpu(), right[number], rtol=1e-6, atol=1e-5)
     assert torch.equal(found[2].cpu()[known], logits[:, :classes].argmax(-1)[known])
@@ -76,6 +76,18 @@ def test_without_a_gradient_logits_stay(guess: bool, kernel: Any):
     assert torch.equal(there.cpu(), logits) and (guesses is not None) == guess
     torch.testing.assert_close(loss.double().cpu(), expected[0], rtol=1e-6, atol=1e-5)
     assert torch.equal(loss, likelihood) and (guesses is None or torch.equal(guesses.cpu(), expected[2]))
+
+
+def test_what_is_no_number_is_none_of_the_loss_and_a_class_is_guessed_all_the_same(kernel: Any):
+    logits = torch.zeros(3, 64, device=HERE)
+    logits[0] = torch.nan
+    loss, likelihood, guesses = kernel(logits[:2], 50, torch.tensor([3, 3], device=HERE), 0.0, True, True)
+    assert loss.isnan() and likelihood.isnan() and guesses.max() < 50
+    no_class = torch.tensor([50], device=HERE)
+    assert kernel(logits[2:], 50, no_class, 0.0, False, True)[0].isnan()
+    least = torch.full((1, 64), torch.finfo(torch.float32).min, device=HERE)
+    loss = kernel(least, 50, torch.tensor([7], device=HERE), 0.0, False, True)[0]
+    torch.testing.assert_close(loss.cpu(), torch.tensor(50.0).log())
 
 
 def test_the_first_of_equal_classes_is_the_guess(kernel: Any):

@@ -147,8 +147,50 @@ def test_a_kernel_that_cannot_be_written_is_done_without(
     monkeypatch.setattr(module, "has_kernel", lambda device: False)
     assert all(torch.equal(loss, one.scores.cross_entropy(one.targets).sum) for loss in losses)
     assert [record.getMessage() for record in caplog.records] == [
-        "torch's compiler failed, and what it should compile runs as it is, slower: No space left on device"
+        "compiling failed, and what is not compiled runs as it is, slower: No space left on device"
     ]
+
+
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_a_gpu_adds_up_the_weights_gradient_as_it_multiplies(chunks: int, monkeypatch: pytest.MonkeyPatch):
+    """In float32, where products of bfloat16 would be rounded before they are added."""
+    parts = [slice(0, 15)] if chunks == 1 else module.split(15, CLASSES, 3 * CLASSES)
+    monkeypatch.setattr(module, "chunks", lambda wanted, rows, weight, summed: parts)
+    monkeypatch.setattr(module, "writes_wider", lambda total, states: total.dtype != states.dtype)
+    products: list[str] = []
+    mm = torch.mm
+
+    def multiply(x: Tensor, y: Tensor, *, out: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+        products.append("mm")
+        return mm(x, y, out=out) if out_dtype is None else out.copy_(mm(x.to(out_dtype), y.to(out_dtype)))
+
+    def add(total: Tensor, x: Tensor, y: Tensor, *, out: Tensor, out_dtype: torch.dtype) -> Tensor:
+        products.append("addmm")
+        assert out is total
+        return out.add_(mm(x.to(out_dtype), y.to(out_dtype)))
+
+    monkeypatch.setattr(torch, "mm", multiply)
+    monkeypatch.setattr(torch, "addmm", add)
+    one = given(torch.bfloat16, bias=False)
+    one.weight.requires_grad_()
+    one.scores.cross_entropy(one.targets).sum.backward()
+    monkeypatch.undo()
+    exact = given(torch.float32, bias=False)
+    with torch.no_grad():
+        exact.states.copy_(one.states), exact.weight.copy_(one.weight)
+    exact.scores.cross_entropy(exact.targets).sum.backward()
+    assert products.count("addmm") == chunks - 1
+    assert one.weight.grad is not None and exact.weight.grad is not None
+    torch.testing.assert_close(one.weight.grad.float(), exact.weight.grad, rtol=2e-2, atol=6e-2)
+
+
+def test_a_product_is_no_wider_on_a_cpu_nor_where_all_is_compiled(monkeypatch: pytest.MonkeyPatch):
+    total, states = torch.empty(2, device="meta"), torch.empty(2, dtype=torch.bfloat16)
+    assert not module.writes_wider(total, states)
+    monkeypatch.setattr(torch.Tensor, "device", torch.device("cuda"))
+    assert module.writes_wider(total, states) and not module.writes_wider(states, states)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not module.writes_wider(total, states)
 
 
 def test_only_a_gpu_has_a_kernel(monkeypatch: pytest.MonkeyPatch):

@@ -216,3 +216,10 @@ def test_rows_longer_than_learned_positions_are_looked_at_only_where_lengths_are
     assert torch.equal(model(TOKENS, documents=told).heads["language"], expected)
     with pytest.raises(TypeError):
         model(TOKENS, documents=alone)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_of_no_rows_or_places_nothing_is_said(shape: tuple[int, int]):
+    for name in ("bert-nano", "gpt-modern-nano"):
+        model = create_model(name).initialize(0)
+        assert model(torch.ones(*shape, dtype=torch.long)).states.shape == (*shape, model.stream.d_model)

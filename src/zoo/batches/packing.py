@@ -15,6 +15,7 @@ from zoo.objectives.mixture import Mixture
 
 STEP = 16  # places
 NEVER = np.iinfo(np.int64).max  # places that no row has
+AT_ONCE = 1 << 16  # worths that take less time together than those that are asked for, one number of places by another
 REMEMBERED = 1 << 20  # worths of kinds that are kept: 8 MB
 
 
@@ -83,6 +84,7 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
         # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
         taken = Counter(row)
         alike = min(counts[kind] // count for kind, count in taken.items())
+        assert alike, "a row has more items of a kind than wait"
         rows += [[waiting[kind].pop() for kind in row] for _ in range(alike)]
         packed += alike * len(row)
         for kind, count in taken.items():
@@ -115,14 +117,14 @@ class Worths(dict[int, NDArray[np.float64]]):
         places: of each kind.
         scale: the product's factor.
         most: places of a row.
-        rooms: for how many numbers of places left the worths are kept; if that is enough, all are computed at once.
+        rooms: for how many numbers of places left the worths are kept. A small table is computed at once.
     """
 
     def __init__(self, places: NDArray[np.int64], scale: float, most: int, rooms: int) -> None:
         super().__init__()
         self.places, self.scale = places.copy(), scale
         self.table = np.empty((min(most + 1, max(1, rooms)), len(places)))
-        if most < len(self.table):
+        if most < len(self.table) and self.table.size <= AT_ONCE:
             self.table[:] = self.worths_of(np.arange(most + 1)[:, None])
             self.update(enumerate(self.table))
 

@@ -52,9 +52,9 @@ def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | No
     return d_key, d_value or even or d_key
 
 
-def heads_of(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, "batch heads length _"]:
-    """Vectors cut into heads."""
-    return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2)
+def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, "batch heads length _"]:
+    """Vectors cut into heads; of no rows or places none."""
+    return x.view(*x.shape[:2], n_heads, x.shape[2] // n_heads).transpose(1, 2)
 
 
 class Attention(nn.Module, ABC):
@@ -122,8 +122,8 @@ class Attention(nn.Module, ABC):
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
         """The same of what the maps make of a memory."""
-        keys = self.key_norm(heads_of(keys, self.n_kv_heads))
-        values = heads_of(values, self.n_kv_heads)
+        keys = self.key_norm(in_heads(keys, self.n_kv_heads))
+        values = in_heads(values, self.n_kv_heads)
         if view is not None and view.position is not None:
             keys = view.position.rotate(keys, view.documents.positions)
         return KeysValues(self.score.turn_keys(keys), values)
@@ -134,7 +134,7 @@ class Attention(nn.Module, ABC):
 
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
         """The same of what the map makes of vectors."""
-        queries = self.query_norm(heads_of(queries, self.n_heads))
+        queries = self.query_norm(in_heads(queries, self.n_heads))
         if view.position is not None:
             queries = view.position.rotate(queries, view.documents.positions)
         return self.score.turn_queries(queries)

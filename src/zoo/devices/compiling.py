@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 logger = logging.getLogger(__name__)
-FAILED = "torch's compiler failed"  # how the log begins to say so
+FAILED = "compiling failed"  # how the log begins to say so
 failures: list[str] = []  # why it did, in this process, which then runs what would be compiled as it is
 INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for headers
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
@@ -119,7 +120,7 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
                 reason = getattr(error, "inner_exception", error)  # of what compiles a graph
                 works = False
                 failures.append(str(reason).partition("\n")[0])
-                logger.warning("%s, and what it should compile runs as it is, slower: %s", FAILED, failures[-1])
+                logger.warning("%s, and what is not compiled runs as it is, slower: %s", FAILED, failures[-1])
         return plain(*given, **named)
 
     return call
@@ -129,7 +130,10 @@ def is_of_a_compiler(error: Exception) -> bool:
     """Whether what writes kernels raised an error: torch's compiler, Triton, or the compiler of C that it calls."""
     if isinstance(error, ImportError | OSError | subprocess.CalledProcessError):
         return True
-    return type(error).__module__.startswith("triton.") or isinstance(error, torch._dynamo.exc.TorchDynamoException)
+    passed = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    if any(name.startswith("triton.") for name in passed):  # many of its errors are of Python's own classes
+        return True
+    return isinstance(error, torch._dynamo.exc.TorchDynamoException)
 
 
 def make_room(graphs: int) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 # Logits that a program reads at a time, and its warps: the fastest of eleven pairs on an H200, for 50,257 classes
 # (docs/benchmarks.md, "The loss of the head").
 BLOCK, WARPS = 2048, 4
-NOWHERE = tl.constexpr(2**31 - 1)
+NOWHERE, LOWEST = tl.constexpr(2**31 - 1), tl.constexpr(-3.4028234663852886e38)  # the least float32
 
 
 def score_(
@@ -64,12 +64,11 @@ def score_row(
     logits += row * room
     target = tl.load(targets + row)
     known = target >= 0
-    answered = tl.load(logits + tl.maximum(target, 0)).to(tl.float32)
+    # no class: no loss that could pass for one
+    answered = tl.load(logits + tl.maximum(target, 0), mask=target < classes, other=float("nan")).to(tl.float32)
     top, log_total, above = read_row(logits, answered, shape, label_smoothing > 0)
     likelihood = log_total + (top - answered)
-    loss = likelihood
-    if label_smoothing > 0:
-        loss -= label_smoothing * (above / classes)
+    loss = likelihood - label_smoothing * (above / classes) if label_smoothing > 0 else likelihood
     # `where`, not a product: what stands at an unscored place may be infinite
     tl.store(numbers + 2 * row, tl.where(known, loss, 0.0))
     tl.store(numbers + 2 * row + 1, tl.where(known, likelihood, 0.0))
@@ -84,7 +83,7 @@ def score_row(
             share = tl.exp(x - top - log_total) - even
             share = tl.where(at == target, share + (label_smoothing - 1), share)
             tl.store(logits + at, tl.where(known & (at < classes), share, 0.0), mask=at < room)
-    if guess:  # nothing is the top of a row in which something is no number
+    if guess:  # where logits are no numbers, none may be the top
         tl.store(guesses + row, tl.minimum(tl.min(first, 0), classes - 1))
 
 
@@ -98,7 +97,7 @@ def read_row(logits: tl.tensor, answered: tl.tensor, shape: tl.constexpr, smooth
     classes: tl.constexpr = shape[0]
     room: tl.constexpr = shape[1]
     block: tl.constexpr = shape[2]
-    top = -3.4e38  # not -inf: the difference of a logit that is -inf to it would be no number
+    top = LOWEST  # not -inf: the difference of a logit that is -inf to it would be no number
     totals, above = tl.zeros([block], tl.float32), tl.zeros([block], tl.float32)
     for start in range(0, room, block):
         at = start + tl.arange(0, block)

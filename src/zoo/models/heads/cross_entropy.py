@@ -212,7 +212,7 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
     A GPU writes a total in float32 as it multiplies. Elsewhere the product is rounded before it is added, for some
     classes at a time: it is of the size of the weight.
     """
-    if total.device.type == "cuda" and total.dtype != states.dtype:
+    if writes_wider(total, states):
         if add:
             torch.addmm(total, gradients.T, states, out_dtype=total.dtype, out=total)
         else:
@@ -225,6 +225,11 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
             torch.mm(gradients[:, classes].T, states, out=total[classes])
         else:
             total[classes] = gradients[:, classes].T @ states
+
+
+def writes_wider(total: Tensor, states: Tensor) -> bool:
+    """Whether a product of matrices writes a wider dtype than theirs; torch 2.11 cannot compile that."""
+    return total.device.type == "cuda" and total.dtype != states.dtype and not torch.compiler.is_compiling()
 
 
 def split(rows: int, width: int, limit: int) -> list[slice]:

@@ -33,7 +33,7 @@ class Processes:
 
     def put(self, numbers: Sequence[float]) -> Tensor:
         """Numbers on the device of this process."""
-        return sent(torch.tensor(numbers, dtype=widest(self.device)), self.device)
+        return sent(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
         """A tensor added up over all processes; the host does not wait for it."""
