@@ -15,7 +15,7 @@ from zoo.objectives.mixture import Mixture
 
 STEP = 16  # places
 NEVER = np.iinfo(np.int64).max  # places that no row has
-AT_ONCE = 1 << 16  # worths that take less time together than those that are asked for, one number of places by another
+AT_ONCE = 1 << 16  # so many worths take less time together than one number of places after the other
 REMEMBERED = 1 << 20  # worths of kinds that are kept: 8 MB
 
 

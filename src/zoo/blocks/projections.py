@@ -25,7 +25,7 @@ def project(x: Float[Tensor, "*places d_model"], maps: Sequence[nn.Module]) -> l
 def are_plain(maps: Sequence[nn.Module]) -> bool:
     """Whether modules are linear maps and no more, all with a bias or none, all of them trained or none.
 
-    A hook of peft's kind does more; accelerate, which brings weights from elsewhere, puts another `forward` in place.
+    LoRA is a hook that does more; accelerate, which brings weights from elsewhere, puts another `forward` in place.
     """
     kinds = set()
     for one in maps:
