@@ -66,6 +66,31 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
 
 
+@pytest.mark.parametrize(
+    ("said", "config", "told"),
+    [
+        ({"pad_token_id": 0}, {"eos_token_id": 2}, True),
+        ({"eos_token_id": None, "pad_token_id": 0}, {}, True),
+        ({"eos_token_id": [], "pad_token_id": 0}, {}, True),
+        ({"eos_token_id": 2}, {}, False),
+        ({}, {"eos_token_id": None}, True),
+        ({}, {"eos_token_id": 2}, False),
+        ({}, {}, False),  # the default of its class
+    ],
+)
+def test_a_model_whose_texts_end_nowhere_ends_them_here_and_that_is_told(
+    said: dict[str, Any], config: dict[str, Any], told: bool, tmp_path: Path
+):
+    """Transformers reads `generation_config.json`, or config.json where there is none."""
+    if said:
+        (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    folder, roles = CheckpointFolder(tmp_path), replace(NO_ROLES, end=2)
+    *_, left_out = read_generation(folder, config, targets["llama"], True, 100, roles)
+    assert left_out == (("eos_token_id (none, but 2)",) if told else ())
+    *_, left_out = read_generation(folder, config, targets["llama"], True, 100, replace(NO_ROLES, end=None))
+    assert not left_out
+
+
 def test_older_folders_say_it_in_their_config(tmp_path: Path):
     config = {"num_beams": 6, "max_length": 512}
     settings, *_ = read_generation(CheckpointFolder(tmp_path), config, targets["marian"], True, 100)

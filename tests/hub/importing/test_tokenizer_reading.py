@@ -238,3 +238,13 @@ def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):
     classifier = dataclasses.replace(targets["gpt2"], classes=(targets["gpt2"].classes[1],))
     (first, *_), _ = texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
     assert first.startswith(f"'{ENDING} {ENDING} a' (here ")
+
+
+def test_what_stands_behind_a_text_that_is_continued_is_told(tmp_path: Path):
+    """A decoder goes on from the text, and not from what a tokenizer puts behind it."""
+    made = backend("gpt2")
+    special = [(ENDING, made.token_to_id(ENDING))]
+    for single, told in ((f"{ENDING} $A", ()), (f"$A {ENDING}", (f"'a {ENDING}' (here 'a')",))):
+        made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
+        made.save(str(tmp_path / "tokenizer.json"))
+        assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2"), False, targets["gpt2"]) == (told, ())

@@ -29,15 +29,19 @@ def other_templates(
     """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
 
     The family's own class writes its own template, whatever tokenizer.json says. A text that is continued begins as the
-    tokenizer begins it (`Tokenizer.begin`).
+    tokenizer begins it (`Tokenizer.begin`), without what that puts behind it.
 
     Args:
         segments: whether the model tells a pair's texts apart.
     """
     named, recipe = foreign.read_json(OPTIONS).get("tokenizer_class"), target.recipe
     own = recipe is not None and recipe.frames and recipe.is_of(named)
-    if own or (chosen.shifts and not chosen.pair):
+    if own:
         return ()
+    if chosen.shifts and not chosen.pair:
+        begun, written = tokenizer.begin(LETTERS[0]), tokenizer.backend.encode(LETTERS[0])
+        here = " ".join(map(tokenizer.spell, begun))
+        return () if begun == written.ids else (f"'{spelled(written, False)}' (here '{here}')",)
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
