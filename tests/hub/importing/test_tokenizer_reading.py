@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.tokenizer_files import with_template
 from zoo.hub.importing.other_texts import other_switches, texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
@@ -248,3 +249,18 @@ def test_what_stands_behind_a_text_that_is_continued_is_told(tmp_path: Path):
         made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
         made.save(str(tmp_path / "tokenizer.json"))
         assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2"), False, targets["gpt2"]) == (told, ())
+
+
+@pytest.mark.parametrize("single", ["$A", f"{ENDING} $A", f"{ENDING} {ENDING} $A", f"$A {ENDING}", None])
+def test_an_export_begins_texts_as_the_imported_tokenizer_does(single: str | None, tmp_path: Path):
+    """Not as texts begin that zoo trains on: who reads the export would get another answer."""
+    made = backend("gpt2")
+    if single is not None:
+        special = [(ENDING, made.token_to_id(ENDING))]
+        made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
+    made.save(str(tmp_path / "tokenizer.json"))
+    tokenizer, native = read(tmp_path, "gpt2"), targets["gpt2"].classes[0]
+    exported = with_template(tokenizer, False, native)
+    for text in ("a b", "ab ab"):
+        assert exported.encode(text).ids == tokenizer.begin(text)
+    assert exported.encode("a").ids[:-1] == [made.token_to_id(ENDING)] * (single or "").partition("$A")[0].count(ENDING)

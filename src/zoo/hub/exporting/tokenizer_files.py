@@ -23,6 +23,7 @@ THEIR_ROLES = {
     "mask_token": "mask",
 }
 
+LETTER = "a"  # a text to see what stands ahead of it
 DEFAULT_CHAT = "default"  # what transformers calls the template of conversations that is not asked for by a name
 
 
@@ -49,6 +50,11 @@ def tokenizer_files(
 def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
     """The tokenizer, writing special tokens where the objective's examples have them."""
     backend = Backend.from_str(tokenizer.backend.to_str())  # a copy: the model goes on with a tokenizer without one
+    if (ahead := ahead_of(tokenizer, native)) is not None:
+        single = [*(f"{tokenizer.spell(i)}:0" for i in ahead), "$A:0"]
+        special = [(tokenizer.spell(i), i) for i in dict.fromkeys(ahead)]
+        backend.post_processor = TemplateProcessing(single=single, pair=[*single, "$B:0"], special_tokens=special)
+        return backend
     pair = native.pair or (*native.text, None)
     roles = [role for role in roles_of((*native.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
@@ -57,6 +63,17 @@ def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> 
         special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
     )
     return backend
+
+
+def ahead_of(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
+    """What an imported tokenizer puts ahead of a text that a decoder continues (`Tokenizer.begin`).
+
+    None: it is no such tokenizer, or no such class, and the class's template says what stands around a text.
+    """
+    if not native.shifts or native.pair or tokenizer.backend.post_processor is None:
+        return None
+    begun = tokenizer.begin(LETTER)
+    return begun[: len(begun) - len(tokenizer.encode([LETTER])[0])]
 
 
 def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
