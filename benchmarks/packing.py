@@ -65,7 +65,10 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, metavar="RUN")
     options = parser.parse_args()
     for name in options.tasks:
-        task = load_task(name)
+        try:
+            task = load_task(name)
+        except ValueError as error:
+            parser.error(str(error))
         rows = load_rows(task, inputs(), options.data, ["train"])["train"]
         if options.tokenizer is None:
             tokenizer = train_tokenizer(task, rows)

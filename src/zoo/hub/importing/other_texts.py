@@ -38,10 +38,6 @@ def other_templates(
     own = recipe is not None and recipe.frames and recipe.is_of(named)
     if own:
         return ()
-    if chosen.shifts and not chosen.pair:
-        begun, written = tokenizer.begin(LETTERS[0]), tokenizer.backend.encode(LETTERS[0])
-        here = " ".join(map(tokenizer.spell, begun))
-        return () if begun == written.ids else (f"'{spelled(written, False)}' (here '{here}')",)
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
