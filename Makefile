@@ -85,14 +85,16 @@ versions: $(READY)
 	$(BIN)/python benchmarks/transformers_versions.py
 
 # The pip that Python 3.11 brings takes twice as long for the rest. torch comes alone: with its exact version a wheel on
-# disk is taken before any download.
+# disk is taken before any download. While the rest is installed, the other core compiles what of torch the tests import:
+# each of their workers would.
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name yours: make PYTHON=/path/to/python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what constraints.txt pins into $(VENV): one to five minutes"
 	$(INSTALL) --upgrade pip
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) --editable '.[test,plots]'
+	$(BIN)/python -c 'import torch._inductor.compile_fx' 2> /dev/null & $(INSTALL) --editable '.[test,plots]'; \
+		installed=$$?; wait; exit $$installed
 	@touch $@
 
 clean:
