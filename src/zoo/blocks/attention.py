@@ -54,7 +54,8 @@ def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | No
 
 def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, "batch heads length _"]:
     """Vectors cut into heads; of no rows or places none."""
-    return x.view(*x.shape[:2], n_heads, x.shape[2] // n_heads).transpose(1, 2)
+    rows, length, width = x.shape
+    return x.view(rows, length, n_heads, width // n_heads).transpose(1, 2)
 
 
 class Attention(nn.Module, ABC):

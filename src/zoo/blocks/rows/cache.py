@@ -23,7 +23,7 @@ class KeysValues(NamedTuple):
 
     def first(self, places: int) -> "KeysValues":
         """The first places alone."""
-        return KeysValues(self.keys[:, :, :places], self.values[:, :, :places])
+        return KeysValues(self.keys.narrow(2, 0, places), self.values.narrow(2, 0, places))
 
 
 class Cache:
@@ -95,7 +95,7 @@ class Cache:
         self.filled = filled
         for tensor, x in zip(self.tensors, new, strict=True):
             if isinstance(slots, int):
-                tensor[:, :, slots].copy_(x[:, :, -1])
+                tensor.select(2, slots).copy_(x.select(2, -1))
             else:
                 tensor.index_copy_(2, slots, x[:, :, -len(slots) :].to(tensor.dtype))
 
@@ -135,7 +135,7 @@ class Cache:
         )
         kept = slots if self.in_parts else self.filled
         for taken, x in zip((keys, values), self.tensors, strict=True):
-            torch.index_select(x[:, :, :kept], 0, rows, out=taken[:, :, :kept])
+            torch.index_select(x.narrow(2, 0, kept), 0, rows, out=taken.narrow(2, 0, kept))
         cache = Cache(keys, values, self.filled, self.room if self.in_parts else None)
         cache.spare = self.tensors
         return cache

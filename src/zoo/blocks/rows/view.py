@@ -48,6 +48,11 @@ class Visibility(Computed):
         at = self.start + torch.arange(queries.shape[1], device=queries.device)
         return at, torch.arange(self.n_keys, device=queries.device) if self.key_places is None else self.key_places
 
+    def distance(self) -> Int[Tensor, "queries keys"]:
+        """How many places a key lies behind a query."""
+        queries, keys = self.places()
+        return queries[:, None] - keys[None, :]
+
     def recent(self, room: int) -> "Visibility":
         """Of one query on the last `room` places of its row, of which place p is key p % room."""
         last, slots = self.places()[0], torch.arange(room, device=self.keys.numbers.device)
@@ -83,12 +88,11 @@ class Visibility(Computed):
 
     def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         parts = []
-        queries, keys = self.places()
-        distance = queries[:, None] - keys[None, :]
-        if self.causal and len(queries) > 1:
-            parts.append((distance >= 0)[None])
-        if window is not None and max(len(queries), len(keys)) > window:
-            parts.append((distance.abs() < window)[None])
+        n, n_keys = self.queries.numbers.shape[1], self.n_keys
+        if self.causal and n > 1:
+            parts.append((self.distance() >= 0)[None])
+        if window is not None and max(n, n_keys) > window:
+            parts.append((self.distance().abs() < window)[None])
         if not self.whole:
             mine, theirs = self.queries.numbers, self.keys.numbers
             parts.append((mine[:, :, None] == theirs[:, None, :]) & (mine > 0)[:, :, None])

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -77,9 +77,17 @@ def logits_of(head: Head) -> Map:
     return forward
 
 
+def found_late(module: nn.Module) -> dict[str, nn.Module | nn.Parameter]:
+    """What torch finds by a function of Python, after a lookup in vain: a module's modules and parameters."""
+    named = {**module._modules, **module._parameters}
+    return {name: part for name, part in named.items() if part is not None and not hasattr(type(module), name)}
+
+
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
     """Let a model multiply by the fastest products of few vectors; threads that share it write one after the other.
+
+    Its modules find their parts as any object finds its attributes, which a small model does hundreds of times a step.
 
     Within another one of the same model it does nothing, so whoever writes batch after batch has the matrices looked at
     once: they do not change in between.
@@ -88,13 +96,17 @@ def packed(model: Model) -> Iterator[None]:
         if id(model) in inside:
             yield
             return
-        replaced = replacements(model)
-        for module, forward in replaced.items():  # what an instance has itself is found before what its class has
-            module.__dict__["forward"] = forward
+        # what an instance has itself is found before what its class has
+        own: dict[nn.Module, dict[str, Any]] = {module: found_late(module) for module in model.modules()}
+        for module, forward in replacements(model).items():
+            own[module]["forward"] = forward
+        for module, attributes in own.items():
+            module.__dict__.update(attributes)
         inside.add(id(model))
         try:
             yield
         finally:
             inside.remove(id(model))
-            for module in replaced:
-                del module.__dict__["forward"]
+            for module, attributes in own.items():
+                for name in attributes:
+                    module.__dict__.pop(name, None)  # a part that was replaced meanwhile has left already
