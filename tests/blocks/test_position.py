@@ -6,13 +6,19 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from zoo.blocks.position import Learned, Relative, Rotary, Sinusoidal, alibi_slopes, positions, sinusoids
+from zoo.blocks.position import Learned, Position, Relative, Rotary, Sinusoidal, alibi_slopes, positions, sinusoids
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def randn(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def rotate(position: Position, heads: Tensor, at: Tensor) -> Tensor:
+    return position.rotate(heads, position.turns(at, heads.dtype))
 
 
 @pytest.mark.parametrize("d_model", [6, 7])
@@ -68,22 +74,22 @@ def test_rotary_is_llamas():
     angles = at[..., None] * (1.0 / 500.0 ** (torch.arange(0, 8, 2).float() / 8))
     angles = torch.cat([angles, angles], dim=-1)
     expected, _ = apply_rotary_pos_emb(heads, heads, angles.cos(), angles.sin())
-    assert torch.equal(Rotary(24, 3, 8, 512, True, base=500.0).rotate(heads, at), expected)
+    assert torch.equal(rotate(Rotary(24, 3, 8, 512, True, base=500.0), heads, at), expected)
 
 
 def test_rotary_products_depend_on_distances_only():
     rotary, queries, keys = Rotary(16, 2, 8, 64, True), randn(1, 2, 5, 8), randn(1, 2, 5, 8)
     at = torch.tensor([[0, 3, 4, 9, 11]])
-    scores = rotary.rotate(queries, at) @ rotary.rotate(keys, at).transpose(-1, -2)
-    shifted = rotary.rotate(queries, at + 40) @ rotary.rotate(keys, at + 40).transpose(-1, -2)
+    scores = rotate(rotary, queries, at) @ rotate(rotary, keys, at).transpose(-1, -2)
+    shifted = rotate(rotary, queries, at + 40) @ rotate(rotary, keys, at + 40).transpose(-1, -2)
     torch.testing.assert_close(scores, shifted, **EXACT)
 
 
 def test_rotary_angles_stay_exact_in_bfloat16():
     heads, at = randn(1, 2, 3, 8).bfloat16(), torch.tensor([[1001, 1002, 1003]])
     rotary = Rotary(16, 2, 8, 2048, True)
-    expected = rotary.rotate(heads.float(), at)
-    torch.testing.assert_close(rotary.bfloat16().rotate(heads, at).float(), expected, rtol=0.02, atol=0.02)
+    expected = rotate(rotary, heads.float(), at)
+    torch.testing.assert_close(rotate(rotary.bfloat16(), heads, at).float(), expected, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +136,21 @@ def test_relative_refuses_buckets_that_it_cannot_fill(buckets: int, max_distance
         Relative(8, 2, 4, 16, True, buckets=buckets, max_distance=max_distance)
 
 
+def test_layers_share_what_their_position_turns_by():
+    """Queries and keys of all layers with it: cosines of each place are computed once for each dtype."""
+    rotary, documents = Rotary(16, 2, 8, 64, True), Documents(torch.tensor([[1, 1, 2, 2, 0]]))
+    view, heads = View(Visibility(documents, documents), rotary), randn(1, 2, 5, 8)
+    assert torch.equal(view.rotate(heads), rotate(rotary, heads, documents.positions))
+    assert view.turns(torch.float64) is view.turns(torch.float64) is not view.turns(torch.float32)
+    assert View(Visibility(documents, documents)).rotate(heads) is heads
+
+
 @pytest.mark.parametrize("name", positions.names())
 def test_a_position_fills_one_hook_or_none(name: str):
     position = positions.build(name, 8, 2, 4, 16, True)
     x, heads, at = randn(1, 3, 8).float(), randn(1, 2, 3, 4).float(), torch.arange(3)[None]
     embeds = not torch.equal(position.embed(x, at, 3), x)
-    rotates = not torch.equal(position.rotate(heads, at), heads)
+    rotates = position.rotates and not torch.equal(rotate(position, heads, at), heads)
     biases = position.bias(at[0], at[0]) is not None
     assert embeds + rotates + biases == (name != "none")
     assert embeds == position.embeds

@@ -159,6 +159,11 @@ def test_draws_are_exponential_and_independent_of_text_step_and_seed():
     assert torch.equal(exponential(3, texts[7:8], 0, 400), exponential(3, texts, 0, 400)[7:8])
 
 
+def test_no_draw_is_infinite():
+    """Where the uniform number would be rounded up to 1, as for this text's token 5."""
+    assert exponential(0, torch.tensor([10_642_406]), 0, 8).isfinite().all()
+
+
 def test_tokens_are_drawn_as_often_as_they_are_probable():
     shares = torch.tensor([0.5, 0.3, 0.15, 0.05])
     sampler = Sampler(torch.arange(20_000), [1] * 20_000, None, GenerateSettings(temperature=1.0))
@@ -219,7 +224,7 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
 COLD = [{"temperature": temperature} for temperature in (1e-4, 1e-40, 1e-300, 0.0)]  # which float32 holds, or does not
 
 
-@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, *COLD, {"temperature": 1e-300, "top_p": 0.5}])
+@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, {"top_p": 1e-300}, *COLD, {"temperature": 1e-300, "top_p": 0.5}])
 def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes: dict[str, float]):
     greedy = generate(model, PROMPTS, GenerateSettings(max_new_tokens=8), END)
     assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy

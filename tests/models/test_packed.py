@@ -197,6 +197,17 @@ def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
     assert not any("forward" in module.__dict__ for module in model.modules())
 
 
+def test_who_reads_in_another_thread_reads_the_model_itself(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pipeline may classify a text while it writes another: what multiplies for the writer is not to be shared."""
+    model, tokens = create_model("gpt2-nano").to(dtype).eval(), torch.randint(0, 200, (2, 5))
+    with torch.no_grad(), ThreadPoolExecutor(1) as other:
+        said = model(tokens).logits
+        with packed(model):
+            monkeypatch.setattr(Product, "each", lambda *_: pytest.fail("it multiplied for another thread"))
+            found = other.submit(torch.no_grad()(lambda: model(tokens).logits)).result()
+    assert torch.equal(found, said)
+
+
 def test_batch_after_batch_looks_at_the_matrices_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     model, looked = create_model("gpt2-nano").to(dtype).eval(), []
     monkeypatch.setattr(packing, "replacements", lambda model: looked.append(model) or replacements(model))

@@ -125,8 +125,7 @@ class Attention(nn.Module, ABC):
         """The same of what the maps make of a memory."""
         keys = self.key_norm(in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
-        if view is not None and view.position is not None:
-            keys = view.position.rotate(keys, view.documents.positions)
+        keys = keys if view is None else view.rotate(keys)
         return KeysValues(self.score.turn_keys(keys), values)
 
     def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
@@ -136,9 +135,7 @@ class Attention(nn.Module, ABC):
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
         """The same of what the map makes of vectors."""
         queries = self.query_norm(in_heads(queries, self.n_heads))
-        if view.position is not None:
-            queries = view.position.rotate(queries, view.documents.positions)
-        return self.score.turn_queries(queries)
+        return self.score.turn_queries(view.rotate(queries))
 
     def forward(
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
@@ -159,6 +156,7 @@ class Attention(nn.Module, ABC):
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
         """Compute what layers share of a view of whole rows, before the first of them asks; products are in `dtype`."""
+        view.turns(dtype)
         self.backend_for(view).prepare(view, self.rule(self.training), dtype)
 
     def backend_for(self, view: View) -> Backend:

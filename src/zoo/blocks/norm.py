@@ -32,7 +32,8 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         # torch's kernel keeps mean and variance in float32 whatever the input's dtype; weights follow the input.
-        weight, bias = self.weight, self.bias
+        weight: Tensor = self.weight
+        bias: Tensor | None = self.bias
         if weight.dtype != x.dtype:
             weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
         return F.layer_norm(x, weight.shape, weight, bias, self.eps)

@@ -14,6 +14,7 @@ Vectors = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_key"]
 At = Int[Tensor, "batch length"]
 Bias = Float[Tensor, "heads queries keys"]
+Turns = tuple[Float[Tensor, "batch 1 length pairs"], Float[Tensor, "batch 1 length pairs"]]
 
 
 class Position(nn.Module):
@@ -28,7 +29,11 @@ class Position(nn.Module):
         """Add to the token vectors; `at` counts from 0 at each document's first token, and stays below `reach`."""
         return x
 
-    def rotate(self, heads: Heads, at: At) -> Heads:
+    def turns(self, at: At, dtype: torch.dtype) -> Turns:
+        """Cosines and sines that `rotate` turns places by, which layers share; `dtype`: of queries and keys."""
+        raise NotImplementedError(f"{type(self).__name__} turns nothing")
+
+    def rotate(self, heads: Heads, turns: Turns) -> Heads:
         """Turn queries or keys."""
         return heads
 
@@ -43,6 +48,11 @@ class Position(nn.Module):
     def acts_in_attention(cls) -> bool:
         """Whether the variant turns queries and keys or adds to their scores."""
         return cls.rotate is not Position.rotate or cls.bias is not Position.bias
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the variant turns queries and keys."""
+        return type(self).rotate is not Position.rotate
 
     @property
     def biases(self) -> bool:
@@ -155,15 +165,18 @@ class Rotary(Position):
         self.base, self.d_key = base, d_key
         self.scaling = None if scaling is None else scalings.build(scaling, base, d_key)
 
-    def rotate(self, heads: Heads, at: At) -> Heads:
+    def turns(self, at: At, dtype: torch.dtype) -> Turns:
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
-        wide, scaling = torch.promote_types(heads.dtype, torch.float32), self.scaling
+        wide, scaling = torch.promote_types(dtype, torch.float32), self.scaling
         rates = plain_rates(self.base, self.d_key, at.device) if scaling is None else scaling.rates(at, wide)
         angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos(), angles.sin()
         if scaling is not None:
             cos, sin = cos * scaling.length, sin * scaling.length
-        cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
+        return cos.to(dtype), sin.to(dtype)
+
+    def rotate(self, heads: Heads, turns: Turns) -> Heads:
+        cos, sin = turns
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.blocks.position import Position
+from zoo.blocks.position import Heads, Position, Turns
 from zoo.blocks.rows.cache import Place
 from zoo.blocks.rows.documents import Borders, Computed, Documents
 
@@ -185,6 +185,18 @@ class View(Computed):
         """Tell the recorder, where there is one, that a layer of the stack ends."""
         if self.recorder is not None:
             self.recorder.end_layer()
+
+    def turns(self, dtype: torch.dtype) -> Turns | None:
+        """What queries and keys of this dtype are turned by; None: they are not."""
+        position = self.position
+        if position is None or not position.rotates:
+            return None
+        return self.once(("turns", dtype), lambda: position.turns(self.documents.positions, dtype))
+
+    def rotate(self, heads: Heads) -> Heads:
+        """Turn queries or keys of the view's own places."""
+        turns = self.turns(heads.dtype)
+        return heads if self.position is None or turns is None else self.position.rotate(heads, turns)
 
     def scores(self, window: int | None) -> Tensor | None:
         """The mask with the position's bias: booleans, or what is added to the scores (-inf: unseen); None: nothing."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any, TypeGuard
 
 import torch
@@ -83,6 +83,12 @@ def found_late(module: nn.Module) -> dict[str, nn.Module | nn.Parameter]:
     return {name: part for name, part in named.items() if part is not None and not hasattr(type(module), name)}
 
 
+def for_this_thread(forward: Map, otherwise: Map) -> Map:
+    """What computes in a module's place in the thread that writes; others, which may read meanwhile, find the module."""
+    mine = get_ident()
+    return lambda *given: forward(*given) if get_ident() == mine else otherwise(*given)
+
+
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
     """Let a model multiply by the fastest products of few vectors; threads that share it write one after the other.
@@ -99,7 +105,7 @@ def packed(model: Model) -> Iterator[None]:
         # what an instance has itself is found before what its class has
         own: dict[nn.Module, dict[str, Any]] = {module: found_late(module) for module in model.modules()}
         for module, forward in replacements(model).items():
-            own[module]["forward"] = forward
+            own[module]["forward"] = for_this_thread(forward, module.forward)
         for module, attributes in own.items():
             module.__dict__.update(attributes)
         inside.add(id(model))

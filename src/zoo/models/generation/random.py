@@ -39,4 +39,5 @@ def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int
     high, low = (shifted(words, 64 - BITS), shifted(words, 64 - 2 * BITS) & (2**BITS - 1))
     # float32 has no room for 46 bits, but near 0, where a rare token wins, the lower ones count
     uniform = (high.float() + (low.float() + 0.5) * 2.0**-BITS) * 2.0**-BITS
-    return -torch.log1p(-uniform)
+    # it may be rounded up to 1, and no token, however likely, could win with infinity
+    return -torch.log1p(-uniform.clamp_max(1 - 2.0**-24))

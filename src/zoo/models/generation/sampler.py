@@ -10,6 +10,7 @@ from zoo.models.generation.random import exponential
 from zoo.models.generation.search import NOTHING, Generated, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
+SMALLEST = 1e-30  # a top_p that is 0 in float32 would leave not even the likeliest token
 COLDEST = 1e-30  # temperatures below are as cold: all but the likeliest tokens have a probability of 0
 
 
@@ -59,7 +60,7 @@ class Sampler(Search):
         if self.settings.top_p is not None:
             ordered, order = logits.softmax(-1).sort(descending=True)
             # A token stays while those before it have not reached top_p: the likeliest one always does.
-            late = ordered.cumsum(-1) - ordered >= self.settings.top_p
+            late = ordered.cumsum(-1) - ordered >= max(self.settings.top_p, SMALLEST)
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
         return logits.softmax(-1)
 
