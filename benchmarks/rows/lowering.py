@@ -54,7 +54,6 @@ def note(graph: GraphLowering) -> Any:
 GraphLowering.compile_to_module = note  # type: ignore[method-assign]
 triton_helpers.set_driver_to_gpu = lambda: None  # what `pretend` has set can compile, but loads nothing
 functions.force_non_lazy_backward_lowering = True  # not in the backward pass, which is never reached
-torch.cuda.is_bf16_supported = lambda including_emulation=True: True
 
 
 @dataclass(frozen=True)

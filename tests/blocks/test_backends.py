@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from test_attention import DOCUMENTS, EXACT, OPTIONS, attend, build, filled, randn, watched
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import blocked, varlen
+from zoo.blocks.backends import blocked, flex, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
 from zoo.blocks.backends.blocked import Blocked, Tiling
 from zoo.blocks.backends.eager import Eager
@@ -21,6 +22,7 @@ from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
+from zoo.devices import compiling
 
 UNORDERED = torch.tensor([[3, 3, 1, 1, 1, 0], [0, 0, 2, 2, 7, 0]])
 SOURCES = torch.tensor([[1, 1, 0, 3, 3, 3, 4], [5, 2, 2, 2, 2, 0, 7]])
@@ -239,7 +241,13 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
         ({"score": "additive"}, "inner products", "inner products", "inner products"),
         ({"dropout": 0.25}, None, "drops no attention weights, and attention.dropout is 0.25", None),
         ({"sinks": 2}, "knows no sinks", None, "knows no sinks"),
-        ({"d_value": 264}, None, None, "takes heads up to 256 wide, and d_key is 3, d_value 264"),
+        ({"d_value": 136}, None, "takes heads up to 128 wide, and d_key is 3, d_value 136", None),
+        (
+            {"d_value": 264},
+            None,
+            "takes heads up to 128 wide, and d_key is 3, d_value 264",
+            "takes heads up to 256 wide, and d_key is 3, d_value 264",
+        ),
     ],
     ids=str,
 )
@@ -250,6 +258,22 @@ def test_a_backend_says_what_its_kernels_do_not_know(
     for backend, words in ((Eager(), None), (Blocked(), blocked), (Flex(), flex), (Varlen(), varlen)):
         said = backend.obstacle(attention.rule(training=True), attention.d_key, attention.d_value, None)
         assert said is words is None or (words is not None and words in str(said))
+
+
+def test_where_flex_cannot_be_compiled_sdpa_attends(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    """Its kernel may need more memory than a GPU's threads share; the training goes on, and says it once."""
+
+    def fail(*tensors: Tensor, **named: Any) -> None:
+        raise torch._dynamo.exc.TorchDynamoException("out of resource: shared memory")
+
+    monkeypatch.setattr(compiling, "failures", [])
+    monkeypatch.setattr(flex, "flex_attention", fail)
+    monkeypatch.setattr(flex, "create_block_mask", fail)
+    attention, x, documents = build(12, 4, sinks=2), randn(2, 5, 12), DOCUMENTS
+    for _ in range(2):
+        found, expected = (learn(attention, one, view_of(documents, documents, True), x) for one in (Flex(), Sdpa()))
+        assert all(map(torch.equal, found, expected))
+    assert caplog.text.count("compiling failed, and what is not compiled runs as it is, slower") == 1
 
 
 def test_short_rows_in_bfloat16_are_attended_in_float32_on_a_cpu():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from zoo.devices.choose import choose_device, choose_placement, with_dtype
-from zoo.devices.precision import forward_dtype, nearest_precision, warn_of_emulation, widest
+from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest
 
 MISSING = "--device: there is no device 'cuda:2' here"
 
@@ -97,6 +97,12 @@ def test_weights_are_cast_once_and_stay_tied(able: bool, dtype: torch.dtype, mon
     model[1].weight = model[0].weight
     choose_placement("cpu").move(model)
     assert {p.dtype for p in model.parameters()} == {dtype} and model[1].weight is model[0].weight
+
+
+def test_a_gpu_beside_a_newer_one_is_asked_itself_for_bfloat16(monkeypatch: pytest.MonkeyPatch):
+    """torch's own question is about the current GPU, the first one."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: ((8, 0), (7, 5))[device.index])
+    assert [has_bfloat16(torch.device("cuda", index)) for index in (0, 1)] == [True, False]
 
 
 def test_a_dtype_that_a_device_lacks_is_computed_on_the_cpu(monkeypatch: pytest.MonkeyPatch):

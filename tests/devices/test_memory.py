@@ -64,8 +64,16 @@ def test_another_error_of_a_batch_is_passed_on():
         list(memory.in_batches([1, 2], 2, work))
 
 
-def test_cuda_and_cublas_say_in_their_own_words_that_memory_is_full():
-    for words in ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"):
+def test_devices_and_libraries_say_in_their_own_words_that_memory_is_full():
+    for words in (
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`",
+        "CUDA driver error: out of memory",
+        "Triton Error [CUDA]: out of memory",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "MPS backend out of memory (MPS allocated: 8.00 GiB, other allocations: 1.00 GiB, max allowed: 9.07 GiB).",
+        "Invalid buffer size: 64.00 GiB",
+    ):
         assert memory.is_out_of_memory(RuntimeError(words))
     assert not memory.is_out_of_memory(RuntimeError("CUDA error: invalid configuration argument"))
 

@@ -224,7 +224,9 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
 COLD = [{"temperature": temperature} for temperature in (1e-4, 1e-40, 1e-300, 0.0)]  # which float32 holds, or does not
 
 
-@pytest.mark.parametrize("changes", [{"top_k": 1}, {"top_p": 1e-6}, {"top_p": 1e-300}, *COLD, {"temperature": 1e-300, "top_p": 0.5}])
+@pytest.mark.parametrize(
+    "changes", [{"top_k": 1}, {"top_p": 1e-6}, {"top_p": 1e-300}, *COLD, {"temperature": 1e-300, "top_p": 0.5}]
+)
 def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes: dict[str, float]):
     greedy = generate(model, PROMPTS, GenerateSettings(max_new_tokens=8), END)
     assert generate(model, PROMPTS, parse_generate({"max_new_tokens": 8, **changes}), END) == greedy

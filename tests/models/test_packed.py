@@ -197,7 +197,9 @@ def test_a_model_is_left_with_its_own_maps(dtype: torch.dtype) -> None:
     assert not any("forward" in module.__dict__ for module in model.modules())
 
 
-def test_who_reads_in_another_thread_reads_the_model_itself(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_reads_in_another_thread_reads_the_model_itself(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One pipeline may classify a text while it writes another: what multiplies for the writer is not to be shared."""
     model, tokens = create_model("gpt2-nano").to(dtype).eval(), torch.randint(0, 200, (2, 5))
     with torch.no_grad(), ThreadPoolExecutor(1) as other:

@@ -46,7 +46,6 @@ def apart(call: Callable[..., Any]) -> Callable[..., Any]:
 
 flex.compiled = lambda function, graphs, **options: function  # no compiler for a GPU that is not there
 torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a driver knows
-torch.cuda.is_bf16_supported = lambda including_emulation=True: True
 nn.Module.compile = partialmethod(nn.Module.compile, backend=traced)  # type: ignore[method-assign,assignment]
 torch.set_default_dtype(torch.bfloat16)
 attention_backend.missing_for = lambda device: None  # what compiles for a GPU is wherever there is one

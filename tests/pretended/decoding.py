@@ -65,6 +65,16 @@ def recur(kernel: nn.RNNBase, x: Tensor, state: Any = None) -> tuple[Tensor, Any
     return seen, last[0] if len(last) == 1 else tuple(last)
 
 
+fused = F.scaled_dot_product_attention
+
+
+def without_plans(*given: Any, **named: Any) -> Tensor:
+    """As torch's, which must not choose cuDNN: that makes a plan for each length that it meets."""
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    return fused(*given, **named)
+
+
+F.scaled_dot_product_attention = without_plans
 nn.RNNBase.forward = nn.GRU.forward = nn.LSTM.forward = nn.RNN.forward = recur  # type: ignore[method-assign,assignment]
 
 

@@ -167,13 +167,13 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
             "varlen",
             {"name": "gpt2-nano", "position": "alibi"},
             GPU,
-            "which position 'alibi' does; use one of auto, eager, flex, sdpa",
+            "which position 'alibi' does; use one of auto, eager, sdpa, flex",
         ),
         (
             "varlen",
             {"name": "gpt2-nano", "attention.sinks": 1},
             GPU,
-            "varlen knows no sinks; use one of auto, eager, flex, sdpa",
+            "varlen knows no sinks; use one of auto, eager, sdpa, flex",
         ),
         ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
         ("eager", {"name": "rnn-attention-nano"}, GPU, "no attention over whole rows; leave the setting out"),
@@ -204,7 +204,6 @@ def test_the_usual_models_train_with_every_backend(name: str, backend: str):
 
 def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     found = model("transformer-nano")
     for backend, device, kind in (
         ("varlen", "cuda", Varlen),
@@ -218,7 +217,7 @@ def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.
 
 
 def test_an_unknown_backend_is_refused_by_name():
-    allowed = "allowed: blocked, eager, flex, sdpa, varlen, auto"
+    allowed = "allowed: blocked, eager, sdpa, flex, varlen, auto"
     words = rf"{KEY}: unknown backend 'flexx' \(did you mean 'flex'\?\); {allowed}"
     with pytest.raises(ValueError, match=words):
         settings("flexx")

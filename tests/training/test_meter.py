@@ -1,4 +1,4 @@
-"""Claims about the device's peak: it is never that of a first product alone, nor that of another number of threads."""
+"""Claims about the numbers of a step: of nothing there is no loss; the peak is never that of a first product."""
 
 from collections.abc import Iterator
 
@@ -6,9 +6,16 @@ import pytest
 import torch
 
 from zoo.training import meter
-from zoo.training.meter import measure_peak
+from zoo.training.meter import Tally, measure_peak
 
 CPU, N = torch.device("cpu"), 1024
+
+
+def test_a_step_that_scored_nothing_has_no_loss():
+    tally = Tally(1, {"a": torch.zeros(()), "b": torch.ones(())})
+    tally.weights = {"a": 1.0, "b": 0.5}
+    assert tally.losses([0.0, 3.0], [0.0, 2.0]) == {"loss": 0.75, "loss/b": 1.5}
+    assert tally.losses([0.0, 0.0], [0.0, 0.0]) == {}
 
 
 @pytest.fixture

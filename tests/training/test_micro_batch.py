@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from tiny import TinyModel, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
@@ -32,6 +33,17 @@ def test_the_share_of_a_process_is_halved_until_it_fits(tmp_path: Path, rows: in
     model = Hungry(rows)
     _, state = train_tiny(tmp_path, settings(steps=1, batch=13, micro_batch="auto"), model)
     assert (model.most, state.micro_batch) == (found, found)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(99, 0), (5, 2)])
+def test_graphs_of_sizes_that_did_not_fit_are_forgotten(
+    tmp_path: Path, rows: int, times: int, monkeypatch: pytest.MonkeyPatch
+):
+    """With them torch would take each other size as one of any size, and make slower kernels of it."""
+    forgotten: list[None] = []
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: forgotten.append(None))
+    train_tiny(tmp_path, settings(steps=1, batch=13, micro_batch="auto"), Hungry(rows))
+    assert len(forgotten) == times
 
 
 def test_what_auto_finds_changes_no_loss(tmp_path: Path):

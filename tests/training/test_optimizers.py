@@ -93,15 +93,20 @@ def test_logits_of_attention_do_not_decay_whatever_their_shape(name: str):
     assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
 
 
-def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(
+    nesterov: bool, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.bfloat16)  # torch's Muon has no other
     ours, theirs = create_model("gpt2-nano"), create_model("gpt2-nano")
     choice = {"name": "muon", "weight_decay": 0.2, "momentum": 0.9, "betas": [0.8, 0.9], "eps": 1e-6}
+    choice |= {"nesterov": nesterov}
     matrix = re.compile(r"decoder\.stack\.blocks\..*(query|key|value|output|up|down)\.weight")
     matrices = [p for name, p in theirs.named_parameters() if matrix.fullmatch(name)]
     rest = [p for name, p in theirs.named_parameters() if not matrix.fullmatch(name)]
     assert len(matrices) == 12
-    muon = torch.optim.Muon(matrices, 0.1, weight_decay=0.2, momentum=0.9, adjust_lr_fn="match_rms_adamw")
+    how = {"momentum": 0.9, "nesterov": nesterov, "adjust_lr_fn": "match_rms_adamw"}
+    muon = torch.optim.Muon(matrices, 0.1, weight_decay=0.2, **how)
     adamw = torch.optim.AdamW(split(rest, 0.2), 0.1, betas=(0.8, 0.9), eps=1e-6, fused=True)
     for mine, other in zip(
         updated(ours, optimizers.build(choice, ours, 0.1)), updated(theirs, muon, adamw), strict=True
@@ -212,10 +217,11 @@ def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 
 @pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
-def test_adafactor_is_torchs(rate: float):
+@pytest.mark.parametrize("least", [1e-3, 10.0])  # 10: more than any weight here
+def test_adafactor_is_torchs(rate: float, least: float):
     ours, theirs = TinyModel().double(), TinyModel().double()
-    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate)
-    optimizer = optimizers.build({"name": "adafactor", "weight_decay": 0.1}, ours, rate)
+    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate, eps=(None, least))
+    optimizer = optimizers.build({"name": "adafactor", "weight_decay": 0.1, "least_scale": least}, ours, rate)
     for mine, other in zip(updated(ours, optimizer), updated(theirs, reference), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
 

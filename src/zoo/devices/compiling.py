@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from zoo.devices.memory import is_out_of_memory
+
 logger = logging.getLogger(__name__)
 FAILED = "compiling failed"  # how the log begins to say so
 failures: list[str] = []  # why it did, in this process, which then runs what would be compiled as it is
@@ -115,7 +117,7 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
                 works = True
                 return said
             except Exception as error:
-                if not is_of_a_compiler(error):
+                if is_out_of_memory(error) or not is_of_a_compiler(error):
                     raise
                 reason = getattr(error, "inner_exception", error)  # of what compiles a graph
                 works = False

@@ -12,7 +12,17 @@ import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE = 1 << 30
-NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+NO_MEMORY = (  # as the CPU's allocator, CUDA and its libraries, Triton and Apple's GPUs say it
+    "can't allocate memory",
+    "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "Triton Error [CUDA]: out of memory",
+    "MPS backend out of memory",
+    "Invalid buffer size",
+)
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
@@ -50,7 +60,6 @@ def set_imports_aside() -> None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error says that a device, or the CPU, has no memory left."""
-    # the CPU's allocator, CUDA outside of torch's, and cuBLAS raise others
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 

@@ -66,7 +66,8 @@ def dtype_of_products(x: Tensor) -> torch.dtype:
 def has_bfloat16(device: torch.device) -> bool:
     """Whether a device multiplies bfloat16 matrices in hardware, which then is several times faster than float32."""
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        # not torch.cuda.is_bf16_supported, which is asked of the current GPU, whichever is meant
+        return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
     able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))
 

@@ -45,7 +45,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     experiment = resolve_finetuning(saved, request)
     words = words_to_add(experiment.task.tokenizer)
     if set(experiment.task.tokenizer or ()) - {ADD}:
-        logger.info("task.tokenizer is not used: %s keeps the checkpoint's tokenizer", request.command)
+        unused = f"of task.tokenizer only {ADD} is used" if words else "task.tokenizer is not used"
+        logger.info("%s: %s keeps the checkpoint's tokenizer", unused, request.command)
     check_sizes(saved, parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights)
 
     def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:

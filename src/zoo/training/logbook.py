@@ -104,7 +104,7 @@ def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> li
 
 def note_spike(tally: Tally, state: State) -> Line:
     """Report a loss far above the usual one; `spike` of the log line is by how many standard deviations."""
-    if tally.skipped:
+    if tally.skipped or "loss" not in tally.line:  # nothing of the step was scored
         return {}
     usual, loss = state.usual.mean, tally.line["loss"]
     deviations = state.usual.take(loss)

@@ -76,10 +76,10 @@ class Tally:
         self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate, **self.taken}
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
-        """The weighted loss and each term; a term that scored nothing is left out."""
+        """The weighted loss and each term; a term that scored nothing is left out, and so is the loss of none."""
         terms = {name: s / count for name, s, count in zip(self.weights, sums, counts, strict=True) if count}
         loss = sum(self.weights[name] * value for name, value in terms.items())
-        return {"loss": loss, **{f"loss/{name}": value for name, value in terms.items()}}
+        return {**({"loss": loss} if terms else {}), **{f"loss/{name}": value for name, value in terms.items()}}
 
     def shares(self, pairs: list[float]) -> Line:
         """Each measured sum by its count."""

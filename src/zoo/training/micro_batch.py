@@ -1,6 +1,7 @@
 """`training.micro_batch: auto`: the largest number of rows whose forward and backward pass the memory holds."""
 
 import logging
+import sys
 
 import torch
 
@@ -33,10 +34,17 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
         if rows == 1:
             break  # the first step fails with a message that names the settings
         rows = -(-rows // 2)
+        forget_compiled()
     agreed = min(processes.gather(rows))
     if processes.is_main:
         logger.info("training.micro_batch: auto is %d of the %d rows of a process", agreed, share)
     return agreed
+
+
+def forget_compiled() -> None:
+    """Drop the graphs of a size that did not fit: torch would compile the next as one of any size, which is slower."""
+    if "torch._dynamo" in sys.modules:  # else nothing is compiled, and the compiler takes seconds to import
+        torch._dynamo.reset()
 
 
 def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:

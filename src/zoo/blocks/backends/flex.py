@@ -15,11 +15,16 @@ from torch.nn.attention.flex_attention import (
 )
 
 from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.backends.sdpa import Sdpa
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
-from zoo.devices.compiling import compiled
+from zoo.devices.compiling import compiled, or_plain
 
 LEAST_WIDTH = 16  # of a head, in torch's kernels
+# Of a head. Those for 192 need 107 to 173 KB of shared memory, and GPUs of compute capability 8.6 and 12.0 have 101;
+# those for 320 need 263, and an H100 has 232 (torch 2.13, triton 3.6; https://github.com/pytorch/pytorch/issues/180278).
+WIDEST = 128
+SDPA = Sdpa()
 GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
 # For rows below 128 places torch takes a kernel for few queries, and finds no blocks that fit where heads share keys:
 # "NoValidChoicesError" (torch 2.11 to 2.13, _inductor/kernel/flex/flex_decoding.py). This one takes any rows.
@@ -38,7 +43,17 @@ class Flex(FlashBackend):
     compiles = True
     rank = 2
 
+    def __init__(self) -> None:
+        self.kernel_or_sdpa = or_plain(self.by_kernel, SDPA.attend)
+
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        # in a compiled block the kernel is a part of it, which fails as a whole
+        attend = self.by_kernel if torch.compiler.is_compiling() else self.kernel_or_sdpa
+        said: Tensor = attend(queries, keys, values, view, rule)
+        return said
+
+    def by_kernel(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
+        """What torch's kernel says."""
         blocks = blocks_in(view, rule.window)
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
@@ -65,6 +80,8 @@ class Flex(FlashBackend):
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.dropout:
             return f"drops no attention weights, and attention.dropout is {rule.dropout}"
+        if max(d_key, d_value) > WIDEST:
+            return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
         return super().obstacle(rule, d_key, d_value, position)
 
 
@@ -85,8 +102,8 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
     # tensors, since torch would compile a kernel for each pair of numbers; filled there, not copied, which would wait
     nearest, farthest = (torch.full((), far, device=mine.device) for far in (-ahead, back))
-    create = compiled(create_block_mask, GRAPHS) if mine.is_cuda else create_block_mask
-    return create(
+    create = or_plain(compiled(create_block_mask, GRAPHS), create_block_mask) if mine.is_cuda else create_block_mask
+    blocks: BlockMask = create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])
             & (mine[row, query] > 0)
@@ -99,6 +116,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
         n_keys,
         device=str(mine.device),
     )
+    return blocks
 
 
 def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:

@@ -1,6 +1,6 @@
 """Backend `sdpa`: torch's scaled_dot_product_attention."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
 # On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
 # (https://github.com/pytorch/pytorch/issues/196678).
 TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# Nor for texts that are read or written, each of its own length: cuDNN makes a plan for each, in tens of milliseconds.
+TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
 EAGER = Eager()
 
 
@@ -50,7 +52,7 @@ class Sdpa(Backend):
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
             # the one fused kernel that takes masks, and float32, shares no keys among heads
             keys, values, shared = *(x.repeat_interleave(shared, dim=1) for x in (keys, values)), 1
-        with sdpa_kernel(TAKE_MASKS) if mask is not None and queries.is_cuda else nullcontext():
+        with kernels_for(queries, mask):
             return F.scaled_dot_product_attention(  # a query that sees no key gets 0
                 queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=shared > 1
             )
@@ -77,6 +79,13 @@ class Sdpa(Backend):
         """Whether keys and values are read by products in bfloat16, which want whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
+
+
+def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager[None]:
+    """Among which kernels torch chooses."""
+    if not queries.is_cuda or (mask is None and torch.is_grad_enabled()):
+        return nullcontext()
+    return sdpa_kernel(TAKE_LENGTHS if mask is None else TAKE_MASKS)
 
 
 def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:

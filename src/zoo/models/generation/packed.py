@@ -84,7 +84,7 @@ def found_late(module: nn.Module) -> dict[str, nn.Module | nn.Parameter]:
 
 
 def for_this_thread(forward: Map, otherwise: Map) -> Map:
-    """What computes in a module's place in the thread that writes; others, which may read meanwhile, find the module."""
+    """What computes in a module's place in the thread that writes; others, that read meanwhile, have the module."""
     mine = get_ident()
     return lambda *given: forward(*given) if get_ident() == mine else otherwise(*given)
 
