@@ -40,7 +40,10 @@ def test_the_best_span_begins_before_it_ends_and_stands_in_the_context():
 def test_an_answer_is_not_longer_than_answers_are():
     said = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 4, 5.0))
     found = best_span(said, np.arange(2, LONGEST_ANSWER + 5), 0)
-    assert found.behind - found.first <= LONGEST_ANSWER
+    assert found.behind - found.first <= LONGEST_ANSWER == 30  # as transformers' max_answer_length in run_qa.py
+    longest = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 1, 5.0))
+    found = best_span(longest, np.arange(2, LONGEST_ANSWER + 5), 0)
+    assert found.behind - found.first == LONGEST_ANSWER
 
 
 def test_its_share_is_the_product_of_both_softmaxes():

@@ -72,6 +72,24 @@ def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
 
 
+def test_a_share_of_what_the_change_reads_is_dropped_in_training_alone():
+    """peft's LoRA does so, too; A begins as torch begins a linear map of as many inputs."""
+    model, x = TinyModel(), torch.randn(1, 400, 5)
+    hidden = model.hidden
+    adapt(model, LowRank(rank=RANK, alpha=ALPHA, dropout=0.5, targets=("hidden",)), 0)
+    down, up = (hidden.get_submodule(name).weight.detach() for name in ("lora_A", "lora_B"))
+    assert 0.5 / 5**0.5 < float(down.abs().max()) <= 1 / 5**0.5
+    torch.nn.init.normal_(hidden.get_submodule("lora_B").weight)
+    plain = nn.functional.linear(x, hidden.weight, hidden.bias)
+    whole = ALPHA / RANK * x @ down.T @ up.T
+    torch.testing.assert_close(hidden.eval()(x) - plain, whole, rtol=0, atol=1e-5)
+    torch.manual_seed(1)
+    dropped = hidden.train()(x) - plain
+    torch.manual_seed(1)
+    read = nn.functional.dropout(x, 0.5)
+    torch.testing.assert_close(dropped, ALPHA / RANK * read @ down.T @ up.T, rtol=0, atol=1e-5)
+
+
 def test_heads_are_trained_as_they_are():
     model = create_model("bert-nano")
     adapt(model, LowRank(), 0)

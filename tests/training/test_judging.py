@@ -51,6 +51,12 @@ def test_training_stops_early_when_nothing_gets_better(tmp_path: Path, caplog: p
     assert f"already complete: 4 of 9 steps, {why}" in caplog.text
 
 
+def test_a_validation_that_is_no_number_is_no_better_one(tmp_path: Path):
+    training = settings(steps=9, evaluate_every=1, patience=2)
+    _, state = train_tiny(tmp_path, training, watch=judged(0.5, float("nan"), float("nan"), 0.1))
+    assert (state.step, state.stale) == (3, 2)
+
+
 def test_what_is_validated_is_what_is_published(tmp_path: Path):
     seen = {}
 

@@ -93,6 +93,11 @@ def test_fixed_settings_state_everything_and_are_read_back():
     assert resolve_training([config.parse_yaml(written, "training.yaml")]) == fixed
 
 
+@pytest.mark.parametrize(("steps", "every"), [(3, 1), (500, 50), (30_000, 1000)])
+def test_checkpoints_are_saved_ten_times_a_run_and_at_least_every_1000_steps(steps: int, every: int):
+    assert fix_training(resolve_training([{"steps": steps}]), rows=1, d_model=1).save_every == every
+
+
 def test_what_lies_beyond_the_run_is_reported_and_not_refused(caplog: pytest.LogCaptureFixture):
     fix_training(resolve_training([{"steps": 5, "save_every": 7}]), rows=1, d_model=1)
     assert "training.save_every (7) is beyond the run's 5 steps: zoo saves at its end" in caplog.text

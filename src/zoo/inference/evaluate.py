@@ -235,7 +235,9 @@ class Evaluation:
         if needs in GATHERED:
             compared = total.compared.get((needs, chosen.objective))
             if not compared:
-                raise ValueError(f"{chosen.name}: no row of this split has a label, so no answer can be compared")
+                labelled = loaded.mixture.members[chosen.objective].labelled
+                why = "no row of this split has a label" if labelled else "no place of this split is predicted"
+                raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
             return compute(chosen.registered, **as_given(needs, compared, About(loaded, self.examples, self.split)))
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
