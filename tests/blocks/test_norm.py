@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from zoo.blocks.norm import LayerNorm, RMSNorm, ScaleNorm
 
@@ -30,13 +31,22 @@ def test_layernorm_is_torchs(bias: bool, dtype: torch.dtype):
     torch.testing.assert_close(ours(x), theirs(x))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rmsnorm_is_torchs(dtype: torch.dtype):
-    ours, theirs = RMSNorm(7, eps=1e-3).to(dtype), nn.RMSNorm(7, eps=1e-3, dtype=dtype)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rmsnorm_is_llamas_to_the_last_bit(dtype: torch.dtype):
+    """Rounded before the gain, and again after it."""
+    ours, theirs = RMSNorm(7, eps=1e-3).to(dtype), LlamaRMSNorm(7, eps=1e-3).to(dtype)
     fill(ours)
     theirs.load_state_dict(ours.state_dict())
     x = numbers(2, 3, 7, dtype=dtype)
-    torch.testing.assert_close(ours(x), theirs(x))
+    assert torch.equal(ours(x), theirs(x))
+
+
+def test_rmsnorm_is_the_formula():
+    norm = RMSNorm(7, eps=1e-3).double()
+    fill(norm)
+    x = numbers(5, 7)
+    expected = x / (x.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight
+    torch.testing.assert_close(norm(x), expected, **EXACT)
 
 
 def test_layernorm_is_the_formula():
