@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.experiments.finetune import carry_over
+from zoo.experiments.finetune import carry_over, what_becomes_of_classes
 from zoo.experiments.resolve import MAY_SET, refuse_architecture
 from zoo.models.create import create_model
 from zoo.models.heads.classes import numbered_as
@@ -78,3 +78,12 @@ def test_classes_that_differ_in_case_alone_are_told_apart_where_both_write_them_
 def test_other_classes_are_taken_as_they_come(own: list[str], wanted: list[str]):
     tensors = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).state_dict()
     assert numbered_as(wanted, own, tensors, ["classification"]) is None
+
+
+def test_the_log_says_which_classes_go_on_from_the_rows_of_others():
+    """They keep their numbers, and so `b` begins with what the checkpoint learned of `a`."""
+    said = what_becomes_of_classes(["a", "b", "x"], ["b", "c", "x"], False)
+    assert said.endswith("go on from its rows by number: a -> b, b -> c")
+    assert what_becomes_of_classes(["a", "b"], ["b", "a"], True).startswith("the heads keep their classes")
+    for own, wanted in ((["a"], ["a"]), (["a"], ["a", "b"]), ([], [])):
+        assert not what_becomes_of_classes(own, wanted, False)

@@ -23,6 +23,7 @@ from zoo.models.heads.classes import numbered_as
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import parse_settings
+from zoo.registry import first_few
 from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS
 from zoo.runs.request import read_request
@@ -71,14 +72,29 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # whose weights are then read
         tensors = finite(saved.weights, str(saved.folder))
         own = read_task(saved.task, str(saved.folder)).labels or ()
-        ordered = numbered_as(settled.task.labels or (), own, tensors, model.heads)
-        if ordered and not continued:
-            logger.info("the heads keep their classes, which the checkpoint numbers or writes in another way")
+        wanted = settled.task.labels or ()
+        ordered = numbered_as(wanted, own, tensors, model.heads)
+        if not continued and (said := what_becomes_of_classes(own, wanted, ordered is not None)):
+            logger.info(said)
         carry_over(model, ordered or tensors, say=not continued)
         if tokenizer is not None and words:
             begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 
     return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
+
+
+def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: bool) -> str:
+    """What the log says of the classes of a checkpoint's heads; nothing where they are those of the task, or too many.
+
+    Args:
+        ordered: whether the rows of the heads were put into the task's order.
+    """
+    if ordered:
+        return "the heads keep their classes, which the checkpoint numbers or writes in another way"
+    if len(own) != len(wanted) or list(own) == list(wanted):
+        return ""
+    others = [f"{old} -> {new}" for old, new in zip(own, wanted, strict=True) if old != new]
+    return f"the heads have other classes than the checkpoint's, and go on from its rows by number: {first_few(others)}"
 
 
 def report_places(given: Experiment) -> None:
