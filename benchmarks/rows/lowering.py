@@ -53,6 +53,7 @@ def note(graph: GraphLowering) -> Any:
 
 GraphLowering.compile_to_module = note  # type: ignore[method-assign]
 triton_helpers.set_driver_to_gpu = lambda: None  # what `pretend` has set can compile, but loads nothing
+flex.or_plain = lambda compiled, plain: compiled  # what fails is to be told
 functions.force_non_lazy_backward_lowering = True  # not in the backward pass, which is never reached
 
 
@@ -92,7 +93,7 @@ def cases() -> Iterator[Case]:
             shared = (("decoder", "attention"), {**GROUPED, **SINKS, "n_kv_heads": heads})
             name = f"flex, {length} places, {heads} of 4 heads have keys"
             yield Case(name, "gpt-modern-nano", [shared], length=length, alone=True)
-    for width in (64, 128, 256):
+    for width in (64, flex.WIDEST):
         shared = (("decoder", "attention"), {**GROUPED, **SINKS, "d_key": width, "d_value": width})
         yield Case(f"flex, heads {width} wide", "gpt-modern-nano", [shared], length=512, alone=True)
 
