@@ -77,10 +77,13 @@ def logits_of(head: Head) -> Map:
     return forward
 
 
-def found_late(module: nn.Module) -> dict[str, nn.Module | nn.Parameter]:
-    """What torch finds by a function of Python, after a lookup in vain: a module's modules and parameters."""
-    named = {**module._modules, **module._parameters}
-    return {name: part for name, part in named.items() if part is not None and not hasattr(type(module), name)}
+def found_late(module: nn.Module) -> dict[str, nn.Module]:
+    """A module's modules, which torch finds by a function of Python, after a lookup in vain.
+
+    Not its parameters: FSDP and accelerate put others in their place while a module computes.
+    """
+    named = module._modules.items()
+    return {name: part for name, part in named if part is not None and not hasattr(type(module), name)}
 
 
 def for_this_thread(forward: Map, otherwise: Map) -> Map:
