@@ -210,6 +210,17 @@ def test_who_reads_in_another_thread_reads_the_model_itself(
     assert torch.equal(found, said)
 
 
+def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
+    model = create_model("gpt2-nano")
+    before = [set(module.__dict__) for module in model.modules()]
+    block, new = model.decoder.stack.blocks[0], nn.Identity()
+    with packed(model):
+        assert block.__dict__["mixer"] is block.mixer and "weight" not in block.feed_forward.up.__dict__
+        block.dropout = new  # which takes the place of the old one here, too
+        assert block.dropout is new
+    assert block.dropout is new and [set(module.__dict__) for module in model.modules()] == before
+
+
 def test_batch_after_batch_looks_at_the_matrices_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     model, looked = create_model("gpt2-nano").to(dtype).eval(), []
     monkeypatch.setattr(packing, "replacements", lambda model: looked.append(model) or replacements(model))
