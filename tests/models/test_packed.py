@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from zoo import create_model
 from zoo.blocks.activation import activations
+from zoo.blocks.dropout import Dropout
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.models.generation import packed as packing
 from zoo.models.generation import product
@@ -213,7 +214,7 @@ def test_who_reads_in_another_thread_reads_the_model_itself(
 def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
     model = create_model("gpt2-nano")
     before = [set(module.__dict__) for module in model.modules()]
-    block, new = model.decoder.stack.blocks[0], nn.Identity()
+    block, new = model.decoder.stack.blocks[0], Dropout(0.5)
     with packed(model):
         assert block.__dict__["mixer"] is block.mixer and "weight" not in block.feed_forward.up.__dict__
         block.dropout = new  # which takes the place of the old one here, too
