@@ -242,6 +242,7 @@ def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypat
         ({"dropout": 0.25}, None, "drops no attention weights, and attention.dropout is 0.25", None),
         ({"sinks": 2}, "knows no sinks", None, "knows no sinks"),
         ({"d_value": 136}, None, "takes heads up to 128 wide, and d_key is 3, d_value 136", None),
+        ({"d_key": 136, "d_value": 3}, None, "takes heads up to 128 wide, and d_key is 136, d_value 3", None),
         (
             {"d_value": 264},
             None,

@@ -6,6 +6,7 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from zoo.blocks.attention import FullAttention
 from zoo.blocks.position import Learned, Position, Relative, Rotary, Sinusoidal, alibi_slopes, positions, sinusoids
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
@@ -143,6 +144,14 @@ def test_layers_share_what_their_position_turns_by():
     assert torch.equal(view.rotate(heads), rotate(rotary, heads, documents.positions))
     assert view.turns(torch.float64) is view.turns(torch.float64) is not view.turns(torch.float32)
     assert View(Visibility(documents, documents)).rotate(heads) is heads
+
+
+def test_what_layers_turn_by_is_there_before_the_first_of_them_asks():
+    """A compiled block would otherwise need a graph of its own to compute it."""
+    documents = Documents(torch.tensor([[1, 1, 2]]))
+    view = View(Visibility(documents, documents), Rotary(16, 2, 8, 64, True))
+    FullAttention(16, 2).prepare(view, torch.bfloat16)
+    assert ("turns", torch.bfloat16) in view.found
 
 
 @pytest.mark.parametrize("name", positions.names())

@@ -21,3 +21,7 @@ def test_a_slow_evaluation_says_at_its_start_and_every_minute_how_long_it_takes(
         "validation: 20 of 1,500 examples, about 75 minutes left",
         "validation: 1,500 of 1,500 examples, about 0 minutes left",
     ]
+
+
+def test_a_step_that_scored_nothing_has_no_loss_to_show():
+    Bars(None).step({"step": 1, "steps": 2})

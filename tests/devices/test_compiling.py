@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 
+from zoo.devices import compiling
 from zoo.devices.compiling import is_of_a_compiler, missing_for, refuse_without_compiler
+from zoo.devices.memory import is_out_of_memory
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 WITHOUT = "^training.compile: true on a {} needs {}"
@@ -107,3 +110,21 @@ def test_what_is_raised_within_triton_is_a_compilers_whatever_its_class(module: 
     with pytest.raises(AssertionError) as raised:
         own["start"]()
     assert is_of_a_compiler(raised.value) == of_a_compiler
+
+
+class Wrapped(torch._dynamo.exc.TorchDynamoException):
+    """As torch's compiler wraps what ends it."""
+
+    inner_exception = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def test_memory_that_is_full_while_something_is_compiled_is_no_failure_of_the_compiler(monkeypatch: pytest.MonkeyPatch):
+    """A smaller batch may do; what was not compiled then is compiled later."""
+
+    def fail() -> None:
+        raise Wrapped
+
+    monkeypatch.setattr(compiling, "failures", [])
+    with pytest.raises(Wrapped):
+        compiling.or_plain(fail, lambda: None)()
+    assert not compiling.failures and is_out_of_memory(Wrapped())

@@ -73,6 +73,7 @@ def test_devices_and_libraries_say_in_their_own_words_that_memory_is_full():
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         "MPS backend out of memory (MPS allocated: 8.00 GiB, other allocations: 1.00 GiB, max allowed: 9.07 GiB).",
         "Invalid buffer size: 64.00 GiB",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
     ):
         assert memory.is_out_of_memory(RuntimeError(words))
     assert not memory.is_out_of_memory(RuntimeError("CUDA error: invalid configuration argument"))

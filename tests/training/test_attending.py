@@ -213,7 +213,9 @@ def test_a_backend_is_used_by_all_attention_over_whole_rows(monkeypatch: pytest.
         ("sdpa", "cpu", Sdpa),
     ):
         use_backends(found, settings(backend, "bfloat16"), torch.device(device))
-        assert {type(attention.backend) for attention in attentions(found)} == {kind}
+        used = [attention.backend for attention in attentions(found)]
+        assert {type(one) for one in used} == {kind}
+        assert len(set(map(id, used))) == len(used)  # what one layer's kernel has come to is nothing to the others
 
 
 def test_an_unknown_backend_is_refused_by_name():

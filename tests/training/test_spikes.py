@@ -8,7 +8,10 @@ import pytest
 import torch
 from tiny import TinyModel, lines, settings, train_tiny
 
+from zoo.training.logbook import note_spike
+from zoo.training.meter import Tally
 from zoo.training.spikes import MEMORY, Usual
+from zoo.training.state import State
 
 
 def usual(*losses: float) -> list[bool]:
@@ -34,6 +37,12 @@ def test_a_small_step_up_is_no_spike_however_calm_it_was():
 def test_a_loss_that_stays_where_it_jumped_to_becomes_usual():
     found = usual(*[2.0] * 100, *[3.0] * 100)
     assert found[100] and not any(found[110:])
+
+
+def test_a_step_that_scored_nothing_makes_no_loss_usual():
+    tally, state = Tally(1, {}), State()
+    tally.skipped, tally.line = False, {"step": 1}
+    assert note_spike(tally, state) == {} and state.usual.seen == 0
 
 
 def test_a_spike_is_in_the_log_line_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):

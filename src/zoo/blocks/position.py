@@ -18,7 +18,8 @@ Turns = tuple[Float[Tensor, "batch 1 length pairs"], Float[Tensor, "batch 1 leng
 
 
 class Position(nn.Module):
-    """Where order enters a model. A variant fills one of three hooks; the others leave their input as it is.
+    """Where order enters a model. A variant fills one of three hooks (`rotate` and what it
+    turns by are one); the others leave their input as it is.
 
     `embeds` says whether the variant acts on the input (once, before the first layer).
     """
@@ -31,7 +32,7 @@ class Position(nn.Module):
 
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
         """Cosines and sines that `rotate` turns places by, which layers share; `dtype`: of queries and keys."""
-        raise NotImplementedError(f"{type(self).__name__} turns nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not say by what it turns")
 
     def rotate(self, heads: Heads, turns: Turns) -> Heads:
         """Turn queries or keys."""

@@ -43,7 +43,7 @@ class Bars:
 
     def step(self, line: Line) -> None:
         """Show how many steps are done."""
-        self.draw("training", line["step"], line["steps"], f"loss {line['loss']:.3f}")
+        self.draw("training", line["step"], line["steps"], f"loss {line['loss']:.3f}" if "loss" in line else "")
 
     def evaluate(self, split: str, what: str, done: int, total: int) -> None:
         """Show how much of a split is evaluated; without a terminal say it, at the start and every minute."""

@@ -86,18 +86,21 @@ def compiled(function: Callable[..., Any], graphs: int, **options: Any) -> Any:
     """
     if not torch.compiler.is_compiling():  # a block around it
         make_room(graphs)
+        compile_backward_at_once()
     return torch.compile(function, **options)
 
 
 def compile_module(module: nn.Module) -> None:
-    """Compile a module's forward pass in its place, when it is first called; without a compiler it is slower, not lost.
-
-    Its backward pass is compiled at the same time, so that nothing fails in the middle of a step.
-    """
-    torch._functorch.config.force_non_lazy_backward_lowering = True
+    """Compile a module's pass in its place, when it is first called; without a compiler it is slower, not lost."""
+    compile_backward_at_once()
     module.compile()
     assert module._compiled_call_impl is not None
     module._compiled_call_impl = or_plain(module._compiled_call_impl, module._call_impl)
+
+
+def compile_backward_at_once() -> None:
+    """Let torch compile backward passes with the forward ones, so that nothing fails in the middle of a step."""
+    torch._functorch.config.force_non_lazy_backward_lowering = True
 
 
 def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -60,6 +60,7 @@ def set_imports_aside() -> None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error says that a device, or the CPU, has no memory left."""
+    error = getattr(error, "inner_exception", error)  # torch's compiler wraps what ends it
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 

@@ -97,7 +97,8 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
-    return ChosenBackends([able[name] for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
+    # one for each layer: a kernel that cannot be compiled is that of its layer
+    return ChosenBackends([backends[name]() for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
 
 
 def counted(names: list[str]) -> str:

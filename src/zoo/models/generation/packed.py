@@ -21,7 +21,7 @@ AFTER: dict[type[nn.Module], AfterProduct] = {
     GELUTanh: ("gelu", "tanh"),
     SiLU: ("swish", ""),
 }
-alone = RLock()  # what stands in a model's place of its maps is the model's, not a thread's
+alone = RLock()  # what stands in the place of a model's maps is of one thread at a time
 inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
 
 
@@ -89,7 +89,7 @@ def found_late(module: nn.Module) -> dict[str, nn.Module]:
 def for_this_thread(forward: Map, otherwise: Map) -> Map:
     """What computes in a module's place in the thread that writes; others, that read meanwhile, have the module."""
     mine = get_ident()
-    return lambda *given: forward(*given) if get_ident() == mine else otherwise(*given)
+    return lambda *given, **named: (forward if get_ident() == mine else otherwise)(*given, **named)
 
 
 @contextmanager
@@ -117,5 +117,6 @@ def packed(model: Model) -> Iterator[None]:
         finally:
             inside.remove(id(model))
             for module, attributes in own.items():
-                for name in attributes:
-                    module.__dict__.pop(name, None)  # a part that was replaced meanwhile has left already
+                for name, value in attributes.items():
+                    if module.__dict__.get(name) is value:  # not what has taken its place meanwhile
+                        del module.__dict__[name]

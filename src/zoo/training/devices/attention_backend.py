@@ -54,7 +54,7 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
         problem = next(filter(None, (obstacle_of(backend, layer) for layer in layers)), None)
     if problem is not None:
         raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *able(layers, on)])}")
-    return ChosenBackends([backend] * len(layers), f"{wanted.name} ({KEY})")
+    return ChosenBackends([wanted.build() for _ in layers], f"{wanted.name} ({KEY})")
 
 
 def able(layers: list[Layer], on: Hardware) -> list[str]:
