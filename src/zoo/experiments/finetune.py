@@ -71,8 +71,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
         continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # whose weights are then read
         tensors = finite(saved.weights, str(saved.folder))
-        own = read_task(saved.task, str(saved.folder)).labels or ()
-        wanted = settled.task.labels or ()
+        own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
         if not continued and (said := what_becomes_of_classes(own, wanted, ordered is not None)):
             logger.info(said)
