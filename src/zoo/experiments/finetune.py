@@ -73,8 +73,8 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         tensors = finite(saved.weights, str(saved.folder))
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
-        if not continued and (said := what_becomes_of_classes(own, wanted, ordered is not None)):
-            logger.info(said)
+        if own and not continued and any(name.startswith(of_classes(model)) for name in tensors):
+            logger.info(what_becomes_of_classes(own, wanted, ordered is not None))
         carry_over(model, ordered or tensors, say=not continued)
         if tokenizer is not None and words:
             begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
@@ -83,15 +83,17 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
 
 
 def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: bool) -> str:
-    """What the log says of the classes of a checkpoint's heads; nothing where they are those of the task, or too many.
+    """What the log says of the classes of a checkpoint's heads.
 
     Args:
         ordered: whether the rows of the heads were put into the task's order.
     """
     if ordered:
         return "the heads keep their classes, which the checkpoint numbers or writes in another way"
-    if len(own) != len(wanted) or list(own) == list(wanted):
-        return ""
+    if list(own) == list(wanted):
+        return "the heads have the checkpoint's classes"
+    if len(own) != len(wanted):
+        return f"the heads have {len(wanted)} classes, and the checkpoint's {len(own)}"
     others = [f"{old} -> {new}" for old, new in zip(own, wanted, strict=True) if old != new]
     return f"the heads have other classes than the checkpoint's, and go on from its rows by number: {first_few(others)}"
 
@@ -129,6 +131,11 @@ def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
             table[token] = table[list(ids)].mean(0)
 
 
+def of_classes(model: Model) -> tuple[str, ...]:
+    """How the names of the weights of its heads that have classes begin."""
+    return tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
+
+
 def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) -> None:
     """Fill a model with a checkpoint's weights; say in the log what is left out and what is newly initialised.
 
@@ -138,7 +145,7 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
         ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
     """
     own = model.state_dict()
-    classes = tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
+    classes = of_classes(model)
     other = [n for n in tensors if n.startswith(classes) and n in own and tensors[n].shape != own[n].shape]
     taken = {name for name in tensors if name in own and not (other and name.startswith(classes))}
     with torch.no_grad():
