@@ -18,8 +18,9 @@ Turns = tuple[Float[Tensor, "batch 1 length pairs"], Float[Tensor, "batch 1 leng
 
 
 class Position(nn.Module):
-    """Where order enters a model. A variant fills one of three hooks (`rotate` and what it
-    turns by are one); the others leave their input as it is.
+    """Where order enters a model.
+
+    A variant fills one of three hooks (`rotate` with `turns` is one); the others leave their input as it is.
 
     `embeds` says whether the variant acts on the input (once, before the first layer).
     """
