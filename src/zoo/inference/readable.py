@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 
 from zoo.data.tokenizers.recipes.recipe import SPACE
-from zoo.data.tokenizers.tokenizer import Tokenizer, word_marks
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.data.tokenizers.word_marks import word_marks
 
 CONTINUES = "·"
 VISIBLE = str.maketrans({" ": "␣", SPACE: "␣", "\n": "↵", "\r": "␍", "\t": "⇥"})

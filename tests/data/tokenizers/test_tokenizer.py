@@ -25,6 +25,7 @@ def imported(role_tokens: dict[str, str]) -> Tokenizer:
     backend.decoder = decoders.ByteLevel()
     backend.enable_padding()
     backend.enable_truncation(3)
+    backend.add_special_tokens(["<|end|>"])
     return Tokenizer(backend, role_tokens)
 
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.exporting.tokenizer_files import tokenizer_files, with_template
 from zoo.hub.importing.other_texts import other_switches, texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
@@ -178,6 +178,27 @@ def test_a_model_ends_its_texts_with_what_it_generates_with(tmp_path: Path):
     assert read(folder, "t5").roles.start == 9  # beside an encoder, where nothing else is said
     classifier = read(folder, "gpt2", 1, eos_token_id=9)  # which generates nothing
     assert classifier.roles.end in (None, ours.vocabulary[ENDING])
+
+
+@pytest.mark.parametrize("word", ["!", "he", "Ċ"])
+@pytest.mark.parametrize("name", ["eos_token_id", "pad_token_id"])
+def test_an_id_of_a_models_files_leaves_its_token_an_ordinary_one(tmp_path: Path, word: str, name: str):
+    text = "he dog!\n! he"
+    made = backend("gpt2")
+    folder = tmp_path / "theirs"
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token=ENDING)
+    theirs.save_pretrained(folder)
+    ours = read(folder, "gpt2", **{name: made.token_to_id(word)})
+    role = {"eos_token_id": "end", "pad_token_id": "pad"}[name]
+    assert ours.role_tokens[role] == word
+    wanted = theirs(text)["input_ids"]
+    assert made.token_to_id(word) in wanted
+    assert ours.encode([text])[0].tolist() == wanted
+    assert ours.decode(wanted) == theirs.decode(wanted, skip_special_tokens=True) == text
+    for file, content in tokenizer_files(ours, False, targets["gpt2"].classes[0], 64).items():
+        (tmp_path / file).write_bytes(content)
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert (again(text)["input_ids"], again.decode(wanted, skip_special_tokens=True)) == (wanted, text)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
         ValueError: a word is how the tokenizer writes a role, such as `[MASK]`, which no text can spell.
     """
     unknown = tokenizer.roles.unk
-    special = {token.content for token in tokenizer.backend.get_added_tokens_decoder().values() if token.special}
+    special = tokenizer.special_tokens
     for word in words:
         if word in special:
             raise ValueError(f"task.tokenizer.{ADD}: {word!r} is a special token of the tokenizer; leave it out")

@@ -14,9 +14,10 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.ids import ROLES, Ids, Roles
 from zoo.data.tokenizers.backend import check_ids, encode_plainly, explain_failure, read_backend
 from zoo.data.tokenizers.going_on import reader_of_rest
-from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, SPACE, TokenizerRecipe, role_token
+from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, TokenizerRecipe, role_token
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
 from zoo.data.tokenizers.word_cache import WordCache
+from zoo.data.tokenizers.word_marks import word_marks
 from zoo.registry import Choice, check, refuse_unknown
 from zoo.strict_json import parse_json
 
@@ -25,12 +26,6 @@ ROLES_FILE = "roles.json"
 CHATS_FILE = "chat_templates.json"
 SENTINEL = "<extra_id_{}>"  # as T5's vocabulary spells what stands for a missing span
 MANY = 1 << 13  # characters of texts from which on looking up their words is faster
-WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
-    "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
-    "Metaspace": (SPACE,),
-    "Replace": (SPACE,),
-    "Fuse": (" ", "\n", "\t", "\r"),
-}
 
 
 class Tokenizer:
@@ -38,7 +33,8 @@ class Tokenizer:
 
     Args:
         backend: what the `tokenizers` library runs; padding and truncation are switched off.
-        role_tokens: role -> the token that plays it. Two roles may share one, roles but `pad` may be absent.
+        role_tokens: role -> the token that plays it. Two roles may share one, roles but `pad` may be absent. A token
+            that is no special one of the backend, such as a newline that ends texts, stays an ordinary one.
         place: where the tokenizer comes from, for messages.
         chat_templates: by name, the templates that it was published with; they are kept, never used.
     """
@@ -56,7 +52,7 @@ class Tokenizer:
         self.backend = backend
         self.role_tokens = check_roles(role_tokens, backend, f"{place}/{ROLES_FILE}")
         self.chat_templates = dict(chat_templates)
-        self.match(self.role_tokens.values())
+        self.match(())
 
     @classmethod
     def train(cls, choice: Choice[TokenizerRecipe], texts: Iterable[str]) -> "Tokenizer":
@@ -104,6 +100,11 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """One more than the largest id: the rows that an embedding needs."""
         return max(self.vocabulary.values()) + 1
+
+    @property
+    def special_tokens(self) -> set[str]:
+        """The tokens that texts do not spell, and that `decode` leaves out."""
+        return {token.content for token in self.backend.get_added_tokens_decoder().values() if token.special}
 
     @cached_property
     def roles(self) -> Roles:
@@ -197,9 +198,8 @@ class Tokenizer:
         return [*encoding.ids[:ahead], *written] or [self.roles.id("start")]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, role tokens left out."""
-        silent = {self.vocabulary[token] for token in self.role_tokens.values()}
-        text: str = self.backend.decode([int(i) for i in ids if int(i) not in silent], skip_special_tokens=True)
+        """The text of ids, special tokens left out."""
+        text: str = self.backend.decode([int(i) for i in ids], skip_special_tokens=True)
         return text
 
     def spell(self, token_id: int) -> str:
@@ -225,7 +225,7 @@ class Tokenizer:
         new = [name for name, token in lacking.items() if token not in self.vocabulary]
         together = {**self.role_tokens, **lacking}
         self.role_tokens = {role: together[role] for role in ROLES if role in together}
-        self.match(self.role_tokens.values())
+        self.match(self.role_tokens[role] for role in ROLES if role in lacking)
         return new
 
     def add_sentinels(self, needed: int) -> int:
@@ -241,11 +241,11 @@ class Tokenizer:
 
     def match(self, tokens: Iterable[str]) -> None:
         """Have the backend recognise tokens as special ones, where it does not yet; what was derived is forgotten."""
-        special = {t.content for t in self.backend.get_added_tokens_decoder().values() if t.special}
-        self.backend.add_special_tokens([role_token(token) for token in tokens if token not in special])
+        known = self.special_tokens
+        self.backend.add_special_tokens([role_token(token) for token in tokens if token not in known])
         self.ordinary = Backend.from_str(self.backend.to_str())
         self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
-        for derived in ("vocabulary", "roles", "word_cache", "reader_of_rest"):
+        for derived in ("digest", "vocabulary", "roles", "word_cache", "reader_of_rest"):
             self.__dict__.pop(derived, None)
 
 
@@ -287,11 +287,3 @@ def check_roles(role_tokens: Mapping[str, Any], backend: Backend, place: str) ->
     if "pad" not in role_tokens:
         raise ValueError(f"{place}: the role 'pad' is missing (another role's token may play it)")
     return {role: role_tokens[role] for role in ROLES if role in role_tokens}
-
-
-def word_marks(spec: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
-    """How a backend's tokens show words: by a prefix that continues one, or by marks that begin one."""
-    prefix = spec["model"].get("continuing_subword_prefix")
-    decoder = spec["decoder"] or {"type": None}
-    steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
-    return prefix or None, next((WORD_STARTS[s["type"]] for s in steps if s["type"] in WORD_STARTS), None)

@@ -89,7 +89,8 @@ def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]
 def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int) -> dict[str, Any]:
     """How AutoTokenizer wraps tokenizer.json."""
     inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
-    tokens = {name: tokenizer.role_tokens[role] for name, role in THEIR_ROLES.items() if role in tokenizer.role_tokens}
+    known = tokenizer.special_tokens
+    tokens = {name: t for name, role in THEIR_ROLES.items() if (t := tokenizer.role_tokens.get(role)) in known}
     return {
         # the name that every version knows, and the only one whose class takes tokenizer.json as it is
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -108,12 +109,15 @@ def chat_template(tokenizer: Tokenizer) -> str:
     A tokenizer that writes a space before a text writes none behind a special token, so the template does.
     """
     space = " " if any(tokenizer.spell(i).startswith(SPACE) for i in tokenizer.encode(["a"])[0][:1]) else ""
-    start, separator, end = (tokenizer.role_tokens[role] for role in ("start", "separator", "end"))
+    special = tokenizer.special_tokens
+    ids = {role: tokenizer.roles.id(role) for role in ("start", "separator", "end")}
+    texts = {role: t if (t := tokenizer.spell(i)) in special else tokenizer.decode([i]) for role, i in ids.items()}
+    start, separator, end = (json.dumps(text, ensure_ascii=False) for text in texts.values())
     content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (
-        f"{{{{ '{start}' }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
-        f"{{% generation %}}{content}{{{{ '{end}' }}}}{{% endgeneration %}}"
-        f"{{% else %}}{content}{{{{ '{separator}' }}}}{{% endif %}}{{% endfor %}}"
+        f"{{{{ {start} }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
+        f"{{% generation %}}{content}{{{{ {end} }}}}{{% endgeneration %}}"
+        f"{{% else %}}{content}{{{{ {separator} }}}}{{% endif %}}{{% endfor %}}"
     )
 
 

@@ -35,20 +35,24 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     if isinstance(backend, str):
         return backend
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
-    named = name_tokens(foreign, options, config, backend, target, chosen.generates)
-    tokens = role_tokens(backend, named, target, chosen)
+    named = named_tokens(foreign, options, backend, target)
+    every = named_or_numbered(named, options, config, backend, target, chosen.generates)
+    tokens = role_tokens(backend, every, target, chosen)
     if "pad" not in tokens:
         return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
     place = str(foreign.folder)
     if backend.post_processor is None:  # that nothing is added is a template, too
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     tokenizer = rebuilt(backend, tokens, place)
-    templates = read_chat_templates(foreign, options)
-    found = [token for role, token in tokens.items() if role != "unk" and is_found(token, tokenizer)]
+    # what only a model's files name, by its id, is an ordinary token of texts (a newline ends a line, 0 may be "!")
+    special = {*named.values(), *written_tokens(backend)}
+    tokenizer.match(token for token in tokens.values() if token in special)
+    found = [t for role, t in tokens.items() if role != "unk" and t in special and is_found(t, tokenizer)]
     if found:
-        backend.pre_tokenizer = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
-    tokenizer = rebuilt(backend, tokens, place) if found else tokenizer
-    tokenizer.chat_templates = templates
+        cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
+        tokenizer.backend.pre_tokenizer = cuts
+        tokenizer.match(())
+    tokenizer.chat_templates = read_chat_templates(foreign, options)
     return tokenizer
 
 
@@ -132,10 +136,22 @@ def spelling(token: Any) -> str | None:
     return token if isinstance(token, str) and token else None
 
 
-def name_tokens(
-    foreign: CheckpointFolder, options: Json, config: Json, backend: Backend, target: Target, writes: bool
+def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
+    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own."""
+    default = target.recipe.tokens if target.recipe is not None else {}
+    found: Tokens = {}
+    for source in (options, foreign.read_json(SPECIAL), default):
+        for name, token in source.items():
+            spelled = spelling(token)
+            if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
+                found[name] = spelled
+    return found
+
+
+def named_or_numbered(
+    named: Tokens, options: Json, config: Json, backend: Backend, target: Target, writes: bool
 ) -> Tokens:
-    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own, then ids.
+    """Named tokens, and by the same names those that a model's files give as ids.
 
     Args:
         config: config.json, with what generation_config.json says instead where a class writes text.
@@ -145,18 +161,12 @@ def name_tokens(
     known = None if own is None else backend.token_to_id(own)
     ids = {name.removesuffix("_id"): read_first(i, known) for name, i in config.items() if name.endswith("_token_id")}
     # an id that is no unsigned number of 32 bits is an OverflowError in the library
-    by_id = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
-    default = target.recipe.tokens if target.recipe is not None else {}
-    found: Tokens = {}
-    for source in (options, foreign.read_json(SPECIAL), default, by_id):
-        for name, token in source.items():
-            spelled = spelling(token)
-            if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
-                found[name] = spelled
+    numbered = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
+    by_id = {name: token for name, token in numbered.items() if token is not None}
     # a decoder begins with what its config says, and ends with it, whatever its tokenizer has for the end of a text
     start = by_id.get("decoder_start_token") or (by_id.get("bos_token") if writes and len(target.sides) > 1 else None)
     deciding = {"bos_token": start, "eos_token": by_id.get("eos_token") if writes else None}
-    return found | {name: token for name, token in deciding.items() if token is not None}
+    return by_id | named | {name: token for name, token in deciding.items() if token is not None}
 
 
 def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass) -> Tokens:
@@ -176,6 +186,13 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     if "pad" not in found and stand_ins:
         found["pad"] = stand_ins[0]
     return {role: found[role] for role in ROLES if role in found}
+
+
+def written_tokens(backend: Backend) -> set[str]:
+    """What the tokenizer itself puts around a text, or around two."""
+    with explain_failure("tokenizer", "it cannot read a text"):
+        encodings = (backend.encode("a"), backend.encode("a", "a"))
+    return {t for e in encodings for t, added in zip(e.tokens, e.special_tokens_mask, strict=True) if added}
 
 
 def written_around(backend: Backend) -> Tokens:
