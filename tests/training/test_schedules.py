@@ -46,6 +46,10 @@ def test_linear_goes_down_by_the_same_amount():
     assert falls == pytest.approx([2.0 / (STEPS - WARMUP)] * len(falls))
 
 
+def test_wsd_without_a_decay_stays_at_the_peak():
+    assert rates({"name": "wsd", "decay": 0})[WARMUP:] == rates("constant")[WARMUP:]
+
+
 def test_wsd_stays_at_the_peak_until_its_last_part():
     found = rates({"name": "wsd", "decay": 0.2})
     assert found[WARMUP - 1 : 40] == [2.0] * 31

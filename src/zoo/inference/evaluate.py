@@ -7,12 +7,14 @@ from itertools import groupby, islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, collate, documents_in, lay_sources
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import in_batches
+from zoo.devices.precision import widest
 from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import predictors
@@ -21,6 +23,7 @@ from zoo.inference.writing import Writing, Written, write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
+from zoo.objectives.objective import Term
 
 ANSWERED = ("classes", "sets", "numbers")  # what metrics need that compare single answers with labels
 Gather = Callable[[Any], list[Any]]
@@ -154,15 +157,9 @@ class Evaluation:
     ) -> Sums:
         """What one pass shows."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
-        sums = Sums(examples=len(part.examples))
         targets = mixture.settle(part.targets, said.read)
         terms = mixture.terms(said.scores, targets, said.weights)
-        for name, term in terms.items():
-            sums.numbers |= {("loss", name): term.sum.item(), ("count", name): term.count.item()}
-            if term.likelihood is not None:
-                sums.numbers["likelihood", name] = term.likelihood.item()
-            for what, (right, asked) in term.measured.items():
-                sums.numbers |= {("right", f"{name}/{what}"): float(right), ("asked", f"{name}/{what}"): int(asked)}
+        sums = Sums(read_at_once(numbers_of(terms)), examples=len(part.examples))
         passed = {
             name: Passed(member, rows, part, targets[name], terms[name], said.scores[member.head])
             for name, member in mixture.members.items()
@@ -242,6 +239,26 @@ class Evaluation:
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})
+
+
+def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
+    """What a pass adds to `Sums.numbers`."""
+    found: dict[tuple[str, str], Tensor] = {}
+    for name, term in terms.items():
+        found |= {("loss", name): term.sum, ("count", name): term.count}
+        if term.likelihood is not None:
+            found["likelihood", name] = term.likelihood
+        for what, (right, asked) in term.measured.items():
+            found |= {("right", f"{name}/{what}"): right, ("asked", f"{name}/{what}"): asked}
+    return found
+
+
+def read_at_once(numbers: Mapping[tuple[str, str], Tensor]) -> dict[tuple[str, str], float]:
+    """Numbers of a device, in one copy, since each copy waits until the device has computed all."""
+    exact = widest(next(iter(numbers.values())).device)
+    values = torch.stack([number.to(exact) for number in numbers.values()]).tolist()
+    whole = [not number.is_floating_point() for number in numbers.values()]
+    return {key: int(v) if count else v for key, v, count in zip(numbers, values, whole, strict=True)}
 
 
 def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:

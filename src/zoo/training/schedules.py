@@ -116,7 +116,7 @@ class WarmupStableDecay(Schedule):
     Source: Hu et al. 2024, arXiv:2404.06395, section 4; the decay is linear as in Hägele et al. 2024, arXiv:2405.18392.
 
     Args:
-        decay: share of the run that the decay takes.
+        decay: share of the run that the decay takes; at 0 the rate stays at the peak.
         floor: share of the peak at the last update.
     """
 
@@ -127,6 +127,8 @@ class WarmupStableDecay(Schedule):
         self.decay, self.floor = share(decay, "decay"), share(floor, "floor")
 
     def after(self, update: int) -> float:
+        if not self.decay:
+            return 1.0
         left = max(0, self.steps - update) / max(1.0, self.decay * self.steps)
         return self.floor + (1 - self.floor) * min(1.0, left)
 
