@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
@@ -51,6 +52,18 @@ def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
     shape = row_shape(loaded.task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
     return Evaluation(examples, split, generate=GenerateSettings(max_new_tokens=3), **settings)  # type: ignore[arg-type]
+
+
+class Reads(TorchDispatchMode):
+    """Counts the numbers that are read one by one, each of which would wait for a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
 
 
 def classified(folder: Path, test: str) -> tuple[Loaded, Evaluation]:
@@ -298,3 +311,13 @@ def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):
     tree = {"objective": "classification", "source": {"files": {"test": "test.csv"}}, "length": 8}
     asked = on_task(loaded, read_task({**tree, "labels": ["X", "Y", "Z"]}, "task"))
     assert measure(asked, "test", tmp_path, GenerateSettings(), "float32")["examples"] == 2
+
+
+def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
+    asked = evaluation(loaded, tmp_path, batch=2)
+    with Reads() as reads:
+        sums = asked.losses(loaded, [])
+    assert reads.count == 0 and sums.numbers["count", "translation"] > 0
+    with Reads() as reads:
+        torch.ones(()).item()
+    assert reads.count == 1
