@@ -223,6 +223,19 @@ def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):
     assert whole["examples"] == 5
 
 
+def test_the_draws_of_samples_are_those_of_a_texts_number_whatever_the_batch_and_the_processes(
+    loaded: Loaded, tmp_path: Path
+):
+    found = []
+    for batch, processes in ((32, 1), (2, 1), (1, 2)):
+        kept: dict[int, list[Any]] = {}
+        for process in range(processes):
+            asked = evaluation(loaded, tmp_path, batch=batch, process=process, processes=processes, kept=kept)
+            replace(asked, generate=GenerateSettings(max_new_tokens=6, temperature=5.0)).texts(loaded)
+        found.append(kept)
+    assert found[0] == found[1] == found[2] and len({text for (text,) in found[0].values()}) == 5
+
+
 def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_path: Path):
     one, two = (evaluation(loaded, tmp_path, batch=1, process=p, processes=2) for p in range(2))
     together, total = Sums(), Sums()

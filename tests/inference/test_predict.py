@@ -14,6 +14,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
 from zoo.inference.predictors.predictor import Prediction, predictors
 from zoo.inference.typed import BATCH
+from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 from zoo.objectives.objective import objectives
@@ -173,6 +174,15 @@ def test_equal_lines_are_sampled_differently_in_whichever_pass_they_are():
     outputs = [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]
     assert len(set(outputs)) > BATCH and outputs[:BATCH] != outputs[BATCH:]
     assert outputs == [found.output for found in predict(model, ["the red"] * (2 * BATCH), None, settings)]
+
+
+def test_the_first_text_is_sampled_with_the_draws_of_number_0():
+    model = loaded("gpt2-nano", "causal_lm")
+    settings = GenerateSettings(max_new_tokens=8, temperature=1.0)
+    prompt = model.tokenizer.begin("the red")
+    (new,) = generate(model.model, [prompt], settings, model.tokenizer.roles.end, numbers=[0])
+    (answer,) = predict(model, ["the red"], None, settings)
+    assert answer.output == model.tokenizer.decode([*prompt, *new.tokens])
 
 
 def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: pytest.LogCaptureFixture):
