@@ -105,11 +105,14 @@ def test_sources_of_one_mixture_draw_apart_and_do_not_depend_on_each_other():
     assert both[0].seed != both[1].seed == alone[0].seed != replace(examples("books"), seed=1).sources[0].seed
 
 
-def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("largest", "rows"), [(21, 30), (20, 29)])  # 21 / 0.7 is more in floats; 20 / 0.7 = 28.6
+def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, largest: int, rows: int
+):
     given = examples("wiki", "books")
     mix = tuple(one._replace(weight=weight) for one, weight in zip(given.mix, (0.7, 0.3), strict=True))
-    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda epoch, n=n: n) for n in (21, 2)])
-    assert replace(given, mix=mix).rows_of_epoch() == 30  # 21 / 0.7, which is more in floats
+    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda epoch, n=n: n) for n in (largest, 2)])
+    assert replace(given, mix=mix).rows_of_epoch() == rows
 
 
 def test_an_epoch_of_a_mixture_has_read_its_largest_source_once():

@@ -39,8 +39,9 @@ def test_every_kind_of_part_names_its_layers(name: str):
         assert len(part.layers_upward()) == part.n_layers
 
 
-def test_a_table_that_two_parts_share_lies_as_deep_as_in_the_deeper_one():
-    model = create_model("t5-nano", **{"encoder.n_layers": 1, "decoder.n_layers": 3})
+@pytest.mark.parametrize("layers", [(1, 3), (3, 1)])
+def test_a_table_that_two_parts_share_lies_as_deep_as_in_the_deeper_one(layers: tuple[int, int]):
+    model = create_model("t5-nano", **{"encoder.n_layers": layers[0], "decoder.n_layers": layers[1]})
     assert depths(model)[id(model.encoder.embeddings.tokens.weight)] == 4
 
 

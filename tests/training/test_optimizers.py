@@ -155,6 +155,7 @@ def test_products_that_need_few_digits_are_never_emulated(emulated: bool, monkey
     ("name", "matrices"),
     [
         ("bert-nano", {"query", "key", "value", "output", "up", "down"}),  # not masked_lm's `dense`, not the pooler's
+        ("t5-nano", {"query", "key", "value", "output", "up", "down"}),  # its table of distances is added to scores
         ("rnn-attention-nano", {"query", "key", "begin", "readout"}),  # gates are several maps, `weigh` is a vector
         ("cnn-attention-nano", {"query", "key", "value", "output"}),  # convolutions are no matrices
     ],
@@ -165,6 +166,13 @@ def test_muon_takes_the_matrices_between_states_alone(name: str, matrices: set[s
     names = [name for name, p in model.named_parameters() if id(p) in hidden]
     assert {name.split(".")[-2] for name in names} <= matrices and names
     assert not any(name.startswith(("heads", "pooler")) or ".embed" in name for name in names)
+
+
+def test_muon_leaves_out_sinks_which_are_logits():
+    model = create_model("gpt2-nano", **{"decoder.attention": {"name": "full", "sinks": 2}})
+    hidden = {id(p) for p in hidden_matrices(model)}
+    sinks = [p for name, p in model.named_parameters() if name.endswith("sinks")]
+    assert {p.dim() for p in sinks} == {2} and not hidden & {id(p) for p in sinks}
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
