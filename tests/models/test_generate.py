@@ -190,6 +190,17 @@ def test_a_greedy_score_is_the_log_probability_by_length_to_the_penalty(model: M
     assert found.score == pytest.approx(chosen.sum().item() / 4**2, abs=1e-5)
 
 
+def test_a_greedy_score_counts_the_end(model: Model):
+    (whole,) = generate(model, [PROMPTS[0]], GenerateSettings(max_new_tokens=4), None)
+    end = whole.tokens[2]
+    assert end not in whole.tokens[:2]
+    (found,) = generate(model, [PROMPTS[0]], GenerateSettings(max_new_tokens=4, length_penalty=2.0), end)
+    row = torch.tensor([[*PROMPTS[0], *whole.tokens[:3]]])
+    shares = model(row).logits.log_softmax(-1)[0, len(PROMPTS[0]) - 1 : -1]
+    chosen = shares.gather(1, row[0, len(PROMPTS[0]) :, None])
+    assert found.tokens == whole.tokens[:2] and found.score == pytest.approx(chosen.sum().item() / 3**2, abs=1e-5)
+
+
 @pytest.mark.parametrize("changes", [{"top_k": 5}, {"top_p": 0.7}, {"temperature": 2.0}])
 def test_a_row_is_sampled_alike_alone_and_in_a_batch_and_again(model: Model, changes: dict[str, float]):
     settings = parse_generate({"max_new_tokens": 8, "seed": 4, **changes})
