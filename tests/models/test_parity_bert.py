@@ -7,7 +7,7 @@ from transformers import BertConfig, BertForPreTraining, ModernBertConfig, Moder
 
 TOKENS = torch.randint(0, 300, (3, 11), generator=torch.Generator().manual_seed(0))
 SEGMENTS = torch.tensor([[0] * 5 + [1] * 6, [0] * 11, [0] * 2 + [1] * 9])
-PADDED = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [1] * 3 + [0] * 8])
+PADDED = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [1] * 2 + [0] * 3 + [1] * 3 + [0] * 3])  # the last with a gap
 BLOCK = "encoder.stack.blocks"
 
 

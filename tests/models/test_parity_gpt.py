@@ -16,6 +16,7 @@ from transformers import (
 SIZES = {"vocab_size": 300, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
 TOKENS = torch.randint(0, 300, (3, 9), generator=torch.Generator().manual_seed(0))
 PADDED = torch.tensor([[1] * 9, [0] * 4 + [1] * 5, [0] * 8 + [1]])
+GAPS = torch.tensor([[1] * 9, [1] * 3 + [0] * 2 + [1] * 4, [1] + [0] + [1] * 3 + [0] * 3 + [1]])
 BLOCK = "decoder.stack.blocks"
 
 
@@ -48,6 +49,7 @@ def test_gpt2_is_gpt2(dtype: torch.dtype, attention: str):
     at = (PADDED.cumsum(1) - 1).clamp_min(0)
     expected = theirs(TOKENS, attention_mask=PADDED, position_ids=at).logits
     close(ours(TOKENS, documents=PADDED).logits[PADDED > 0], expected[PADDED > 0])
+    close(ours(TOKENS, documents=GAPS).logits[GAPS > 0], theirs(TOKENS, attention_mask=GAPS).logits[GAPS > 0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

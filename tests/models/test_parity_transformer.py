@@ -12,7 +12,7 @@ from zoo import create_model
 
 TOKENS = torch.randint(0, 300, (3, 7), generator=torch.Generator().manual_seed(0))
 SOURCE = torch.randint(0, 300, (3, 10), generator=torch.Generator().manual_seed(1))
-PADDED = torch.tensor([[1] * 10, [1] * 6 + [0] * 4, [1] + [0] * 9])
+PADDED = torch.tensor([[1] * 10, [1] * 3 + [0] * 2 + [1] * 3 + [0] * 2, [1] + [0] * 9])  # the second with a gap
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 D_MODEL = 32
 # Marian's table of sinusoids has all sines first: its axes of the stream are ours in this order.

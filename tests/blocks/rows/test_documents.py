@@ -12,6 +12,11 @@ def test_positions_restart_at_each_document_and_are_0_where_there_is_none():
     assert positions_of(DOCUMENTS).tolist() == [[0, 0, 1, 2, 0, 1, 0], [0, 1, 0, 0, 1, 2, 3]]
 
 
+def test_a_gap_in_a_document_keeps_its_positions():
+    gaps = torch.tensor([[0, 1, 1, 0, 0, 1, 2, 0], [1, 0, 1, 2, 0, 0, 2, 2], [0, 0, 0, 0, 0, 0, 0, 1]])
+    assert positions_of(gaps).tolist() == [[0, 0, 1, 0, 0, 4, 0, 0], [0, 0, 2, 0, 0, 0, 3, 4], [0] * 8]
+
+
 def test_documents_without_numbers_are_whole_rows():
     found = Documents.of(None, torch.zeros(2, 3, 5))
     assert found.whole and found.numbers.tolist() == [[1, 1, 1], [1, 1, 1]]

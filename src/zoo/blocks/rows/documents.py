@@ -33,12 +33,17 @@ class Computed:
 
 
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
-    """Positions that restart at each document; 0 where there is none."""
+    """Positions that restart at each document; 0 where there is none.
+
+    A gap in a document (places of document 0) keeps its positions, as what transformers' masks hide does.
+    """
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
-    begins = torch.ones_like(documents, dtype=torch.bool)
-    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    there = documents > 0
+    before = documents.gather(1, torch.where(there, places, 0).cummax(dim=1).values)  # the document last met
+    begins = there.clone()
+    begins[:, 1:] &= documents[:, 1:] != before[:, :-1]
     starts = torch.where(begins, places, 0).cummax(dim=1).values
-    return torch.where(documents > 0, places - starts, 0)
+    return torch.where(there, places - starts, 0)
 
 
 class Borders(NamedTuple):
