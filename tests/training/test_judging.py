@@ -40,6 +40,19 @@ def test_more_can_be_better(tmp_path: Path):
     assert state.best is not None and state.best["step"] == 2
 
 
+@pytest.mark.parametrize("higher", [True, False])
+def test_of_as_good_validations_the_one_with_the_lower_loss_is_the_best(tmp_path: Path, higher: bool):
+    left = [(0.0, 3.0), (0.0, 2.0), (0.0, 2.5), (0.0, 2.0), (0.0, 1.0 if higher else 2.4)]
+
+    def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
+        return dict(zip(("score", "loss"), left.pop(0), strict=True))
+
+    training = settings(steps=5, evaluate_every=1, patience=3)
+    _, state = train_tiny(tmp_path, training, watch=Watch(Validation(measure, "score", higher)))
+    step, loss, stale = (5, 1.0, 0) if higher else (2, 2.0, 3)
+    assert state.best == {"step": step, "metric": "score", "value": 0.0, "loss": loss} and state.stale == stale
+
+
 def test_training_stops_early_when_nothing_gets_better(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     training = settings(steps=9, evaluate_every=1, patience=2)

@@ -185,7 +185,7 @@ def begin(
     watcher: Watcher,
 ) -> State:
     """Write the run's files and train."""
-    model = Model(given.model).initialize(given.training.seed)
+    model = Model.drawn(given.model, given.training.seed)
     start.fill(model, given, tokenizer)
     files = RunFiles(
         dump_settings(given.model),
@@ -210,9 +210,9 @@ def begin(
             return train(model, feed_of(examples), given.mixture, given.training, run, processes, watch)
 
 
-def fingerprint(model: nn.Module) -> list[float]:
-    """The sum of each weight: what tells two models of the same settings apart."""
-    return [weight.detach().sum(dtype=torch.float64).item() for weight in model.parameters()]
+def fingerprint(model: nn.Module) -> dict[str, float]:
+    """The sum of each weight, by name: what tells two models of the same settings apart."""
+    return {name: weight.detach().sum(dtype=torch.float64).item() for name, weight in model.named_parameters()}
 
 
 def validation(

@@ -1,6 +1,7 @@
 """Models by name, for Python users."""
 
 import fnmatch
+from pathlib import Path
 from typing import Any
 
 from zoo import config
@@ -17,7 +18,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 @for_python
-def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
+def create_model(name: str | Path, *, seed: int = 0, **changes: Any) -> Model:
     """Build a model by its name or the path of its file, initialised from a seed.
 
     Args:
@@ -29,6 +30,6 @@ def create_model(name: str, *, seed: int = 0, **changes: Any) -> Model:
     """
     refuse_below(0, seed=check(seed, int, "seed"))
     sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
-    settings = load_settings(check(name, str, "name"), sets)
+    settings = load_settings(str(name) if isinstance(name, Path) else check(name, str, "name"), sets)
     with refuse_too_large():
-        return Model(settings).initialize(seed)
+        return Model.drawn(settings, seed)

@@ -124,8 +124,17 @@ class Model(nn.Module):
         width = None if part.embeddings is None else part.embeddings.tokens.embedding_dim
         return choice.inherit(dropout=self.settings.dropout, width=width).build(part.d_model, size, part.pooled)
 
+    @classmethod
+    def drawn(cls, settings: ModelSettings, seed: int) -> "Model":
+        """A model with its first parameters, the same for the same seed, whatever a variant draws by itself."""
+        with torch.random.fork_rng(devices=()):
+            torch.default_generator.manual_seed(seed)
+            return cls(settings).initialize(seed)
+
     def initialize(self, seed: int) -> "Model":
-        """Draw all parameters as the settings say; the same seed gives the same model."""
+        """Draw the parameters of all maps, tables and norms as the settings say; on the meta device there are none."""
+        if self.device.type == "meta":
+            return self
         initializer, stream = self.settings.initialize.build(), self.stream
         parts = [(part, part.n_layers) for part in (self.encoder, self.decoder) if part is not None]
         tops = [(top, stream.n_layers) for top in (*self.heads.values(), self.pooler) if top is not None]

@@ -2,10 +2,11 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from torch import nn
 
@@ -80,16 +81,31 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
     forget()
-    value = values.get(watch.validation.metric, math.nan)  # absent where nothing of validation is scored
-    sign = 1 if watch.validation.higher_is_better else -1
-    better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best["value"])
+    found = rank(values, watch.validation)
+    better = math.isfinite(found["value"]) and (state.best is None or is_better(found, state.best, watch.validation))
     # the main process decides for all, and the others add zeros: values may differ between them in the last bit
-    mine = [float(better), value] if learner.processes.is_main else [0.0, 0.0]
-    (improved, decisive) = learner.processes.add_up(mine)
+    mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
+    improved, *decisive = learner.processes.add_up(mine)
     state.stale = 0 if improved else state.stale + 1
     if improved:
-        state.best = {"step": state.step, "metric": watch.validation.metric, "value": decisive}
+        known = {name: value for name, value in zip(found, decisive, strict=True) if math.isfinite(value)}
+        state.best = {"step": state.step, "metric": watch.validation.metric, **known}
     return {f"{VALIDATION}{name}": number for name, number in values.items()}
+
+
+def rank(values: Mapping[str, float], validation: Validation) -> dict[str, float]:
+    """What two validations are compared by: the value that decides, and the loss; NaN where nothing is scored."""
+    return {"value": values.get(validation.metric, math.nan), "loss": values.get("loss", math.nan)}
+
+
+def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: Validation) -> bool:
+    """Whether a validation is better than the best; of two as good ones the loss decides.
+
+    Many metrics stay at 0 until a model answers something right: the first checkpoint is not the best of those.
+    """
+    if found["value"] == best["value"]:
+        return bool(found["loss"] < best.get("loss", math.inf))
+    return bool(found["value"] > best["value"]) == validation.higher_is_better
 
 
 def average(learner: Learner, most: int, state: State, run: Run) -> None:

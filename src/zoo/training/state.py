@@ -24,7 +24,7 @@ class State:
     Args:
         step: optimizer steps done.
         position: of the data.
-        best: step, metric and value of the best validated checkpoint.
+        best: step, metric, value and loss of the best validated checkpoint.
         stale: validations since then.
         skipped: steps in a row whose loss or gradient was not finite.
         scale: the loss scale of float16.

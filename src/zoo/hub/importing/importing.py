@@ -283,6 +283,6 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
 
 def completed(settings: ModelSettings, tensors: Tensors) -> Tensors:
     """The tensors of a model, those that are lacking as they are where training begins."""
-    model = Model(settings).initialize(FRESH_SEED)
+    model = Model.drawn(settings, FRESH_SEED)
     load_matching(model, tensors)
     return unique_tensors(model)
