@@ -185,6 +185,26 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
         create_model("gpt-nano")(TOKENS, TOKENS)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"source_documents": TOKENS}, "source_documents: this model has one part"),
+        ({"segments": torch.zeros_like(TOKENS)}, r"segments: this model has none \(embeddings.segments\)"),
+        ({"places": {"langage": TOKENS}}, r"places: unknown head 'langage' \(did you mean 'language'\?\)"),
+        ({"weights": ["decoder.slef"]}, r"weights: unknown kind 'decoder.slef' \(did you mean 'decoder.self'\?\)"),
+        ({"weights": "self"}, "weights: unknown kind 'self'"),
+    ],
+)
+def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        create_model("gpt2-nano")(TOKENS, **given)
+
+
+def test_weights_of_one_kind_may_be_asked_for_by_its_name():
+    found = create_model("gpt2-nano")(TOKENS, weights="decoder.self").weights
+    assert found is not None and list(found) == ["decoder.self"]
+
+
 def mixing(mixer: Any, position: str) -> Model:
     """As a file may say it; `--set` would refuse a position that nothing reads."""
     stack = {"n_layers": 2, "n_heads": 4, "d_ff": 64, "mixer": mixer, "position": position}

@@ -19,7 +19,7 @@ from zoo.models.initialize import initialize
 from zoo.models.kinds.part import PARTS, Decoder, Encoder, Memory, Part, PartChoice, PartInput, Pictures, Tokens
 from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
-from zoo.registry import Choice
+from zoo.registry import Choice, refuse_unknown
 
 WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
 
@@ -159,7 +159,7 @@ class Model(nn.Module):
         source_documents: Int[Tensor, "batch source"] | Documents | None = None,
         segments: Int[Tensor, "batch length"] | None = None,
         places: dict[str, Int[Tensor, " places"]] | None = None,
-        weights: bool | Collection[str] = False,
+        weights: bool | str | Collection[str] = False,
         draws: Int[Tensor, "batch length"] | None = None,
     ) -> Output:
         """Score a batch.
@@ -176,9 +176,12 @@ class Model(nn.Module):
                 computed by the formula, whatever the backend.
             draws: by place, a number from 0 to 2^31 - 1, which decides what the generator guesses where its head has
                 `places`; the encoder then reads the guesses. None: it reads `tokens`.
+
+        Raises:
+            ValueError: something is given that this model does not read, or a source is missing.
         """
-        kinds = WEIGHTS if weights is True else weights or ()
-        recorders = {kind: Recorder() for kind in kinds}
+        recorders = {kind: Recorder() for kind in kinds_of(weights)}
+        self.refuse_unread(segments, places or {})
         memory = self.remember(source, source_documents, recorders)
         given = PartInput(tokens, documents, segments, recorders)
         guessed, guesses = self.guess(given, places or {}, draws)
@@ -189,6 +192,13 @@ class Model(nn.Module):
         scores = {name: guessed[name] if name in guessed else self.score(name, read[name]) for name in self.heads}
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
         return Output(states, scores, recorded if weights else None, guesses)
+
+    def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor]) -> None:
+        """Refuse what would be ignored without a word."""
+        if segments is not None and self.settings.embeddings.segments < 2:
+            raise ValueError("segments: this model has none (embeddings.segments)")
+        for name in places:
+            refuse_unknown(name, self.heads, "head", "places")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
         """The states of the part that the heads score."""
@@ -226,8 +236,9 @@ class Model(nn.Module):
     ) -> Memory | None:
         """The encoder's memory of a source; None in a model with one part."""
         if self.encoder is None or self.decoder is None:
-            if source is not None:
-                raise ValueError("source: this model has one part, so it takes tokens only")
+            for name, unread in (("source", source), ("source_documents", documents)):
+                if unread is not None:
+                    raise ValueError(f"{name}: this model has one part, so it takes tokens only")
             return None
         if source is None:
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
@@ -243,6 +254,18 @@ class Model(nn.Module):
         scores = head.score(states, table)
         scores.chunked = self.chunked_loss
         return scores
+
+
+def kinds_of(weights: bool | str | Collection[str]) -> Collection[str]:
+    """The kinds of attention weights that are asked for.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    kinds = WEIGHTS if weights is True else (weights,) if isinstance(weights, str) else weights or ()
+    for kind in kinds:
+        refuse_unknown(kind, WEIGHTS, "kind", "weights")
+    return kinds
 
 
 def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:
