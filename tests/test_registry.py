@@ -56,11 +56,6 @@ def test_names_are_in_the_order_of_registration():
     assert parts.names() == ["plain", "grouped"]
 
 
-def test_a_name_is_registered_once():
-    with pytest.raises(AssertionError, match="part 'plain' is registered twice"):
-        parts.register("plain")(Plain)
-
-
 def test_options_are_the_keyword_only_parameters():
     options = parts.options("grouped")
     assert list(options) == ["n_groups", "eps", "window", "bias", "widths", "shape"]

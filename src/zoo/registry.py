@@ -72,10 +72,12 @@ class Slot(Generic[T]):
         self.variants: dict[str, type[T]] = {}
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
-        """Decorate a class with the name under which files and commands choose it."""
+        """Decorate a class with the name under which files and commands choose it; no other class may have it."""
 
         def add(variant: type[T]) -> type[T]:
-            assert name not in self.variants, f"{self.name} '{name}' is registered twice"
+            known = self.variants.get(name, variant)
+            if str(known) != str(variant):  # a notebook's cell that runs again says the same class anew
+                raise ValueError(f"{self.name} '{name}' is registered already, as {known}; choose another name")
             self.variants[name] = variant
             return variant
 
@@ -122,8 +124,7 @@ class Slot(Generic[T]):
         place = place or self.name
         if isinstance(value, Choice) and value.slot is self:
             return value
-        if isinstance(value, str):
-            value = {"name": value}
+        value = {"name": value} if isinstance(value, str) else value
         if not isinstance(value, Mapping):
             raise ValueError(f"{place}: expected the name of a {self.name} or a map with 'name', got {value!r}")
         name = value.get("name", default)
@@ -156,7 +157,7 @@ def options_of(variant: type) -> dict[str, inspect.Parameter]:
         hints = typing.get_type_hints(constructor, include_extras=True)
         parameters = inspect.signature(constructor).parameters.values()
         own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
-        found |= {p.name: p.replace(annotation=hints[p.name]) for p in own}  # hints: annotations may be texts
+        found |= {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in own}  # annotations may be texts
         if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
             break
     return found
@@ -205,8 +206,7 @@ class Choice(Generic[T]):
 
 def at_layer(value: Any, layer: int) -> Any:
     """What one layer reads of a value that may be cycled over the layers, options of a choice included."""
-    if isinstance(value, PerLayer):
-        value = value.at(layer)
+    value = value.at(layer) if isinstance(value, PerLayer) else value
     return value.at(layer) if isinstance(value, Choice) else value
 
 
