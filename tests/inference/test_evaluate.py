@@ -18,7 +18,8 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import on_task, row_shape
+from zoo.inference.measure import on_task
+from zoo.inference.shape import row_shape
 from zoo.models.create import create_model
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture

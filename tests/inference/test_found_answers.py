@@ -92,6 +92,16 @@ def test_the_answer_has_its_place_in_the_context_however_many_windows_it_takes(
     assert CONTEXT[43:55] == "dogs running" and 0.9 < found["scores"] <= 1
 
 
+def test_the_windows_are_those_of_the_task_where_the_model_reads_longer_ones(monkeypatch: pytest.MonkeyPatch):
+    model = loaded("bert-nano", {"span": {"stride": 3}}, max_length=40)
+    seen: list[int] = []
+    say(monkeypatch, lambda tokens: seen.append(tokens.shape[1]) or torch.zeros(*tokens.shape, 2))  # type: ignore[func-returns-value]
+    for length, windows in ((128, 1), (14, 2)):
+        seen.clear()
+        Pipeline(replace(model, task=replace(model.task, length=length)))("cats", pair=CONTEXT)
+        assert max(seen) <= length and (max(seen) > 14) == (windows == 1)
+
+
 def test_no_answer_is_none(monkeypatch: pytest.MonkeyPatch):
     model = loaded("bert-nano", {"span": {"no_answer": True}})
     say(monkeypatch, lambda tokens: torch.stack([(tokens == tokens[0, 0]) * 20.0] * 2, -1))

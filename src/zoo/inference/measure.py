@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.batches.order import Examples, Ingredient
-from zoo.batches.packing import RowShape
 from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
@@ -22,6 +21,7 @@ from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.gathered import About
 from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
 from zoo.inference.predictions import check_file, write_predictions
+from zoo.inference.shape import row_shape
 from zoo.inference.typed import BATCH
 from zoo.metrics.choose import parse_metrics
 from zoo.metrics.metric import metrics
@@ -49,19 +49,6 @@ class Shown(NamedTuple):
 
 
 NOTHING = Shown()
-
-
-def row_shape(task: Task, model: Model) -> RowShape:
-    """What a row of the task holds; an example is never longer than the model reads, and a picture is one place."""
-    row, example = task.row_length, task.example_length
-    longest = min(example.target, model.stream.max_length)
-    if model.stream.image_size is not None:
-        return RowShape(1, pack=False)
-    if model.encoder is None or model.decoder is None:
-        return RowShape(row.target, longest=longest, pack=task.pack)
-    if model.encoder.image_size is not None:
-        return RowShape(row.target, 1, longest, pack=False)
-    return RowShape(row.target, row.source, longest, min(example.source, model.encoder.max_length), task.pack)
 
 
 def on_task(loaded: Loaded, task: Task) -> Loaded:

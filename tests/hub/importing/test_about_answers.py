@@ -23,7 +23,9 @@ def test_a_question_without_an_answer(build: Any, export: Any, tmp_path: Any, ta
     params = getattr(transformers.AutoConfig.from_pretrained(folder), "task_specific_params", None)
     assert params == ({"question-answering": {"handle_impossible_answer": True}} if options else None)
     import_folder(folder, tmp_path / "run")
-    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": options}
+    imported = load_run(open_run(tmp_path / "run"))
+    assert imported.task.objective == {"span": options}
+    assert imported.task.length == imported.model.stream.max_length  # its own windows are not known
 
 
 @pytest.mark.parametrize("target", [None, "zoo"])

@@ -249,9 +249,10 @@ def task_of(
         chats: whether it answers turns of a conversation. answers: how it answers questions, as options of `span`.
     """
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
+    known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
     if "span" in members:
         members["span"] = dict(answers)
-    known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
+        known["length"] = settings.max_length  # contexts are read in windows of this size
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
 from zoo.data.tokenizers.placed import place_tokens
 from zoo.examples.example import Example
-from zoo.examples.form import Limits
 from zoo.inference.gathered import About, Passed, answer_found, spans
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.shape import row_shape
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.inference.typed import BATCH, as_inputs
 from zoo.objectives.kinds.span import AnswerSpan
@@ -82,7 +82,8 @@ class Windows:
 
     def answers(self, number: int) -> list[WindowAnswer]:
         """The best span of each window of a question."""
-        limits = Limits(self.loaded.model.stream.max_length)
+        # windows as long as those that it was trained and evaluated on, though the model may read longer ones
+        limits = row_shape(self.loaded.task, self.loaded.model).limits
         plans = self.form.plan(self.lengths, number, 0, 0, limits)
         if not plans:
             raise ValueError("the tokenizer finds nothing in the context")
