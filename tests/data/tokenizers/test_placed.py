@@ -1,5 +1,6 @@
 """Which tokens a word has, and which an answer."""
 
+from typing import Any
 from unicodedata import normalize
 
 import pytest
@@ -40,3 +41,23 @@ def test_the_tokens_of_an_answer_cover_it_and_no_word_beside_it(tokenizer: Token
 
 def test_no_words_have_no_tokens(tokenizer: Tokenizer):
     assert place_words(tokenizer, [[], ["in"]])[0] == []
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("word", ["수도", "한국", "café", "naïve", "Zoë"])
+@pytest.mark.parametrize(
+    "options", [{"normalization": "nfc"}, {"normalization": "nfkc", "lowercase": True}, {}], ids=str
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_keeps_the_marks_that_a_normalizer_joins_to_its_letters(
+    kind: str, options: Any, word: str, form: str
+):
+    answer = normalize(form, word)
+    text = f"the {answer} stop"
+    sizes = {} if kind == "characters" else {"vocab_size": 300}
+    known = Tokenizer.train(
+        tokenizers.parse({"name": kind, **sizes, **options}), [text, "수도 한국 café Zoë naïve"] * 3
+    )
+    (tokens,) = place_tokens(known, [text])
+    first, last = tokens_of(tokens, 4, 4 + len(answer))
+    assert text[tokens.begins[first] : tokens.ends[last - 1]] == answer

@@ -1,5 +1,6 @@
 """Token ids with the characters that they stand for: which tokens a word has, and which an answer."""
 
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,10 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
 class PlacedTokens(NamedTuple):
-    """The ids of a text and the characters begin:end of each, without the white space that a token begins with."""
+    """The ids of a text and the characters begin:end of each.
+
+    The white space that a token begins with is left out; marks that a normalizer composes or strips are the token's.
+    """
 
     ids: Ids
     begins: Ids
@@ -29,8 +33,26 @@ def place_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[PlacedToken
         blank = np.array([character.isspace() for character in text] + [False])
         while (inside := blank[begins] & (begins < ends)).any():
             begins = begins + inside
+        if not text.isascii():
+            ends = with_marks(text, begins, ends)
         found.append(PlacedTokens(ids, begins, ends))
     return found
+
+
+def with_marks(text: str, begins: Ids, ends: Ids) -> Ids:
+    """Where tokens end, moved over the marks behind them that stand for no token.
+
+    A normalizer that composes characters, or strips accents, counts the first one of those alone.
+    """
+    marks, following = np.array([is_mark(character) for character in text] + [False]), np.append(begins[1:], len(text))
+    while (inside := marks[ends] & (begins < ends) & (ends < following)).any():
+        ends = ends + inside
+    return ends
+
+
+def is_mark(character: str) -> bool:
+    """Whether a character combines with the one before it: an accent, or a vowel or last consonant of Hangul."""
+    return unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
 
 
 def place_words(tokenizer: Tokenizer, documents: Sequence[Sequence[str]]) -> list[list[Ids]]:
