@@ -87,3 +87,28 @@ def test_the_log_says_which_classes_go_on_from_the_rows_of_others():
     assert what_becomes_of_classes(["a", "b"], ["b", "a"], True).startswith("the heads keep their classes")
     assert what_becomes_of_classes(["a"], ["a", "b"], False) == "the heads have 2 classes, and the checkpoint's 1"
     assert what_becomes_of_classes(["a"], ["a"], False) == "the heads have the checkpoint's classes"
+
+
+@pytest.mark.parametrize("width", [1.0, 0.5])
+@pytest.mark.parametrize("to_electra", [True, False])
+def test_the_head_of_a_generator_is_not_put_on_another_stack(
+    to_electra: bool, width: float, caplog: pytest.LogCaptureFixture
+):
+    both = [{"name": "replaced_token", "generator_width": width}, "masked_lm"]
+    models = [create_model("bert-nano", heads=heads, seed=n) for n, heads in enumerate((["masked_lm"], both))]
+    given, model = models if to_electra else models[::-1]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with caplog.at_level("INFO", "zoo"):
+        carry_over(model, given.state_dict())
+    after = model.state_dict()
+    of_head = [name for name in after if name.startswith("heads.masked_lm.")]
+    assert of_head and all(torch.equal(after[name], before[name]) for name in of_head)
+    assert torch.equal(after[TABLE], given.state_dict()[TABLE])
+    assert "heads.masked_lm" in caplog.text.partition("newly initialised")[2]
+
+
+def test_a_generator_goes_on_with_its_head():
+    heads = [{"name": "replaced_token", "generator_width": 0.5}, "masked_lm"]
+    given, model = (create_model("bert-nano", heads=heads, seed=seed) for seed in (0, 1))
+    carry_over(model, given.state_dict())
+    assert all(torch.equal(tensor, given.state_dict()[name]) for name, tensor in model.state_dict().items())

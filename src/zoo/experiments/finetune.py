@@ -136,10 +136,20 @@ def of_classes(model: Model) -> tuple[str, ...]:
     return tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
 
 
+def of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """How the names of the weights of its heads begin that a generator's states were scored by, or will be.
+
+    Such a head is of another stack, and of another width, where only one of checkpoint and model has a generator.
+    """
+    if (model.generator is not None) == any(name.startswith("generator.") for name in tensors):
+        return ()
+    return tuple(f"heads.{name}." for name, head in model.heads_by_name().items() if head.guesses)
+
+
 def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) -> None:
     """Fill a model with a checkpoint's weights; say in the log what is left out and what is newly initialised.
 
-    A head with another number of classes is newly initialised.
+    A head with another number of classes is newly initialised, and so is one of another stack.
 
     Raises:
         ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
@@ -147,7 +157,8 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
     own = model.state_dict()
     classes = of_classes(model)
     other = [n for n in tensors if n.startswith(classes) and n in own and tensors[n].shape != own[n].shape]
-    taken = {name for name in tensors if name in own and not (other and name.startswith(classes))}
+    left = (*(classes if other else ()), *of_another_stack(model, tensors))
+    taken = {name for name in tensors if name in own and not name.startswith(left)}
     with torch.no_grad():
         for name in taken:
             theirs, mine = tensors[name], own[name]
