@@ -185,6 +185,14 @@ def test_the_first_text_is_sampled_with_the_draws_of_number_0():
     assert answer.output == model.tokenizer.decode([*prompt, *new.tokens])
 
 
+def test_the_answer_to_a_prompt_stands_without_the_prompt_where_that_was_learned():
+    (whole,) = predict(loaded("gpt2-nano", "causal_lm", "byte_bpe"), ["the red"], None, SETTINGS)
+    columns = {"prompt": "q", "text": "a"}
+    (answer,) = predict(loaded("gpt2-nano", "causal_lm", "byte_bpe", columns), ["the red"], None, SETTINGS)
+    assert whole.output.startswith("the red") and whole.output.endswith(answer.output)
+    assert answer.output and not answer.output.startswith("the red")
+
+
 def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: pytest.LogCaptureFixture):
     model, settings = loaded("gpt2-nano", "causal_lm"), GenerateSettings(max_new_tokens=100)
     with caplog.at_level("INFO", "zoo"):

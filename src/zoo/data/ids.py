@@ -13,6 +13,7 @@ WORDS, TAGS = "words", "tags"
 QUESTION, CONTEXT, ANSWERS = "question", "context", "answers"
 CHOICES = "choices"
 MESSAGES = "messages"
+PROMPT = "prompt"
 NOT_TEXT = (PICTURE, LABEL, TAGS, ANSWERS)  # columns that hold no text
 LISTS = (
     WORDS,

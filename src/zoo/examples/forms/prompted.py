@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import PROMPT, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import CONTINUED, Template, shorten
@@ -18,17 +18,17 @@ class Prompted(Form):
     not predict `</s>`.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("prompt", "text"), predicted=("text",))
+    stored: ClassVar[StoredFields] = StoredFields((PROMPT, "text"), predicted=("text",))
     lengths_tell: ClassVar[bool] = False
     smallest: ClassVar[int] = 3
     writes: ClassVar[bool] = True
     template: ClassVar[Template] = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        prompt, text = lengths.span("prompt", document), lengths.span("text", document)
+        prompt, text = lengths.span(PROMPT, document), lengths.span("text", document)
         read, written = shorten(prompt.length, text.length, limits.longest - 1)
         final = written == text.length
-        pieces = Piece("prompt", prompt.stop - read, prompt.stop), Piece("text", text.start, text.start + written)
+        pieces = Piece(PROMPT, prompt.stop - read, prompt.stop), Piece("text", text.start, text.start + written)
         truncated = prompt.length - read + text.length - written + (not final)  # `</s>` counts
         return [ExamplePlan(document, 0, read + written + final, 0, pieces, final=final, truncated=truncated)]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.columns.messages import read_asked
-from zoo.data.ids import MESSAGES
+from zoo.data.ids import MESSAGES, PROMPT
 from zoo.examples.example import Example
 from zoo.examples.forms.chat import lay_turns
 from zoo.inference.loaded import Loaded
@@ -20,7 +20,8 @@ from zoo.strict_json import parse_json
 class TextContinuation(Predictor):
     """Continues a text, and gives it with its continuation.
 
-    Where it was trained on conversations, it answers the text, or a conversation `{"messages": [{role, content}, …]}`.
+    Where it was trained to answer prompts, it gives the answer alone; so it does where it was trained on conversations,
+    and then takes a conversation `{"messages": [{role, content}, …]}`, too.
     """
 
     writes = True
@@ -42,7 +43,7 @@ class TextContinuation(Predictor):
         prompts = [prompt_of(loaded, text) for text in asked.texts]
         writer(loaded.model, prompts)
         found = write_on(loaded, prompts, asked.writing)
-        if not chats(loaded):
+        if not (chats(loaded) or PROMPT in loaded.task.columns):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
             triples = zip(asked.texts, whole, found, strict=True)
             return [Prediction(text, loaded.tokenizer.decode(ids), new.score) for text, ids, new in triples]
