@@ -17,12 +17,11 @@ from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_finetuning
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.experiments.settle import grow_vocabulary
-from zoo.inference.loaded import NO_TOKENIZER, check_sizes
+from zoo.inference.loaded import NO_TOKENIZER, check_sizes, settings_of
 from zoo.models.cost import on_meta
 from zoo.models.heads.classes import numbered_as
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
-from zoo.models.settings import parse_settings
 from zoo.registry import first_few
 from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS
@@ -48,7 +47,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     if set(experiment.task.tokenizer or ()) - {ADD}:
         unused = f"of task.tokenizer only {ADD} is used" if words else "task.tokenizer is not used"
         logger.info("%s: %s keeps the checkpoint's tokenizer", unused, request.command)
-    check_sizes(saved, parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights)
+    check_sizes(saved, settings_of(saved), saved.weights)
 
     def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         if BACKEND_FILE not in saved.tokenizer:

@@ -16,6 +16,7 @@ from zoo.experiments.layers import FIRST_SET, SET, Traced, leaves
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
 from zoo.experiments.settle import fit_length, fix_steps, mark_open
 from zoo.experiments.tasks import Placed, resolve_task
+from zoo.inference.loaded import settings_of
 from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
@@ -79,8 +80,9 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     for path, _ in (*request.repeated, *request.sets):
         refuse_architecture(path, request.command)
     place = str(saved.folder / "config.yaml")
+    before = places_of(settings_of(saved))
     found = resolve([Layer(place, saved.config)], request, [])
-    before, after = places_of(parse_settings(saved.config, place=place)), places_of(found.model)
+    after = places_of(found.model)
     for part, places in after.items():
         if places < before[part]:
             raise ValueError(f"--set max_length={places}: the checkpoint's {part} has {before[part]} places; {MAY_SET}")

@@ -20,6 +20,7 @@ from zoo.models.cost import Bounds, on_meta, parameters
 from zoo.models.model import Model, Output
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
+from zoo.runs.environment import missing_since
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, load_tensors, refuse, wrong_shapes
 
@@ -128,13 +129,27 @@ def stream_of(model: Model) -> ModelTraits:
     return ModelTraits(model.stream.causal, both, segments, size)
 
 
+def settings_of(saved: SavedRun) -> ModelSettings:
+    """What a run's model is made of.
+
+    Raises:
+        ValueError: config.yaml says something that zoo does not know, perhaps since a package is missing.
+    """
+    try:
+        return parse_settings(saved.config, place=str(saved.folder / "config.yaml"))
+    except ValueError as error:
+        if missing := ", ".join(missing_since(saved.environment)):
+            raise ValueError(f"{error}; the run was made with {missing}, which is not installed here") from None
+        raise
+
+
 def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     """Build a run's model and fill it with the checkpoint's weights.
 
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
-    settings, weights = parse_settings(saved.config, place=str(saved.folder / "config.yaml")), saved.weights
+    settings, weights = settings_of(saved), saved.weights
     finite(weights, str(saved.checkpoint.folder))
     check_sizes(saved, settings, weights)
     model = blank(settings)

@@ -44,6 +44,12 @@ def versions() -> Tree:
     return installed() | outside_packages()
 
 
+def missing_since(environment: Tree) -> list[str]:
+    """The packages, with their versions, that a run was made with and that are not installed now."""
+    known, now = environment.get("versions"), versions()
+    return [f"{name} {number}" for name, number in known.items() if name not in now] if isinstance(known, dict) else []
+
+
 @cache  # a process keeps what it imported
 def installed() -> Tree:
     """The packages that zoo computes with, and their versions."""

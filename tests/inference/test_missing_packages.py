@@ -1,0 +1,32 @@
+"""A run whose variants were another package's, where that is not installed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from zoo.inference.loaded import settings_of
+from zoo.models.settings import dump_settings, load_settings
+from zoo.runs.environment import missing_since, versions
+from zoo.runs.run import RunFiles, create_run
+from zoo.runs.saved import SavedRun, open_run
+
+
+def run_with(folder: Path, norm: str, packages: dict[str, str]) -> SavedRun:
+    tree = dump_settings(load_settings("bert-nano"))
+    with create_run(folder, RunFiles(tree, {}, {}, environment={"versions": {**versions(), **packages}})) as run:
+        run.save(1, {"weights": {}}, {"step": 1, "best": None})
+    return replace(open_run(folder), config={**tree, "encoder": {**tree["encoder"], "norm": norm}})
+
+
+def test_the_message_names_the_package_that_knew_the_variant(tmp_path: Path):
+    words = "unknown norm 'lengthnorm'.*; the run was made with my-package 0.1, which is not installed here"
+    with pytest.raises(ValueError, match=words):
+        settings_of(run_with(tmp_path / "a", "lengthnorm", {"my-package": "0.1"}))
+    with pytest.raises(ValueError, match="unknown norm 'lengthnorm'.*[^e]$"):
+        settings_of(run_with(tmp_path / "b", "lengthnorm", {}))
+    assert settings_of(run_with(tmp_path / "c", "rmsnorm", {"my-package": "0.1"})).encoder is not None
+
+
+def test_a_run_that_says_nothing_of_packages_lacks_none():
+    assert missing_since({}) == missing_since({"versions": None}) == []
