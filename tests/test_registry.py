@@ -88,11 +88,16 @@ def test_nothing_allowed_is_said():
         ("gtp2-nano", "gpt2-nano"),  # no name begins with this word
         ("gpt-mdern", "gpt-modern"),
         ("gpt-2", "gpt2"),  # far closer than gpt
+        ("GPT2", "gpt2"),
     ],
 )
 def test_names_with_the_same_first_word_are_nearer(word: str, meant: str):
     names = "bert-nano cnn cnn-attention-nano gpt gpt-modern gpt-nano gpt2 gpt2-nano rnn-seq2seq-nano t5-nano".split()
     assert nearest(word, names) == f" (did you mean '{meant}'?)"
+
+
+def test_the_nearest_name_is_spelled_as_it_is_allowed():
+    assert nearest("negtive", ["POSITIVE", "Negative"]) == " (did you mean 'Negative'?)"
 
 
 def test_an_unknown_option_is_answered_with_the_nearest():

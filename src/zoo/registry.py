@@ -20,16 +20,16 @@ KINDS = {int: "a whole number below 2**63", float: "a finite number"}
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """' (did you mean 'x'?)' for the closest name, sooner one with the same first word; '' where none is close."""
-    close, first = difflib.get_close_matches(word, list(allowed), n=20, cutoff=0.6), word.split("-")[0]
+    names, word = {name.lower(): name for name in allowed}, word.lower()
+    close, first = difflib.get_close_matches(word, names, n=20, cutoff=0.6), word.split("-")[0]
     alike = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
     found = max(close, key=lambda name: (alike[name] + 0.1 * (name.split("-")[0] == first), name), default=None)
-    return "" if found is None else f" (did you mean '{found}'?)"
+    return "" if found is None else f" (did you mean '{names[found]}'?)"
 
 
 def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
     """The first few of what may be many, as a message lists them, and how many more there are."""
-    more = [f"and {len(parts) - most} more"] if len(parts) > most else []
-    return between.join([*parts[:most], *more])
+    return between.join([*parts[:most], *([f"and {len(parts) - most} more"] if len(parts) > most else [])])
 
 
 def counted(number: int, what: str) -> str:
