@@ -28,7 +28,7 @@ SIZE = 9.0  # points
 LETTERS, MOST_LINES = 13, 4  # in an inch, and of a text above the maps
 DARK = 0.2  # how bright the picture is where nothing is read
 SCALES = {  # by whether keys are a grid
-    False: "rows look at columns; colour is the square root of the weight, strongest at a panel's largest",
+    False: "rows look at columns; darker is more (the weight's square root, by panel)",
     True: "a picture is dark where little is read of it",
 }
 HEATMAP, SPOTLIGHT = 4, 2  # even shares
