@@ -1,6 +1,9 @@
 """Pictures: decoded whatever they are, found by number, varied by a generator alone, refused in one clear message."""
 
 import io
+import struct
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,35 @@ def test_what_is_transparent_lies_on_white():
     palette = plain("P", 1)
     palette.putpalette([0, 0, 0, *RED])
     assert shown(palette) == [255, 0, 0] and shown(palette, transparency=1) == [255, 255, 255]
+
+
+def deep_png(colour: Sequence[int], transparent: Sequence[int]) -> bytes:
+    """A PNG of 16 bits, of one colour, with a transparent one; Pillow writes none in red, green and blue."""
+
+    def chunk(kind: bytes, held: bytes) -> bytes:
+        return struct.pack(">I", len(held)) + kind + held + struct.pack(">I", zlib.crc32(kind + held))
+
+    header = struct.pack(">IIBBBBB", 6, 4, 16, {1: 0, 3: 2}[len(colour)], 0, 0, 0)
+    row = b"\0" + np.array([colour] * 6, dtype=">u2").tobytes()
+    key = np.array(transparent, dtype=">u2").tobytes()
+    parts = (b"IHDR", header), (b"tRNS", key), (b"IDAT", zlib.compress(row * 4))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in (*parts, (b"IEND", b"")))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_transparent_value_of_16_bits_lies_on_white(channels: int):
+    key = [77 * 256 + 5] * channels
+    for value, seen in ((key[0], 255), (key[0] + 256, 78), (0, 0)):
+        assert (decode(deep_png([value] * channels, key), "x", 4) == seen).all()
+    assert (decode(deep_png([0] * channels, [0] * channels), "x", 4) == 255).all()
+    assert (decode(deep_png([key[0] + 1], key[:1]), "x", 4) == 77).all()
+
+
+def test_a_grey_ppm_of_more_than_8_bits_is_read():
+    for most in (4095, 65535):
+        pixels = np.full((4, 6), 77 * (most + 1) // 256, dtype=">u2")
+        for header, body in ((b"P5", pixels.tobytes()), (b"P2", b" ".join(b"%d" % pixel for pixel in pixels.flat))):
+            assert (decode(b"%s\n6 4\n%d\n%s" % (header, most, body), "x", 4) == 77).all()
 
 
 def test_the_middle_square_is_read_and_a_camera_held_sideways_is_turned_back():

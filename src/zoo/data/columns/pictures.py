@@ -133,17 +133,31 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
 
 def square(image: Image.Image, size: int) -> Picture:
     """The middle square of an upright picture at a size."""
-    fitted = ImageOps.fit(to_rgb(ImageOps.exif_transpose(image)), (size, size), Image.Resampling.BILINEAR)
+    upright = to_rgb(ImageOps.exif_transpose(image), image.format == "PPM")
+    fitted = ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
     """Grey, palette, CMYK and deep pictures in red, green and blue; what is transparent lies on white."""
+    # Pillow opens a grey PPM of more than 8 bits with pixels of 32, and scales them to 16
+    if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
+        image = grey_bytes(image)
     if image.mode in ("I", "F"):
         raise ValueError("pixels of 32 bits have no known range; save it with 8 or 16 bits")
-    if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    colour = image.info.get("transparency")
+    if isinstance(colour, tuple) and max(colour) > 255:  # Pillow cuts a 16-bit picture's pixels to bytes, not this
+        image.info["transparency"] = tuple(channel >> 8 for channel in colour)
     if image.has_transparency_data:
         shown = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", shown.size, WHITE), shown)
     return image.convert("RGB")
+
+
+def grey_bytes(image: Image.Image) -> Image.Image:
+    """A grey picture of 16 bits in 8, with an alpha channel where it has a transparent value."""
+    pixels, transparent = np.asarray(image), image.info.get("transparency")
+    grey = Image.fromarray((pixels >> 8).astype(np.uint8))
+    if transparent is not None:
+        grey.putalpha(Image.fromarray(pixels != transparent).convert("L"))
+    return grey
