@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,10 +113,21 @@ def test_a_format_that_starts_another_program_is_not_read():
         decode(stored(plain("RGB", RED), "EPS"), "a.eps", 4)
 
 
-def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zoo.data.columns.pictures.MOST_PIXELS", 23)
-    with pytest.raises(ValueError, match="6 x 4 pixels are more than 23"):
-        decode(stored(plain("RGB", RED)), "x", 4)
+LARGE = """
+from zoo.data.columns.pictures import MOST_PIXELS, decode
+for pixels in (MOST_PIXELS, MOST_PIXELS + 1):
+    try:
+        decode(b"P5\\n1 %d\\n255\\n" % pixels, "x", 4)
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded_and_none_is_warned_of():
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True)  # pytest has its own filters
+    at, above = done.stdout.splitlines()
+    assert at.startswith("x: cannot be read as a picture: image file is truncated") and done.stderr == ""
+    assert above == "x: the picture has more than 178,956,970 pixels; scale it down"
 
 
 def pictures(values: list[Any], folder: Path | None = None) -> Pictures:

@@ -1,6 +1,7 @@
 """Pictures: found, decoded and brought to a square of the size that the model reads; varied in training."""
 
 import io
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from zoo.data.ids import PICTURE, Picture
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them starts another program
-MOST_PIXELS = 2**28
+MOST_PIXELS = 178_956_970  # Pillow itself refuses more
 WHITE = (255, 255, 255, 255)
+# Pillow warns from half as many on; `catch_warnings` around each picture would let every other warning repeat itself
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,16 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
     """A picture's middle square at a size, as bytes (channels, size, size) of red, green and blue.
 
     Raises:
-        ValueError: the bytes are no picture, or a damaged one.
+        ValueError: the bytes are no picture, a damaged one, or one of more than `MOST_PIXELS`.
     """
     try:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
             return square(image, size)
     except UnidentifiedImageError:
         raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError:
+        raise ValueError(f"{place}: the picture has more than {MOST_PIXELS:,} pixels; scale it down") from None
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
         raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
 
 
