@@ -12,6 +12,7 @@ from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import snippets
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
+from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
@@ -56,7 +57,8 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
     known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
-    programs = [block(program, "python") for program in snippets(native, *known)]
+    problem = trained.answer.problem if classifies(native) else ""
+    programs = [block(program, "python") for program in snippets(native, *known, problem)]
     members = Mixture.parse(trained.task.objective).members.values()
     orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders)

@@ -2,6 +2,7 @@
 
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.targets.declare.target import NativeClass
+from zoo.objectives.answers import OneNumber, SeveralClasses
 
 TEXT = TEXTS[0]
 PICTURE = 'Image.open("picture.jpg")'
@@ -23,12 +24,25 @@ USES = {
         "model.config.id2label[int(model(**inputs).logits[0].argmax())]",
     ),
 }
+SEVERAL, NUMBER = SeveralClasses.problem, OneNumber.problem
+# by the name of the task and by what its labels are, if not one class each: what a pipeline and a loaded model answer
+BY_PROBLEM = {
+    ("text-classification", SEVERAL): ('[one for one in classify({given}, top_k=None) if one["score"] > 0.5]', ""),
+    ("text-classification", NUMBER): ('classify({given}, top_k=1)[0]["score"]', ""),
+    ("image-classification", SEVERAL): (
+        '[one for one in classify("picture.jpg", top_k=classify.model.config.num_labels) if one["score"] > 0.5]',
+        "[model.config.id2label[i] for i, logit in enumerate(model(**inputs).logits[0]) if logit > 0]",
+    ),
+    ("image-classification", NUMBER): ('classify("picture.jpg")[0]["score"]', "model(**inputs).logits.item()"),
+}
 QUIETLY = (
     "logging.set_verbosity_error()  # this pipeline does not read every head of the folder, of which it would warn"
 )
 
 
-def snippets(native: NativeClass, address: str, pairs: bool, imports: str = "", tokenizer: bool = True) -> list[str]:
+def snippets(
+    native: NativeClass, address: str, pairs: bool, imports: str = "", tokenizer: bool = True, problem: str = ""
+) -> list[str]:
     """Programs that show how a model is used: by its pipeline, where it has one, and by its classes.
 
     Args:
@@ -36,26 +50,29 @@ def snippets(native: NativeClass, address: str, pairs: bool, imports: str = "", 
         pairs: whether it reads two texts.
         imports: the module with its classes, where they are not transformers' own.
         tokenizer: whether there is one; without, nothing but ids, or pictures, can be read.
+        problem: of a classifier: what its labels are, as config.json says it.
     """
     task = native.pipeline if tokenizer or not native.text else None
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
     words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT}
-    programs = [piped(task, address, len(native.heads) > 1)] if task in PIPELINES else []
-    programs.append(loaded(native, task, address, tokenizer))
+    programs = [piped(task, address, len(native.heads) > 1, problem)] if task in PIPELINES else []
+    programs.append(loaded(native, task, address, tokenizer, problem))
     first = [f"import {imports}  # transformers knows these classes from here on"] if imports else []
     return ["\n".join([*first, *program]).format(**words) for program in programs]
 
 
-def piped(task: str, address: str, quietly: bool) -> list[str]:
+def piped(task: str, address: str, quietly: bool, problem: str) -> list[str]:
     """A program that uses a model by its pipeline."""
     name, use = PIPELINES[task]
+    use, _ = BY_PROBLEM.get((task, problem), (use, ""))
     lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[QUIETLY] * quietly]
     return [*lines, f'{name} = pipeline("{task}", model="{address}")', f"print({use})"]
 
 
-def loaded(native: NativeClass, task: str | None, address: str, tokenizer: bool) -> list[str]:
+def loaded(native: NativeClass, task: str | None, address: str, tokenizer: bool, problem: str) -> list[str]:
     """A program that loads a model by its class, and uses it."""
     inputs, use = USES.get(task or "", ("", ""))
+    _, use = BY_PROBLEM.get((task or "", problem), ("", use))
     files = {"processor": "AutoImageProcessor"} if PICTURE in inputs else {}
     files |= {"tokenizer": "AutoTokenizer"} if tokenizer else {}
     lines = ["from PIL import Image"] if PICTURE in inputs else []

@@ -1,0 +1,86 @@
+"""The programs on a classifier's card print what zoo answers, whatever its labels are."""
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from untold import untold
+
+import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
+from zoo.data.task import read_task
+from zoo.hub.exporting.export import ExportReport
+from zoo.hub.exporting.samples import TEXTS
+from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.inference.loaded import Loaded
+from zoo.inference.pipeline import Pipeline
+from zoo.models.create import create_model
+from zoo.objectives.mixture import Mixture
+
+CLASSES = ["a", "b", "c", "d", "e", "f", "g"]  # more than the five that a pipeline shows
+LABELS = {"one": CLASSES, "several": {"several": CLASSES}, "number": "number"}
+KINDS = pytest.mark.parametrize("kind", LABELS)
+Export = Callable[..., ExportReport]
+
+
+def told(given: TrainedModel, kind: str) -> TrainedModel:
+    """A classifier that is sure of all classes but one, as one of a kind of labels."""
+    bias = given.model.get_parameter("heads.classification.output.bias")
+    bias.data.copy_(torch.tensor([9.0, 8.0, -9.0, 7.0, 6.0, 5.0, 4.0])[: len(bias)])
+    tree = {"objective": "classification", "source": {"builtin": "pydocs"}, "labels": LABELS[kind]}
+    return replace(given, task=read_task(tree, "task"))
+
+
+def printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    """What the programs of a card print."""
+    card = (folder / "README.md").read_text().replace("path/to/this/folder", str(folder))
+    capsys.readouterr()
+    for program in re.findall(r"^```python\n(.*?)^```$", card, re.MULTILINE | re.DOTALL):
+        exec(compile(program, "card", "exec"), {})
+    return [said if said in CLASSES else ast.literal_eval(said) for said in capsys.readouterr().out.splitlines()]
+
+
+def answer(given: TrainedModel, what: str) -> Any:
+    """What zoo says of a text, or of the file of a picture."""
+    (ours,) = Pipeline(Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.of(given.task)))(what)
+    return ours["output"]
+
+
+def names(found: Any) -> Any:
+    """What a pipeline answers, without its scores."""
+    return {one["label"] for one in found} if isinstance(found, list) else found
+
+
+@KINDS
+def test_a_text_classifiers_program_prints_what_zoo_answers(build: Any, export: Export, capsys: Any, kind: str):
+    heads = [{"name": "classification", "labels": 1 if kind == "number" else 7}]
+    given = told(build("bert-nano", {"heads": heads}), kind)
+    (found,) = printed(export(given).folder, capsys)
+    output = answer(given, TEXTS[0])
+    if kind == "number":
+        assert found == pytest.approx(output, abs=1e-5)
+    else:
+        assert names(found) == set(output) and len(output) == {"one": 1, "several": 6}[kind]
+
+
+@KINDS
+def test_a_picture_classifiers_programs_print_what_zoo_answers(
+    export: Export, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    Image.new("RGB", (30, 40), (200, 50, 90)).save(tmp_path / "picture.jpg")
+    monkeypatch.chdir(tmp_path)
+    model = create_model("cnn-attention-nano", heads={"classification": {"labels": 1 if kind == "number" else 7}})
+    given = told(untold(model, None), kind)
+    piped, loaded = printed(export(given, "zoo").folder, capsys)
+    output = answer(given, "picture.jpg")
+    if kind == "number":
+        assert [piped, loaded] == pytest.approx([output, output], abs=1e-5)
+    elif kind == "several":
+        assert names(piped) == set(loaded) == set(output) and len(output) == 6
+    else:
+        assert piped[0]["label"] == loaded == output
