@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_readers import refusal, write
+from test_readers import read, refusal, write
 
 from zoo.data.formats.format import ReadOptions
 from zoo.data.sources.known import known_stretches
@@ -28,3 +28,13 @@ def test_a_row_of_a_table_is_named_by_its_line(tmp_path: Path, name: str, text: 
     path = write(tmp_path, name, text)
     part = FilePart(known_stretches(path, cut=False)[0], ReadOptions(header=header))
     assert part.line(2) == f"{path}: line 4"
+
+
+def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:
+    said = refusal(write(tmp_path, "a.csv", "text\nx\n10%\r20%\n"))
+    assert said.endswith(
+        "a.csv: line 3: a CR stands in a field without quotes; "
+        "put quotes around the field, or end the line with LF or CRLF"
+    )
+    assert read(write(tmp_path, "b.csv", 'text\n"10%\r20%"\n')) == [{"text": "10%\r20%"}]
+    assert "'quoting: none' takes quotes as text" in refusal(write(tmp_path, "c.csv", 'text\n"x"y\n'))

@@ -129,6 +129,21 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert "line 2: longer than 5 bytes" in refusal(write(tmp_path, "a.txt", "one\nlonger\n"))
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
+def test_lines_that_end_with_cr_alone_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    path = write(tmp_path, name, 'text\r"one"\rtwo\r')
+    said = f"{path}: its lines end with CR alone, as on a classic Mac; "
+    said += r"end them with LF, as by tr '\r' '\n' < OLD > NEW"
+    assert refusal(path) == said
+    monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 7)  # one that is longer than what is read of it
+    assert refusal(path) == said
+
+
+def test_a_cr_within_a_line_is_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "10%\r20%\r\ndone\r!")
+    assert read(path) == [{"text": "10%\r20%"}, {"text": "done\r!"}]
+
+
 def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
     assert "line 1: column 'text' is named twice" in refusal(write(tmp_path, "a.csv", "text,text\nx,y\n"))
 

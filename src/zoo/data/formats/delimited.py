@@ -28,7 +28,8 @@ class Delimited(FileFormat):
         """Rows of a delimited table, every value a text; blank lines are no rows.
 
         Raises:
-            ValueError: a column is named twice, a row is too short or too long, or a quote is not closed.
+            ValueError: a column is named twice, a row is too short or too long, a quote is not closed, or a CR
+                stands outside quotes.
         """
         path = stretch.path
         header, rows = self.below_header(stretch, options)
@@ -93,8 +94,15 @@ def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
-        reason = "a quote opens here and is never closed" if "end of data" in str(error) else str(error)
-        raise ValueError(f"{stretch.path}: line {start}: {reason}; 'quoting: none' takes quotes as text") from None
+        raise ValueError(f"{stretch.path}: line {start}: {reason_of(error)}") from None
+
+
+def reason_of(error: csv.Error) -> str:
+    """Why the csv module refuses a row, and what to do."""
+    if "new-line character" in str(error):
+        return "a CR stands in a field without quotes; put quotes around the field, or end the line with LF or CRLF"
+    reason = "a quote opens here and is never closed" if "end of data" in str(error) else str(error)
+    return f"{reason}; 'quoting: none' takes quotes as text"
 
 
 QUOTING = {"none": plain_rows, "csv": quoted_rows}

@@ -10,6 +10,7 @@ from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reas
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not fill the memory
 PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+CR_ALONE = r"its lines end with CR alone, as on a classic Mac; end them with LF, as by tr '\r' '\n' < OLD > NEW"
 
 
 class LineRange(NamedTuple):
@@ -70,11 +71,14 @@ def decode(line: bytes, path: Path, number: int) -> str:
     """One line as text.
 
     Raises:
-        ValueError: it is not UTF-8, holds a NUL byte, or is longer than `LONGEST_LINE`.
+        ValueError: it is not UTF-8, holds a NUL byte, or is longer than `LONGEST_LINE`; or lines end with CR alone.
     """
-    place = f"{path}: line {number}"
-    if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows")
+    place, ended = f"{path}: line {number}", line.endswith(b"\n")
+    # a CR is text in a file that has an LF; no LF in the first line is none in the file, as far as a line is read
+    by_cr = number == 1 and not ended and b"\r" in line
+    if len(line) == LONGEST_LINE and not ended:
+        much = f"{place}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows"
+        raise ValueError(f"{path}: {CR_ALONE}" if by_cr else much)
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
@@ -86,4 +90,6 @@ def decode(line: bytes, path: Path, number: int) -> str:
         raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}") from None
     if "\0" in text:
         raise ValueError(f"{place}: NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?")
+    if by_cr:
+        raise ValueError(f"{path}: {CR_ALONE}")
     return text[:-2] + "\n" if text.endswith("\r\n") else text
