@@ -174,6 +174,12 @@ def test_train_has_one_row_for_each_text_of_a_list_and_evaluation_keeps_the_list
     assert column(reading, "validation", "target") == [["a", "b"], ["c"]]
 
 
+def test_a_blank_text_of_a_list_is_no_text_of_a_row_that_is_evaluated() -> None:
+    rows = {"text": [["", "a"], ["b", " \n"], ["", " "]]}
+    reading = reader(Given(train=rows, validation=rows))
+    assert column(reading, "validation", "text") == [["a"], ["b"], [""]]
+
+
 def test_only_one_column_may_hold_lists() -> None:
     rows = {"source": [["x"]], "target": [["a", "b"]]}
     with pytest.raises(ValueError, match="train.tsv: only one column may hold lists of texts, got source and target"):

@@ -170,13 +170,16 @@ def place_of(document: str) -> float:
 
 
 def one_text_a_row(rows: Iterable[Sided], place: str) -> Iterator[Sided]:
-    """Rows of train with a list of texts as one row for each of them; others as they are."""
+    """Rows of train with a list of texts as one row for each of them; lists of other splits without blank texts."""
     for sided in rows:
         lists = [n for n in text_columns(sided.row) if n not in LISTS and isinstance(sided.row[n], list)]
-        if sided.side != TRAIN or not lists:
+        if not lists:
             yield sided
-            continue
-        if len(lists) > 1:
+        elif sided.side != TRAIN:
+            filled = {name: [text for text in sided.row[name] if text.strip()] or [""] for name in lists}
+            yield sided._replace(row={**sided.row, **filled})
+        elif len(lists) > 1:
             raise ValueError(f"{place}: only one column may hold lists of texts, got {' and '.join(lists)}")
-        for text in sided.row[lists[0]]:
-            yield sided._replace(row={**sided.row, lists[0]: text})
+        else:
+            for text in sided.row[lists[0]]:
+                yield sided._replace(row={**sided.row, lists[0]: text})
