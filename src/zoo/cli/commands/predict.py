@@ -10,7 +10,7 @@ from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
 from zoo.cli.visible import complain, say, say_found, say_json, say_spans
 from zoo.config import merge
-from zoo.data.formats.lines import BYTE_ORDER_MARK
+from zoo.data.formats.lines import BYTE_ORDER_MARK, CR_ALONE
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
@@ -70,7 +70,7 @@ def read_lines() -> list[str]:
 
 def read_line(line: bytes, number: int) -> str:
     """A line of standard input as text; bytes, because Python's own decoding would not say which line is wrong."""
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    ended, line = line.endswith(b"\n"), line.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
@@ -82,6 +82,8 @@ def read_line(line: bytes, number: int) -> str:
         raise ValueError(f"standard input: line {number}: {said}") from None
     if "\0" in text:
         raise ValueError(f"standard input: line {number}: holds a NUL character; texts have none")
+    if number == 1 and not ended and "\r" in text:  # all that comes: several lines, which would be one text
+        raise ValueError(f"standard input: {CR_ALONE}")
     return text
 
 
