@@ -96,6 +96,25 @@ def test_settings_of_data_are_for_tasks(zoo: Zoo, run_of: RunOf):
     assert said.status == 2 and "--set training.steps: zoo check does not read it; allowed: task" in said.err
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("task.metrics=[bleu]", "unknown metric of classification 'bleu'"),
+        ("task.training.stepz=3", "training.stepz: unknown key 'stepz' (did you mean 'steps'?)"),
+        ("task.generate.beam=3", "generate: unknown key 'beam' (did you mean 'beams'?)"),
+        ("task.generate.beams=3", "classification generates no text"),
+    ],
+)
+def test_a_change_that_every_run_refuses_is_a_wrong_request(zoo: Zoo, tmp_path: Path, change: str, words: str):
+    (tmp_path / "train.jsonl").write_text('{"text": "one", "label": "a"}\n{"text": "two", "label": "b"}\n')
+    files = "source: {files: {train: train.jsonl, validation: train.jsonl}}"
+    (tmp_path / "my.yaml").write_text(f"objective: classification\n{files}\n")
+    said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path)
+    assert said.status == 0
+    said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path, "--set", change)
+    assert said.status == 2 and words in said.err
+
+
 def test_a_misspelled_task_names_the_nearest(zoo: Zoo):
     said = zoo("check", "sst3")
     assert said.status == 2 and "no task of that name (did you mean 'sst2'?)" in said.err

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zoo import config
 from zoo.config import Layer, as_tree, nest
+from zoo.data.task import Task
 from zoo.data.task_list import listed_tasks
 from zoo.data.tokenizers.adding import ADD
 from zoo.experiments.experiment import Experiment, traits_of
@@ -64,11 +65,24 @@ def check_task(name: str) -> None:
         for task_name in tasks:
             check_task(task_name)
         return
-    files = config.read_layers(name, "tasks")
-    task, _ = resolve_task(name, files, ())
-    parse_metrics(task.metrics, Mixture.of(task).metrics)
+    resolve_task_alone(name, ())
+
+
+def resolve_task_alone(name: str, sets: Sequence[Pair]) -> Task:
+    """A task that some run can follow.
+
+    Raises:
+        ValueError: an unknown name or key, or values that do not combine.
+    """
+    files, own = config.read_layers(name, "tasks"), [(SET, pair) for pair in sets]
+    task, _ = resolve_task(name, files, own)
+    mixture = Mixture.of(task)
+    parse_metrics(task.metrics, mixture.metrics)
     parse_generate(task.generate)
-    resolve_training(sections_of(files, "training"))
+    if sets_generate(sets):
+        mixture.refuse_generate()
+    resolve_training(training_of_task(files, own))
+    return task
 
 
 def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
@@ -113,6 +127,16 @@ def sections_of(layers: Iterable[Layer], key: str) -> list[Layer]:
     return [Layer(place, tree[key]) for place, tree in layers if isinstance(tree.get(key), Mapping)]
 
 
+def training_of_task(files: Iterable[Layer], sets: Iterable[Placed]) -> list[Layer]:
+    """A task's settings of training: of its files, then of `--set`."""
+    return sections_of([*files, *(Layer(place, as_tree([pair])) for place, pair in sets)], "training")
+
+
+def sets_generate(sets: Iterable[Pair]) -> bool:
+    """Whether changes of a task name how text is generated."""
+    return any(path[0] == "generate" for path, _ in sets)
+
+
 def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -> Experiment:
     """Model, task and training, from the lowest layer to the highest.
 
@@ -132,9 +156,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     task, from_task = resolve_task(request.task, files, of_task)
     mixture = Mixture.of(task)
     model, from_model = resolve_model(layers, of_model, mixture)
-    own = [Layer(place, as_tree([pair])) for place, pair in of_task]
-    levels = [*below, *sections_of([*files, *own], "training"), *of_training]
-    training, from_training = resolve_training(levels)
+    training, from_training = resolve_training([*below, *training_of_task(files, of_task), *of_training])
     if obstacle := mixture.obstacle(traits_of(model)):  # before the metrics: their message would hide a wrong model
         raise ValueError(obstacle)
     metrics = parse_metrics(task.metrics, mixture.metrics)
@@ -145,7 +167,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     }
     generate = parse_generate(task.generate)
     named = by_section(request.sets)
-    if named["generate"] or any(path[0] == "generate" for path, _ in named["task"]):
+    if named["generate"] or sets_generate(named["task"]):
         mixture.refuse_generate()
     return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
 

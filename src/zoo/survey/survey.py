@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import config
 from zoo.data.home import home
 from zoo.data.ids import ANSWERS, CHOICES, PICTURE
 from zoo.data.processes import LARGE, processes_for
@@ -16,9 +15,8 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_cache
 from zoo.data.task import Task
 from zoo.examples.form import inputs
-from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
-from zoo.experiments.tasks import resolve_task
+from zoo.experiments.resolve import resolve_task_alone
 from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
@@ -51,7 +49,7 @@ class Surveyed:
         Raises:
             ValueError: the task is wrong, or a file is missing.
         """
-        task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
+        task = resolve_task_alone(name, sets)
         return cls(task, Mixture.of(task), load_rows(task, inputs(), data), data)
 
     @property
