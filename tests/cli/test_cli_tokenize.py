@@ -52,6 +52,12 @@ def test_rows_that_a_filter_leaves_out_are_counted(zoo: Zoo, several: Path):
     assert left_out > 0 and kept + held_out + left_out == 90
 
 
+def test_data_without_the_labels_that_the_objective_needs_fills_no_store(zoo: Zoo, several: Path):
+    said = zoo("tokenize", several / "many.yaml", "--data", several, "task.objective=classification")
+    assert said.status == 2 and "no column is read as 'label', which classification needs; found: text" in said.err
+    assert not (home() / "shards").exists()
+
+
 def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
     words = ("tokenize", several / "many.yaml", "--data", several, "--part", "1/1")
     assert zoo(*words).status == 0

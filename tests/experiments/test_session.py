@@ -12,12 +12,13 @@ from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.config import parse_set
 from zoo.data.ids import NO_ROLES, Lengths
+from zoo.data.sources.rows import refuse_unlabelled
 from zoo.examples.form import ModelTraits
 from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import fit_length, refuse_unlabelled
+from zoo.experiments.settle import fit_length
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
 from zoo.training.devices import compiling
@@ -57,8 +58,8 @@ def test_data_without_labels_is_refused_where_they_are_learned(objective: str, c
     said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; say which"
     for rows in ({"train": lacks}, {"train": has, "validation": lacks}):
         with pytest.raises(ValueError, match=said):
-            refuse_unlabelled(given, rows)
-    refuse_unlabelled(given, {"train": has, "validation": has})
+            refuse_unlabelled(rows, given.mixture.labelled)
+    refuse_unlabelled({"train": has, "validation": has}, given.mixture.labelled)
 
 
 @pytest.mark.parametrize(

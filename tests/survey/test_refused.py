@@ -1,4 +1,4 @@
-"""Rows that `zoo check TASK` refuses, as training does: unknown labels, and choices of different number."""
+"""Rows that `zoo check TASK` refuses, as training does: no or unknown labels, and choices of different number."""
 
 import json
 import re
@@ -36,6 +36,28 @@ def test_a_task_without_train_leaves_the_names_of_classes_to_the_checkpoint(tmp_
     files = {"validation": str(tmp_path / "validation.jsonl")}
     found = look({"objective": "classification", "source": {"files": files}, "length": 8}, tmp_path)
     assert found["splits"]["validation"]["labels"] == {"a": 1}
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize("lacking", ["train", "validation"])
+def test_a_split_without_the_labels_that_the_objective_needs_is_refused(
+    task: dict[str, Any], tmp_path: Path, has_tokenizer: bool, lacking: str
+) -> None:
+    for name in ("train", "validation"):
+        column = "tag" if name == lacking else "label"
+        rows = [{"text": name + value, column: value} for value in "ab"]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
+    said = f"{lacking}.jsonl: no column is read as 'label', which classification needs; found: text; say which"
+    with pytest.raises(ValueError, match=said):
+        look(tree | {"objective": "classification"}, tmp_path)
+
+
+def test_a_test_split_alone_needs_no_labels(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text(json.dumps({"text": "ab"}))
+    files = {"test": str(tmp_path / "test.jsonl")}
+    found = look({"objective": "classification", "source": {"files": files}, "length": 8}, tmp_path)
+    assert found["splits"]["test"]["rows"] == 1
 
 
 def write_choices(folder: Path, counts: dict[str, list[int]]) -> None:

@@ -13,14 +13,14 @@ from zoo.batches.mixing import feed_of
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.known import remember
-from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
-from zoo.experiments.settle import fix_steps, name_data, refuse_unlabelled
+from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, working
 from zoo.inference.measure import read_examples, report_truncated
@@ -90,7 +90,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
-        refuse_unlabelled(experiment, rows)
+        refuse_unlabelled(rows, experiment.mixture.labelled)
         experiment = name_data(experiment, rows["train"])
         tokenizer = None
         if experiment.stream.has_text:

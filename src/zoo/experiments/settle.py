@@ -2,12 +2,11 @@
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from zoo.data.ids import LABEL
 from zoo.data.sources.rows import SplitRows
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import DATA, TOKENIZER, origin
@@ -36,18 +35,6 @@ def mark_open(given: Experiment) -> Experiment:
     if not given.stream.has_text or given.is_set("model.vocab_size"):
         return given
     return given.decide(TOKENIZER, ["model.vocab_size"])
-
-
-def refuse_unlabelled(given: Experiment, rows: Mapping[str, SplitRows]) -> None:
-    """Raise a ValueError where a split has no labels, and the model learns, or is judged, by them."""
-    labelled = " and ".join(name for name, member in given.mixture.members.items() if member.labelled)
-    for one in rows.values():
-        if labelled and LABEL not in one.inputs:
-            found = ", ".join(one.inputs)
-            raise ValueError(
-                f"{one.place}: no column is read as 'label', which {labelled} needs; found: {found}; "
-                "say which under 'columns'"
-            )
 
 
 def name_data(given: Experiment, rows: SplitRows) -> Experiment:

@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from zoo import config
 from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.known import remember
-from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.filling import Filling, FillRequest, plan
 from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
@@ -22,8 +23,9 @@ from zoo.experiments.tasks import resolve_task
 from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.late import load
 
-STORED = "zoo.objectives.mixture:stored_by"  # imports torch, which takes longer than all else that filling waits for
-DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # what is written there decides its answer
+# these import torch, which takes longer than all else that filling waits for
+STORED, LABELLED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labelled_by"
+DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # what is written there decides their answers
 
 
 def plan_filling(
@@ -37,8 +39,8 @@ def plan_filling(
         retrain: train the task's own again, though it is there.
 
     Raises:
-        ValueError: the task is wrong, a file is missing, the task has no tokenizer and none is given, or one is given
-            that cannot be trained again.
+        ValueError: the task is wrong, a file or the labels are missing, the task has no tokenizer and none is given, or
+            one is given that cannot be trained again.
     """
     if retrain and tokenizer is not None:
         raise ValueError(
@@ -46,6 +48,7 @@ def plan_filling(
         )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
     rows = load_rows(task, inputs(), data)
+    refuse_unlabelled(rows, ask_objectives(LABELLED, task.objective))
     stored = stored_fields(task, next(iter(rows.values())).inputs)
     if stored.names == (PICTURE,):
         tokenizer = None
@@ -63,16 +66,24 @@ def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, rec
 
 
 def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
-    """What the token store keeps for a task whose data has some columns; asked of its objectives once, then remembered.
+    """What the token store keeps for a task whose data has some columns.
 
     Raises:
         ValueError: the objectives are wrong, or a column is missing.
     """
+    return StoredFields.parse(ask_objectives(STORED, task.objective, list(columns), task.source.language))
+
+
+def ask_objectives(question: str, *about: Any) -> Any:
+    """What a function of the objectives answers, in plain values; asked once, then remembered.
+
+    Raises:
+        ValueError: as the function.
+    """
     written = [path.read_text("utf-8") for path in deciding()]
     code = hashlib.sha256(json.dumps([written, outside_packages()]).encode()).hexdigest()
-    asked = (task.objective, list(columns), task.source.language)
     # as a text: the order of the objectives counts
-    return StoredFields.parse(remember(["stored", code, json.dumps(asked)], lambda: load(STORED)(*asked)))
+    return remember([question, code, json.dumps(about)], lambda: load(question)(*about))
 
 
 def deciding() -> list[Path]:

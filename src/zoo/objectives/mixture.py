@@ -89,6 +89,11 @@ class Mixture:
         """The heads that are trained, in order."""
         return list(self.names_by_head)
 
+    @property
+    def labelled(self) -> list[str]:
+        """The names of the objectives that learn from the column 'label'."""
+        return [name for name, member in self.members.items() if member.labelled]
+
     def document_length(self, task: Task) -> int:
         """The most tokens of a document of a task's examples; several share a row where an example is made of them."""
         longest = max(task.example_length)
@@ -255,3 +260,12 @@ def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: 
     """
     mixture = Mixture.parse(objective)
     return mixture.keep(mixture.form_class(columns), language)
+
+
+def labelled_by(objective: Mapping[str, Any]) -> list[str]:
+    """Which of a task's objectives learn from the column 'label', as `Mixture.labelled`.
+
+    Raises:
+        ValueError: the objectives are wrong.
+    """
+    return Mixture.parse(objective).labelled

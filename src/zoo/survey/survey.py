@@ -11,7 +11,7 @@ from zoo.data.ids import ANSWERS, CHOICES, PICTURE
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_cache
 from zoo.data.task import Task
 from zoo.examples.form import inputs
@@ -61,8 +61,9 @@ class Surveyed:
         """All that is counted, in plain values.
 
         Raises:
-            ValueError: the source cannot be read.
+            ValueError: the source cannot be read, or training refuses it.
         """
+        refuse_unlabelled(self.rows, self.mixture.labelled)
         with Scratch() as scratch:
             source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
             source.refuse_unknown_labels()

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from zoo.data.columns.pictures import Pictures
-from zoo.data.ids import PICTURE
+from zoo.data.ids import LABEL, PICTURE
 from zoo.data.sources.checking import TRAIN
 from zoo.data.sources.filtering import EVERY_ROW
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.reader import TEST, SplitReader
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,22 @@ class SplitRows:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows from their source, one after the other, with labels and tags as numbers."""
         return self.reader.read(self.split)
+
+
+def refuse_unlabelled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) -> None:
+    """Refuse a split without labels where a model is trained, or judged, by them; neither reads the test split.
+
+    Args:
+        rows: by the name of their split.
+        objectives: the names of those that learn from labels.
+
+    Raises:
+        ValueError: names the columns that the split has.
+    """
+    for name, one in rows.items():
+        if objectives and name != TEST and LABEL not in one.inputs:
+            needs, found = " and ".join(objectives), ", ".join(one.inputs)
+            raise ValueError(
+                f"{one.place}: no column is read as 'label', which {needs} needs; found: {found}; "
+                "say which under 'columns'"
+            )
