@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from zoo.objectives.answers import ANSWERS, Answer, OneClass
+from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber
 from zoo.objectives.document_label import DocumentLabel
 from zoo.objectives.objective import objectives
 
@@ -38,6 +38,9 @@ class Classification(DocumentLabel):
         self.take_labels("one")
 
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
+        if self.label_smoothing and ANSWERS[kind] is OneNumber:
+            place = f"objective {objectives.name_of(self)}: label_smoothing ({self.label_smoothing})"
+            raise ValueError(f"{place} is a share of classes, and task.labels says {kind}; leave it out")
         self.answer = answer_of(kind, names, self.class_weights)
         return True
 
