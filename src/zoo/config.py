@@ -19,6 +19,7 @@ C = TypeVar("C")
 Tree = dict[str, Any]
 MAX_BYTES = 1_000_000
 VARIANT_KEYS = ("name", "kind")
+WHOLE = ("labels",)  # keys whose value always replaces the one below: `several` is not a variant with options
 PACKAGE = Path(__file__).parent
 WHAT = {"configs": "model", "tasks": "task"}  # by the folder of shipped files
 
@@ -192,7 +193,8 @@ def read_with_base(name: str, kind: str) -> Tree:
 def merge(below: Any, above: Any) -> Any:
     """Lay one value over another: maps key by key, anything else replaces.
 
-    A name and `{name: …}` are the same thing, and where `name` or `kind` changes, the old variant's options go.
+    A name and `{name: …}` are the same thing, and where `name` or `kind` changes, the old variant's options go. The
+    keys in `WHOLE` are never merged.
     """
     if isinstance(above, str) and isinstance(below, Mapping) and below.get("name") == above:
         return below
@@ -202,10 +204,8 @@ def merge(below: Any, above: Any) -> Any:
         below = {"name": below}
     if not isinstance(below, Mapping) or any(k in above and k in below and above[k] != below[k] for k in VARIANT_KEYS):
         below = {}
-    merged = dict(below)
-    for key, value in above.items():
-        merged[key] = merge(merged.get(key), value)
-    return merged
+    laid = {key: value if key in WHOLE else merge(below.get(key), value) for key, value in above.items()}
+    return {**below, **laid}
 
 
 def parse_set(text: str) -> tuple[tuple[str, ...], Any]:

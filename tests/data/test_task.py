@@ -36,6 +36,19 @@ def test_sets_are_laid_over_the_file() -> None:
     assert task.row_length == Sides(64, 64)
 
 
+LABELS = ["several", "number", ["x", "y"], {"several": ["x", "y"]}, {"several": ["z", "y", "x"]}]
+
+
+@pytest.mark.parametrize("below", LABELS)
+@pytest.mark.parametrize("above", LABELS)
+def test_labels_replace_those_below(below: object, above: object, tmp_path: Path) -> None:
+    sets = {"objective": "classification", "metrics": [], "labels": below}
+    (tmp_path / "below.yaml").write_text(config.to_yaml({"base": "pydocs-lm", **sets}))
+    (tmp_path / "above.yaml").write_text(config.to_yaml({"base": "below.yaml", "labels": above}))
+    assert load_task(str(tmp_path / "above.yaml")).plain()["labels"] == above
+    assert load_task(str(tmp_path / "below.yaml"), {"labels": above}).plain()["labels"] == above
+
+
 def test_a_task_may_have_a_base(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("base: pydocs-lm\nlength: 32\n")
     task = load_task(str(tmp_path / "mine.yaml"))
