@@ -38,11 +38,7 @@ def counted(number: int, what: str) -> str:
 
 
 def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:
-    """Raise a ValueError with the nearest right answer where `word` is not one of `allowed`.
-
-    Raises:
-        ValueError: `word` is not allowed.
-    """
+    """Raise a ValueError with the nearest right answer where `word` is not one of `allowed`."""
     if word not in (allowed := list(allowed)):
         listed = ", ".join(allowed) if allowed else "none"
         raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
@@ -111,12 +107,15 @@ class Slot(Generic[T]):
         variant: Any = self[name]  # mypy takes no type[T] for something that can be hashed
         return dict(options_of(variant))
 
-    def parse(self, value: Any, place: str | None = None, default: str | None = None) -> "Choice[T]":
+    def parse(
+        self, value: Any, place: str | None = None, default: str | None = None, beside: Sequence[str] = ()
+    ) -> "Choice[T]":
         """Read a choice as it is written in a file: a name, or a map with `name` and options.
 
         Args:
             place: where the value stands, for messages; the slot's name when None.
             default: the variant that a map without `name` speaks about.
+            beside: further keys of the map, which the caller reads.
 
         Raises:
             ValueError: an unknown name or option, a wrong type, a missing option.
@@ -133,9 +132,9 @@ class Slot(Generic[T]):
             raise ValueError(f"{place}: 'name' {problem}; allowed: {', '.join(self.variants)}")
         self.find(name, place)
         known = self.options(name)
-        given = {key: v for key, v in value.items() if key != "name"}
+        given = {key: v for key, v in value.items() if key not in ("name", *beside)}
         for key in given:
-            refuse_unknown(str(key), known, f"option of {self.name} '{name}':", place)
+            refuse_unknown(str(key), [*known, *beside], f"option of {self.name} '{name}':", place)
         missing = [key for key, option in known.items() if option.default is REQUIRED and key not in given]
         if missing:
             raise ValueError(f"{place}: {self.name} '{name}' needs the option '{missing[0]}'")

@@ -78,6 +78,12 @@ def test_each_kind_and_sample_has_one_of_its_own() -> None:
         kept_tokenizer(few, split(ONE, TWO))
 
 
+def test_a_mistyped_option_is_answered_with_every_one_that_there_is() -> None:
+    words = r"'sampel' \(did you mean 'sample'\?\); allowed: .*, sample$"
+    with pytest.raises(ValueError, match=words):
+        TrainingText.parse({"name": "characters", "sampel": 3}, "task.tokenizer")
+
+
 @pytest.mark.parametrize("sample", [0, 1.5, "all"])
 def test_a_sample_that_is_no_size_is_refused(sample: object) -> None:
     with pytest.raises(ValueError, match="task.tokenizer.sample: "):

@@ -50,8 +50,7 @@ class TrainingText:
         sample = check(tree.get(SAMPLE_KEY, SAMPLE), int, f"{place}.{SAMPLE_KEY}")
         if sample < 1:
             raise ValueError(f"{place}.{SAMPLE_KEY}: must be at least 1 character, got {sample}")
-        options = {key: value for key, value in tree.items() if key != SAMPLE_KEY}
-        return cls(tokenizers.parse(options, place), int(sample))
+        return cls(tokenizers.parse(tree, place, beside=(SAMPLE_KEY,)), int(sample))
 
     def train(self, rows: SplitRows) -> Tokenizer:
         """The tokenizer of a split's texts."""
