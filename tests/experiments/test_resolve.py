@@ -169,7 +169,20 @@ def test_finetuning_refuses_another_architecture(path: tuple[str, ...]):
     with pytest.raises(
         ValueError, match="finetune keeps the checkpoint's architecture; it may change dropout, max_length"
     ):
-        refuse_architecture(path, "finetune")
+        refuse_architecture((path, 3), "finetune")
+
+
+@pytest.mark.parametrize("given", ["task.tokenizer.add=[film]", "task.tokenizer={add: [film]}"])
+def test_finetuning_may_add_words_to_the_tokenizer(given: str):
+    refuse_architecture(parse_set(given), "finetune")
+
+
+@pytest.mark.parametrize(
+    "given", ["task.tokenizer.name=bpe", "task.tokenizer={add: [film], name: bpe}", "task.tokenizer=bpe"]
+)
+def test_finetuning_refuses_another_tokenizer(given: str):
+    with pytest.raises(ValueError, match="keeps the checkpoint's tokenizer; tokenizer.add alone gives it words"):
+        refuse_architecture(parse_set(given), "finetune")
 
 
 def test_an_unknown_metric_does_not_hide_a_model_of_the_wrong_kind():

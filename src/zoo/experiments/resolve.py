@@ -91,8 +91,8 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     Raises:
         ValueError: as above, or another architecture or tokenizer is asked for.
     """
-    for path, _ in (*request.repeated, *request.sets):
-        refuse_architecture(path, request.command)
+    for pair in (*request.repeated, *request.sets):
+        refuse_architecture(pair, request.command)
     place = str(saved.folder / "config.yaml")
     before = places_of(settings_of(saved))
     found = resolve([Layer(place, saved.config)], request, [])
@@ -110,10 +110,11 @@ def places_of(settings: ModelSettings) -> dict[str, int]:
     return {name: part.max_length for name, part in parts.items() if part is not None}
 
 
-def refuse_architecture(path: tuple[str, ...], command: str) -> None:
+def refuse_architecture(pair: Pair, command: str) -> None:
     """Refuse a `--set` that would make another model, or another tokenizer, of the checkpoint."""
+    path, _ = pair
     written = ".".join(path)
-    if path[:2] == ("task", "tokenizer") and path[2:] != (ADD,):
+    if path[:2] == ("task", "tokenizer") and leaves(nest(*pair)).keys() != {f"task.tokenizer.{ADD}"}:
         only = "tokenizer.add alone gives it words"
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
