@@ -23,6 +23,10 @@ def test_a_shipped_task_reads_back_what_it_writes(name: str) -> None:
     assert read_task(config.parse_yaml(config.to_yaml(task.plain()), name), name) == task
 
 
+def test_a_task_states_its_rows_also_where_they_are_the_default() -> None:
+    assert read_task(LEAST, "task").plain() == {**LEAST, "objective": {"causal_lm": {}}, "length": 128, "pack": True}
+
+
 @pytest.mark.parametrize("name", config.names("tasks"))
 def test_a_shipped_task_says_what_it_is_for_in_few_lines(name: str) -> None:
     lines = (config.folder("tasks") / f"{name}.yaml").read_text("utf-8").splitlines()

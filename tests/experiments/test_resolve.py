@@ -70,6 +70,12 @@ def test_each_value_knows_where_it_came_from():
     assert found["training.clip"] == found["generate.top_k"] == "library"
 
 
+def test_the_rows_of_a_task_are_shown_wherever_they_come_from():
+    shown = {value.key: value for value in resolve("pydocs-mlm", "task.length=128").values()}
+    assert [shown["task.length"].value, shown["task.length"].origin] == [128, "--set"]
+    assert [shown["task.pack"].value, shown["task.pack"].origin] == [True, "library"]
+
+
 def test_settings_of_generate_need_a_head_that_writes():
     assert places(resolve("pydocs-lm", "generate.beams=2", model="gpt2-nano"))["generate.beams"] == "--set"
     with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generates no text, so nothing would"):

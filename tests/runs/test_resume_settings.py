@@ -76,6 +76,16 @@ def test_every_key_is_refused_by_its_name_or_reported(
     assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+def test_a_run_whose_task_does_not_state_the_default_of_its_rows_goes_on(tmp_path: Path) -> None:
+    stated = load_task("numbers-words", {"length": 128}).plain()
+    unstated = {key: value for key, value in stated.items() if key not in ("length", "pack")}
+    with create_run(tmp_path / "run", files(task=unstated)) as run:
+        run.save(1, {"weights": {}}, {})
+    create_run(tmp_path / "run", files(task=stated), resume=True).close()
+    with pytest.raises(ValueError, match="task.yaml: length: 128 -> 64"):
+        create_run(tmp_path / "run", files(task={**stated, "length": 64}), resume=True)
+
+
 def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     changed = {**TREES["training"], "save_every": 17, "seed": 17}
     with pytest.raises(ValueError, match="seed"):

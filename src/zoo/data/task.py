@@ -85,9 +85,9 @@ class Task:
         return self.row_length if self.longest is None else sides(self.longest)
 
     def plain(self) -> dict[str, Any]:
-        """The map that `read_task` reads back, without what is left at its default."""
+        """The map that `read_task` reads back: `STATED`, and what is not left at its default."""
         default = config.dump(Task({}, SourceSettings()))
-        tree = {key: value for key, value in config.dump(self).items() if value != default[key]}
+        tree = {key: value for key, value in config.dump(self).items() if key in STATED or value != default[key]}
         if kind := tree.pop("label_kind", None):
             tree["labels"] = {kind: self.labels} if self.labels else kind
         for part in ("source", "card", "augment"):
@@ -112,6 +112,10 @@ class Task:
         for side, row, example in zip(SIDES, self.row_length, self.example_length, strict=True):
             if example > row:
                 raise ValueError(f"{place}.longest: {example} tokens ({side}) do not fit into a row of 'length' {row}")
+
+
+# what rows are, which a task's map states even where it is the default
+STATED: dict[str, Any] = {one.name: one.default for one in fields(Task) if one.name in ("length", "pack")}
 
 
 def sides(value: int | dict[str, int]) -> Sides:

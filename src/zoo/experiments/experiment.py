@@ -59,7 +59,7 @@ class Experiment:
         return self.origins.get(key, "").startswith(SET)
 
     def values(self) -> Iterator[Value]:
-        """Every value that is not at its default, and all of training and generation."""
+        """Every value of model, training and generation; of the task, those of its map (`Task.plain`)."""
         task = {key: value for key, value in plain(self.task.plain()).items() if key not in ("training", "generate")}
         written = {key.removeprefix("task."): place for key, place in self.origins.items()}
         yield from values_of_model(self.model, self.origins)
