@@ -131,6 +131,25 @@ def test_contexts_that_are_too_long_stand_in_the_table_of_row_sizes_and_are_rema
         assert not any("refuses" in remark for remark in look(task | allowed, tmp_path)["remarks"])
 
 
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize(
+    ("objective", "length", "words"),
+    [
+        ("causal_lm", {"length": 2}, "longest: 2 is too short for an example; it must be at least 3"),
+        ("causal_lm", {"length": 8, "longest": 2}, "longest: 2 is too short for an example; it must be at least 3"),
+        ("choice", {"length": 9}, "length: 9 is too short for 2 documents; it must be at least 10"),
+    ],
+)
+def test_a_length_in_which_no_example_fits_is_refused(
+    task: dict[str, Any], tmp_path: Path, has_tokenizer: bool, objective: str, length: dict[str, int], words: str
+) -> None:
+    write_choices(tmp_path, {"train": [3], "validation": [3]})
+    tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
+    columns = {"columns": {"text": "context"}} if objective == "causal_lm" else {}
+    with pytest.raises(ValueError, match=words):
+        look(tree | {"objective": objective, **columns, **length}, tmp_path)
+
+
 def test_a_test_split_is_none_that_training_refuses(task: dict[str, Any], tmp_path: Path) -> None:
     write_choices(tmp_path, {"train": [3], "validation": [3]})
     row = {"context": "a" * 64, "choices": ["a"] * 3, "label": 0}

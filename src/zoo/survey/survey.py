@@ -21,7 +21,7 @@ from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, counted
-from zoo.survey.sizes import form_for_some_model, refused, try_sizes
+from zoo.survey.sizes import form_for_some_model, refused, scaled, try_sizes
 from zoo.survey.tokens import TokenTally
 from zoo.survey.worker import survey_rows
 
@@ -77,6 +77,7 @@ class Surveyed:
         if balance := describe_labels(source.tallies[self.first]):
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
+        form.check(scaled(self.task, form, 1).limits)
         if form.stored.names == (PICTURE,):
             return found
         if self.task.tokenizer is None:
