@@ -1,6 +1,5 @@
 """The tables of variants, from the registry: `python docs/variants.py` writes docs/variants.md anew."""
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,18 +7,13 @@ from typing import Any
 
 from zoo.blocks.backends.backend import backends
 from zoo.cli import slots
-from zoo.data.builtin.builtin import builtins
+from zoo.cli.visible import spell
 from zoo.data.formats.format import formats
-from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.examples.form import forms
-from zoo.inference.predictors.predictor import predictors
 from zoo.metrics.choose import ChosenMetric
 from zoo.metrics.metric import metrics
-from zoo.models.kinds.part import decoders, encoders
 from zoo.objectives.objective import objectives
-from zoo.registry import REQUIRED, Slot, plain
-from zoo.training.optimizers.optimizer import optimizers
-from zoo.training.schedules import schedules
+from zoo.registry import Slot
 
 PAGE = Path(__file__).with_name("variants.md")
 INTRODUCTION = """\
@@ -28,9 +22,7 @@ INTRODUCTION = """\
 Every place that has a choice, with the variants that zoo comes with. `make variants` writes this page from the
 registry. You choose a variant by its name (`norm: rmsnorm`) or with options (`norm: {name: rmsnorm, eps: 1e-6}`).
 """
-SLOTS: tuple[Slot[Any], ...] = (
-    *slots.SLOTS, encoders, decoders, forms, metrics, predictors, optimizers, schedules, formats, tokenizers, builtins,
-)  # fmt: skip
+SLOTS = slots.SLOTS
 Cell = Callable[[str], str]
 
 
@@ -65,26 +57,8 @@ def first_line(slot: Slot[Any], name: str) -> str:
 
 
 def options(slot: Slot[Any], name: str) -> str:
-    """A variant's options with their defaults; the settings of a kind of encoder or decoder."""
-    if slot in (encoders, decoders):
-        known = [(f.name, default_of(f)) for f in dataclasses.fields(slot[name].Settings)]
-    else:
-        known = [(option.name, option.default) for option in slot.options(name).values()]
-    return ", ".join(f"`{key}`: {'required' if default is REQUIRED else spelled(default)}" for key, default in known)
-
-
-def default_of(setting: "dataclasses.Field[Any]") -> Any:
-    """The default of a dataclass's field."""
-    if setting.default_factory is not dataclasses.MISSING:
-        return setting.default_factory()
-    return REQUIRED if setting.default is dataclasses.MISSING else setting.default
-
-
-def spelled(value: Any) -> str:
-    """A default as YAML writes it."""
-    words = {None: "null", True: "true", False: "false"}
-    value = plain(value)
-    return words[value] if value is None or isinstance(value, bool) else str(value)
+    """A variant's options with their defaults."""
+    return ", ".join(f"`{key}`: {spell(default)}" for key, default in slots.options(slot, name).items())
 
 
 def listed(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from commands import Said
 
+from registered import SLOTS
 from zoo.config import read_yaml
 from zoo.hub.api import load
 from zoo.runs.saved import open_run
@@ -252,7 +253,10 @@ def test_list_names_models_tasks_and_blocks(zoo: Zoo):
     assert list(zoo("list", "tasks", "--json").json) == ["tasks"]
     blocks = zoo("list", "blocks", "--json").json
     assert blocks["norm"]["rmsnorm"]["eps"] == pytest.approx(1e-6, abs=1e-5)
-    assert "bert-base" in zoo("list", "models").out and "rmsnorm" in zoo("list", "blocks").out
+    assert blocks["optimizer"]["adamw"]["betas"] == [0.9, 0.999] and blocks["encoder"]["grid"]["stages"] == "required"
+    shown = zoo("list", "blocks").out
+    assert "bert-base" in zoo("list", "models").out and "rotary      base: 10000.0, scaling: null" in shown
+    assert set(blocks) == set(SLOTS) <= {line.strip() for line in shown.splitlines()}
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict"])

@@ -10,7 +10,8 @@ import torch
 from commands import Said, call
 
 from zoo.cli import command
-from zoo.cli.visible import complain, say, say_json, say_rows
+from zoo.cli.visible import complain, say, say_json, say_rows, spell
+from zoo.config import parse_yaml
 from zoo.objectives.mixture import Mixture
 
 Zoo = Callable[..., Said]
@@ -101,3 +102,19 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pyte
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[1].split(maxsplit=1) == ["qqp", f"{metrics}  {run}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1e-5, "1e-05"),
+        ("*.norms", "*.norms"),
+        ([None, 64, False], "[null, 64, false]"),
+        (["heads", "*.norms", "true", "a, b", "3", ""], '[heads, "*.norms", "true", "a, b", "3", ""]'),
+        ({"name": "rmsnorm", "eps": 1e-6, "of": {"bias": True}}, "{name: rmsnorm, eps: 1e-06, of: {bias: true}}"),
+    ],
+)
+def test_a_value_is_spelled_as_yaml_reads_it(value: Any, written: str):
+    assert spell(value) == written and (isinstance(value, str) or parse_yaml(written, "here") == value)

@@ -104,7 +104,7 @@ def test_a_variant_says_in_a_sentence_what_it_does(slot: str, name: str):
 @pytest.mark.parametrize("slot", SLOTS)
 def test_every_slot_has_a_table(slot: str):
     tables = [each.name for each in load_program("docs/variants.py").SLOTS]
-    assert slot in tables, f"put the slot '{slot}' into SLOTS of docs/variants.py, then: make variants"
+    assert slot in tables, f"put the slot '{slot}' into SLOTS of src/zoo/cli/slots.py, then: make variants"
 
 
 @pytest.mark.parametrize(("slot", "name"), REGISTERED)

@@ -1,5 +1,6 @@
-"""Every slot of a model and its training, in the order in which a model is read; none of them imports a metric."""
+"""Every slot: those of a model in the order in which it is read, then those of training and of tasks."""
 
+import dataclasses
 from typing import Any
 
 from zoo.blocks.activation import activations
@@ -14,12 +15,43 @@ from zoo.blocks.recurrence import cells
 from zoo.blocks.rotary_scaling import scalings
 from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
+from zoo.data.builtin.builtin import builtins
+from zoo.data.formats.format import formats
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.examples.form import forms
+from zoo.inference.predictors.predictor import predictors
+from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.initialize import initializers
+from zoo.models.kinds.part import decoders, encoders
 from zoo.objectives.objective import objectives
-from zoo.registry import Slot
+from zoo.registry import REQUIRED, Slot, plain
+from zoo.training.optimizers.optimizer import optimizers
+from zoo.training.schedules import schedules
 
 SLOTS: tuple[Slot[Any], ...] = (
     norms, activations, feed_forwards, positions, scalings, scores, attentions, cells, mixers, blocks, stages, heads,
-    initializers, backends, objectives,
+    initializers, backends, objectives, encoders, decoders, forms, metrics, predictors, optimizers, schedules, formats,
+    tokenizers, builtins,
 )  # fmt: skip
+
+
+def every_option() -> dict[str, dict[str, dict[str, Any]]]:
+    """Every slot with its variants and their options."""
+    return {slot.name: {name: options(slot, name) for name in slot.names()} for slot in SLOTS}
+
+
+def options(slot: Slot[Any], name: str) -> dict[str, Any]:
+    """A variant's options with their defaults, `required` where there is none; an encoder's or decoder's settings."""
+    if slot in (encoders, decoders):
+        known = {one.name: default_of(one) for one in dataclasses.fields(slot[name].Settings)}
+    else:
+        known = {key: option.default for key, option in slot.options(name).items()}
+    return {key: "required" if default is REQUIRED else plain(default) for key, default in known.items()}
+
+
+def default_of(setting: "dataclasses.Field[Any]") -> Any:
+    """The default of a dataclass's field."""
+    if setting.default_factory is not dataclasses.MISSING:
+        return setting.default_factory()
+    return REQUIRED if setting.default is dataclasses.MISSING else setting.default

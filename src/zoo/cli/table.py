@@ -22,4 +22,4 @@ COMMANDS = {
 }
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"
-BLOCKS = "zoo.cli.slots:SLOTS"  # every slot of the registry, for `zoo list blocks`
+BLOCKS = "zoo.cli.slots:every_option"  # of the registry, for `zoo list blocks`

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zoo.config import parse_yaml
+
 
 class Results(Console):
     """A console that leaves it to the command what a closed pipe means; rich would end with status 1."""
@@ -38,6 +40,26 @@ def is_harmless(character: str) -> bool:
     Spaces of any width, joiners and marks are part of texts: French, Persian, Hindi and emoji are written with them.
     """
     return character.isprintable() or (category(character) in ("Zs", "Cf") and character not in TURNING)
+
+
+def spell(value: Any) -> str:
+    """A plain value as YAML writes it in one line; a text that stands alone as it is."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {spell_entry(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(spell_entry, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def spell_entry(value: Any) -> str:
+    """The same of an entry of a list or a map: a text that YAML would read as anything else stands in quotes."""
+    if not isinstance(value, str):
+        return spell(value)
+    try:
+        is_plain = parse_yaml(f"[{value}]", "") == [value]
+    except ValueError:
+        is_plain = False
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def say(text: object) -> None:

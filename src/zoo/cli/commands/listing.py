@@ -2,16 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from zoo import config
 from zoo.cli.options import Json
 from zoo.cli.table import BLOCKS
-from zoo.cli.visible import say, say_json, say_rows
+from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.late import load
-from zoo.registry import REQUIRED, Slot, plain, refuse_unknown
+from zoo.registry import refuse_unknown
 
 WHAT = "Models and tasks, unless given."
 KINDS = {"models": "configs", "tasks": "tasks"}
@@ -50,16 +50,12 @@ def about(path: Path) -> str:
 
 def show_blocks(as_json: bool) -> None:
     """Every slot with its variants and their options."""
-    found = {slot.name: {name: options(slot, name) for name in slot.names()} for slot in load(BLOCKS)}
+    found = load(BLOCKS)()
     if as_json:
         return say_json(found)
     for slot, variants in found.items():
-        given = {name: ", ".join(f"{key}: {value}" for key, value in own.items()) for name, own in variants.items()}
+        given = {
+            name: ", ".join(f"{key}: {spell(value)}" for key, value in own.items()) for name, own in variants.items()
+        }
         say_rows(((name, text or "-") for name, text in given.items()), slot, ("variant", "options and their defaults"))
         say("")
-
-
-def options(slot: Slot[Any], name: str) -> dict[str, Any]:
-    """A variant's options with their defaults; `required` where there is none."""
-    known = slot.options(name).values()
-    return {option.name: "required" if option.default is REQUIRED else plain(option.default) for option in known}

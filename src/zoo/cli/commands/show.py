@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli.options import Changes, Json, Model, Set
-from zoo.cli.visible import say, say_json, say_rows
+from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.config import parse_set
 from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
@@ -59,11 +59,6 @@ def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSett
         return settings, list(values_of_model(settings, origins))
     experiment = resolve_pretraining(Request(model, task, Path(), sets))
     return experiment.model, list(experiment.values())
-
-
-def spell(value: Any) -> str:
-    """A value as YAML would have it."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def summary(settings: ModelSettings, found: dict[str, Any]) -> list[tuple[str, str]]:
