@@ -38,7 +38,7 @@ def counted(number: int, what: str) -> str:
 
 
 def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:
-    """Raise a ValueError with the nearest right answer where `word` is not one of `allowed`."""
+    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`."""
     if word not in (allowed := list(allowed)):
         listed = ", ".join(allowed) if allowed else "none"
         raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")

@@ -15,6 +15,7 @@ SIDES = ("source", "target")
 LabelKind = Literal["one", "several", "number"]
 DERIVED = ("label_kind",)  # what a file says by another key
 LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
+STATED = ("length", "pack")  # what rows are: said even where it is the default
 
 
 class Sides(NamedTuple):
@@ -112,10 +113,6 @@ class Task:
         for side, row, example in zip(SIDES, self.row_length, self.example_length, strict=True):
             if example > row:
                 raise ValueError(f"{place}.longest: {example} tokens ({side}) do not fit into a row of 'length' {row}")
-
-
-# what rows are, which a task's map states even where it is the default
-STATED: dict[str, Any] = {one.name: one.default for one in fields(Task) if one.name in ("length", "pack")}
 
 
 def sides(value: int | dict[str, int]) -> Sides:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config import Tree, parse_yaml
-from zoo.data.task import STATED
 from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import read_sealed, remove_folder
-from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TASK, TRAINING
+from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have
@@ -52,9 +51,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
 def parse(name: str, content: bytes, place: str) -> Any:
     """What a file of a run holds: a tree of settings or hashes, or its bytes where it is the tokenizer's."""
     if name.endswith(".yaml"):
-        tree = parse_yaml(content.decode("utf-8", "replace"), place)
-        # runs of earlier versions do not state them
-        return {**STATED, **tree} if name == TASK and isinstance(tree, Mapping) else tree
+        return parse_yaml(content.decode("utf-8", "replace"), place)
     return parse_json(content, place) if name == DATA else content
 
 
