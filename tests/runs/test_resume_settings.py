@@ -76,12 +76,10 @@ def test_every_key_is_refused_by_its_name_or_reported(
     assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_run_whose_task_does_not_state_the_default_of_its_rows_goes_on(tmp_path: Path) -> None:
+def test_the_length_of_rows_is_compared_where_a_task_leaves_it_at_its_default(tmp_path: Path) -> None:
     stated = load_task("numbers-words", {"length": 128}).plain()
-    unstated = {key: value for key, value in stated.items() if key not in ("length", "pack")}
-    with create_run(tmp_path / "run", files(task=unstated)) as run:
+    with create_run(tmp_path / "run", files(task=stated)) as run:
         run.save(1, {"weights": {}}, {})
-    create_run(tmp_path / "run", files(task=stated), resume=True).close()
     with pytest.raises(ValueError, match="task.yaml: length: 128 -> 64"):
         create_run(tmp_path / "run", files(task={**stated, "length": 64}), resume=True)
 
