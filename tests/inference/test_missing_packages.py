@@ -20,12 +20,19 @@ def run_with(folder: Path, norm: str, packages: dict[str, str]) -> SavedRun:
 
 
 def test_the_message_names_the_package_that_knew_the_variant(tmp_path: Path):
-    words = "unknown norm 'lengthnorm'.*; the run was made with my-package 0.1, which is not installed here"
+    words = "unknown norm 'lengthnorm'.*; the run was made with my-package 0.1, not installed here"
     with pytest.raises(ValueError, match=words):
         settings_of(run_with(tmp_path / "a", "lengthnorm", {"my-package": "0.1"}))
     with pytest.raises(ValueError, match="unknown norm 'lengthnorm'.*[^e]$"):
         settings_of(run_with(tmp_path / "b", "lengthnorm", {}))
     assert settings_of(run_with(tmp_path / "c", "rmsnorm", {"my-package": "0.1"})).encoder is not None
+
+
+def test_other_mistakes_are_not_blamed_on_a_package(tmp_path: Path):
+    saved = run_with(tmp_path / "a", "rmsnorm", {"my-package": "0.1"})
+    with pytest.raises(ValueError, match="d_model: expected a whole number, got 'x'$"):
+        settings_of(replace(saved, config={**saved.config, "d_model": "x"}))
+    assert missing_since({"versions": {"torch": "1", "zoo": "0", "foo": "2"}}) == ["foo 2"]
 
 
 def test_a_run_that_says_nothing_of_packages_lacks_none():

@@ -191,6 +191,9 @@ def test_the_answer_to_a_prompt_stands_without_the_prompt_where_that_was_learned
     (answer,) = predict(loaded("gpt2-nano", "causal_lm", "byte_bpe", columns), ["the red"], None, SETTINGS)
     assert whole.output.startswith("the red") and whole.output.endswith(answer.output)
     assert answer.output and not answer.output.startswith("the red")
+    asked = '{"messages": [{"role": "user", "content": "the"}]}'  # a text like any other here
+    (answer,) = predict(loaded("gpt2-nano", "causal_lm", "byte_bpe", columns), [asked], None, SETTINGS)
+    assert answer.input == asked
 
 
 def test_unfinished_texts_are_told_once_however_many_passes_write_them(caplog: pytest.LogCaptureFixture):

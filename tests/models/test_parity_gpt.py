@@ -6,6 +6,7 @@ from copied import State, close, load, randomized, split, take, transposed
 from torch import nn
 from transformers import (
     GPT2Config,
+    GPT2ForSequenceClassification,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
@@ -50,6 +51,16 @@ def test_gpt2_is_gpt2(dtype: torch.dtype, attention: str):
     expected = theirs(TOKENS, attention_mask=PADDED, position_ids=at).logits
     close(ours(TOKENS, documents=PADDED).logits[PADDED > 0], expected[PADDED > 0])
     close(ours(TOKENS, documents=GAPS).logits[GAPS > 0], theirs(TOKENS, attention_mask=GAPS).logits[GAPS > 0])
+
+
+def test_a_gap_in_a_text_leaves_a_classifier_one_answer_for_it():
+    theirs = randomized(GPT2ForSequenceClassification(GPT2Config(**SIZES, num_labels=3, pad_token_id=0)))
+    core = theirs.transformer
+    state = gpt_state(core, core.wte, core.wpe) | take("decoder.stack.norm", core.ln_f)
+    state |= {"heads.classification.output.weight": theirs.score.weight}
+    heads, tokens = [{"name": "classification", "labels": 3}], TOKENS.clamp_min(1)
+    ours = load("gpt2-nano", state, heads=heads)
+    close(ours(tokens, documents=GAPS).logits, theirs(tokens, attention_mask=GAPS).logits)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -193,6 +193,7 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
         ({"places": {"langage": TOKENS}}, r"places: unknown head 'langage' \(did you mean 'language'\?\)"),
         ({"weights": ["decoder.slef"]}, r"weights: unknown kind 'decoder.slef' \(did you mean 'decoder.self'\?\)"),
         ({"weights": "self"}, "weights: unknown kind 'self'"),
+        ({"places": {3: TOKENS}}, "places: unknown head '3'"),
     ],
 )
 def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str):

@@ -11,7 +11,7 @@ from torch import nn
 
 from zoo.models.generation.laid import Laid, known
 from zoo.runs.saved import open_run
-from zoo.training.judging import Validation, Watch
+from zoo.training.judging import Validation, Watch, is_better
 
 
 def judged(*values: float, higher: bool = False) -> Watch:
@@ -51,6 +51,13 @@ def test_of_as_good_validations_the_one_with_the_lower_loss_is_the_best(tmp_path
     _, state = train_tiny(tmp_path, training, watch=Watch(Validation(measure, "score", higher)))
     step, loss, stale = (5, 1.0, 0) if higher else (2, 2.0, 3)
     assert state.best == {"step": step, "metric": "score", "value": 0.0, "loss": loss} and state.stale == stale
+
+
+def test_a_best_without_a_loss_is_not_beaten_by_as_good_a_one():
+    validation = Validation(lambda *_: {}, "score")
+    assert not is_better({"value": 0.5, "loss": 1.0}, {"value": 0.5}, validation)
+    assert is_better({"value": 0.4, "loss": 1.0}, {"value": 0.5}, validation)
+    assert not is_better({"value": 0.5, "loss": float("nan")}, {"value": 0.5, "loss": 2.0}, validation)
 
 
 def test_training_stops_early_when_nothing_gets_better(tmp_path: Path, caplog: pytest.LogCaptureFixture):

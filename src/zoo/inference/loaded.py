@@ -138,8 +138,9 @@ def settings_of(saved: SavedRun) -> ModelSettings:
     try:
         return parse_settings(saved.config, place=str(saved.folder / "config.yaml"))
     except ValueError as error:
-        if missing := ", ".join(missing_since(saved.environment)):
-            raise ValueError(f"{error}; the run was made with {missing}, which is not installed here") from None
+        missing = ", ".join(missing_since(saved.environment))
+        if missing and "unknown" in str(error):
+            raise ValueError(f"{error}; the run was made with {missing}, not installed here") from None
         raise
 
 

@@ -126,7 +126,7 @@ class Model(nn.Module):
 
     @classmethod
     def drawn(cls, settings: ModelSettings, seed: int) -> "Model":
-        """A model with its first parameters, the same for the same seed, whatever a variant draws by itself."""
+        """A model with its first parameters, the same for the same seed, those that a variant draws on the CPU too."""
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(seed)
             return cls(settings).initialize(seed)
@@ -178,7 +178,7 @@ class Model(nn.Module):
                 `places`; the encoder then reads the guesses. None: it reads `tokens`.
 
         Raises:
-            ValueError: something is given that this model does not read, or a source is missing.
+            ValueError: heads, weights, segments or a source are given that this model has not, or a source is missing.
         """
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
         self.refuse_unread(segments, places or {})
@@ -195,10 +195,10 @@ class Model(nn.Module):
 
     def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor]) -> None:
         """Refuse what would be ignored without a word."""
-        if segments is not None and self.settings.embeddings.segments < 2:
+        if segments is not None and not self.settings.embeddings.segments:
             raise ValueError("segments: this model has none (embeddings.segments)")
         for name in places:
-            refuse_unknown(name, self.heads, "head", "places")
+            refuse_unknown(str(name), self.heads, "head", "places")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
         """The states of the part that the heads score."""
@@ -264,7 +264,7 @@ def kinds_of(weights: bool | str | Collection[str]) -> Collection[str]:
     """
     kinds = WEIGHTS if weights is True else (weights,) if isinstance(weights, str) else weights or ()
     for kind in kinds:
-        refuse_unknown(kind, WEIGHTS, "kind", "weights")
+        refuse_unknown(str(kind), WEIGHTS, "kind", "weights")
     return kinds
 
 

@@ -45,9 +45,9 @@ def versions() -> Tree:
 
 
 def missing_since(environment: Tree) -> list[str]:
-    """The packages, with their versions, that a run was made with and that are not installed now."""
-    known, now = environment.get("versions"), versions()
-    return [f"{name} {number}" for name, number in known.items() if name not in now] if isinstance(known, dict) else []
+    """The packages of variants, with their versions, that a run was made with and that are not installed now."""
+    known, others = environment.get("versions"), (*PACKAGES, *outside_packages())
+    return [f"{n} {number}" for n, number in known.items() if n not in others] if isinstance(known, dict) else []
 
 
 @cache  # a process keeps what it imported

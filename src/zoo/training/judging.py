@@ -104,7 +104,7 @@ def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: V
     Many metrics stay at 0 until a model answers something right: the first checkpoint is not the best of those.
     """
     if found["value"] == best["value"]:
-        return bool(found["loss"] < best.get("loss", math.inf))
+        return bool(found["loss"] < best.get("loss", -math.inf))
     return bool(found["value"] > best["value"]) == validation.higher_is_better
 
 

@@ -77,6 +77,8 @@ def test_the_transparent_value_of_16_bits_lies_on_white(channels: int):
         assert (decode(deep_png([value] * channels, key), "x", 4) == seen).all()
     assert (decode(deep_png([0] * channels, [0] * channels), "x", 4) == 255).all()
     assert (decode(deep_png([key[0] + 1], key[:1]), "x", 4) == 77).all()
+    for value, seen in ((5, 255), (77 * 256, 77)):  # a key with empty high bytes is of 16 bits, too
+        assert (decode(deep_png([value] * channels, [5] * channels), "x", 4) == seen).all()
 
 
 def test_a_grey_ppm_of_more_than_8_bits_is_read():

@@ -135,13 +135,14 @@ def test_lines_that_end_with_cr_alone_are_refused(tmp_path: Path, monkeypatch: p
     said = f"{path}: its lines end with CR alone, as on a classic Mac; "
     said += r"end them with LF, as by tr '\r' '\n' < OLD > NEW"
     assert refusal(path) == said
-    monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 7)  # one that is longer than what is read of it
+    monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 12)  # one that is longer than what is read of it
     assert refusal(path) == said
 
 
 def test_a_cr_within_a_line_is_text(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "10%\r20%\r\ndone\r!")
     assert read(path) == [{"text": "10%\r20%"}, {"text": "done\r!"}]
+    assert read(write(tmp_path, "b.txt", "all of it\r, with one")) == [{"text": "all of it\r, with one"}]
 
 
 def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:

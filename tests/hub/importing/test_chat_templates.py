@@ -90,5 +90,7 @@ def test_an_export_of_a_model_of_conversations_is_known_again_as_one(build: Any,
     export(replace(given, task=replace(given.task, columns={"messages": "m"})))
     import_checkpoint(tmp_path / "out", tmp_path / "run")
     assert load_checkpoint(tmp_path / "run").task.columns == {"messages": "messages"}
+    written = (tmp_path / "out" / "chat_template.jinja").read_text()
+    assert written.startswith("{{ '<s>' }}{% for message in messages %}") and "{{ '</s>' }}" in written
     import_checkpoint(stranger(tmp_path / "theirs"), tmp_path / "other")
     assert load_checkpoint(tmp_path / "other").task.columns == {}

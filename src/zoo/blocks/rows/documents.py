@@ -35,7 +35,8 @@ class Computed:
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
     """Positions that restart at each document; 0 where there is none.
 
-    A gap in a document (places of document 0) keeps its positions, as what transformers' masks hide does.
+    A gap in a document (places of document 0) keeps its positions, as what transformers' masks hide does in whole rows.
+    Step by step it does not count (`Progress`), as in transformers' `generate`.
     """
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     there = documents > 0

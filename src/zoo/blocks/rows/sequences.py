@@ -41,12 +41,21 @@ def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
 
 
 def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
-    """The documents of rows, from their numbers by place, wherever they lie; a GPU is waited for."""
+    """The documents of rows, from their numbers by place, wherever they lie; a GPU is waited for.
+
+    Raises:
+        ValueError: a document has a gap.
+    """
     for row, by_place in enumerate(numbers.tolist()):
-        start = row * len(by_place)
+        start, met = row * len(by_place), set[int]()
         for number, run in groupby(by_place):
             places = len(list(run))
+            if number in met:
+                raise ValueError(
+                    f"documents: document {number} of row {row} has a gap, and recurrent layers read whole documents"
+                )
             if number > 0:
+                met.add(number)
                 yield DocumentSpan(row, number, start, places)
             start += places
 

@@ -70,7 +70,8 @@ def read_lines() -> list[str]:
 
 def read_line(line: bytes, number: int) -> str:
     """A line of standard input as text; bytes, because Python's own decoding would not say which line is wrong."""
-    ended, line = line.endswith(b"\n"), line.removesuffix(b"\n").removesuffix(b"\r")
+    by_cr = number == 1 and not line.endswith(b"\n") and line.count(b"\r") > 1  # all that comes is one line
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
@@ -82,7 +83,7 @@ def read_line(line: bytes, number: int) -> str:
         raise ValueError(f"standard input: line {number}: {said}") from None
     if "\0" in text:
         raise ValueError(f"standard input: line {number}: holds a NUL character; texts have none")
-    if number == 1 and not ended and "\r" in text:  # all that comes: several lines, which would be one text
+    if by_cr:
         raise ValueError(f"standard input: {CR_ALONE}")
     return text
 

@@ -14,6 +14,7 @@ from zoo.data.ids import PICTURE, Picture
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them starts another program
 MOST_PIXELS = 178_956_970  # Pillow itself refuses more
+PNG = b"\x89PNG\r\n\x1a\n"  # then the length and name of a block, the width and the height, and the bits
 WHITE = (255, 255, 255, 255)
 # Pillow warns from half as many on; `catch_warnings` around each picture would let every other warning repeat itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
@@ -125,6 +126,9 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
     """
     try:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
+            colour = image.info.get("transparency")
+            if isinstance(colour, tuple) and is_deep(stored):  # Pillow cuts the pixels to their high bytes, not this
+                image.info["transparency"] = tuple(channel >> 8 for channel in colour)
             return square(image, size)
     except UnidentifiedImageError:
         raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
@@ -132,6 +136,11 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
         raise ValueError(f"{place}: the picture has more than {MOST_PIXELS:,} pixels; scale it down") from None
     except (OSError, ValueError, SyntaxError, EOFError) as error:
         raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
+
+
+def is_deep(stored: bytes) -> bool:
+    """Whether a file is a PNG of 16 bits a channel."""
+    return stored.startswith(PNG) and stored[len(PNG) + 16] == 16
 
 
 def square(image: Image.Image, size: int) -> Picture:
@@ -148,9 +157,6 @@ def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
         image = grey_bytes(image)
     if image.mode in ("I", "F"):
         raise ValueError("pixels of 32 bits have no known range; save it with 8 or 16 bits")
-    colour = image.info.get("transparency")
-    if isinstance(colour, tuple) and max(colour) > 255:  # Pillow cuts a 16-bit picture's pixels to bytes, not this
-        image.info["transparency"] = tuple(channel >> 8 for channel in colour)
     if image.has_transparency_data:
         shown = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", shown.size, WHITE), shown)

@@ -75,7 +75,7 @@ def decode(line: bytes, path: Path, number: int) -> str:
     """
     place, ended = f"{path}: line {number}", line.endswith(b"\n")
     # a CR is text in a file that has an LF; no LF in the first line is none in the file, as far as a line is read
-    by_cr = number == 1 and not ended and b"\r" in line
+    by_cr = number == 1 and not ended and line.count(b"\r") > 1
     if len(line) == LONGEST_LINE and not ended:
         much = f"{place}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows"
         raise ValueError(f"{path}: {CR_ALONE}" if by_cr else much)

@@ -112,13 +112,19 @@ def chat_template(tokenizer: Tokenizer) -> str:
     special = tokenizer.special_tokens
     ids = {role: tokenizer.roles.id(role) for role in ("start", "separator", "end")}
     texts = {role: t if (t := tokenizer.spell(i)) in special else tokenizer.decode([i]) for role, i in ids.items()}
-    start, separator, end = (json.dumps(text, ensure_ascii=False) for text in texts.values())
+    start, separator, end = map(in_quotes, texts.values())
     content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (
         f"{{{{ {start} }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
         f"{{% generation %}}{content}{{{{ {end} }}}}{{% endgeneration %}}"
         f"{{% else %}}{content}{{{{ {separator} }}}}{{% endif %}}{{% endfor %}}"
     )
+
+
+def in_quotes(text: str) -> str:
+    """A text as a template's program writes it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def to_json(tree: Any) -> bytes:

@@ -47,7 +47,7 @@ class TextContinuation(Predictor):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
             triples = zip(asked.texts, whole, found, strict=True)
             return [Prediction(text, loaded.tokenizer.decode(ids), new.score) for text, ids, new in triples]
-        inputs = [read_conversation(text) or text for text in asked.texts]
+        inputs = [(chats(loaded) and read_conversation(text)) or text for text in asked.texts]
         pairs = zip(inputs, found, strict=True)
         return [Prediction(given, loaded.tokenizer.decode(new.tokens), new.score) for given, new in pairs]
 

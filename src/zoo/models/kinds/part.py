@@ -189,8 +189,7 @@ class Decoder(Part):
         """
 
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
-        ends = documents > 0
-        ends[:, :-1] &= documents[:, :-1] != documents[:, 1:]
+        ends = (documents > 0) & (positions_of(documents.flip(1)).flip(1) == 0)
         return ends.flatten().nonzero().squeeze(1)
 
 
