@@ -52,6 +52,17 @@ def test_a_line_that_is_no_text_is_named(
     assert said.status == 2 and words in said.err
 
 
+@pytest.mark.parametrize(
+    "given", [b"the cat\r sat", b"the cat\r\nthe dog\r\n", b"the cat\nthe\rdog\rsat", b"a\rb\rc\n"]
+)
+def test_a_cr_within_a_line_is_text(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch, given: bytes):
+    monkeypatch.setattr("sys.stdin", typed(given))
+    found = zoo("predict", run_of("classify"), "--json").json
+    assert [one["input"] for one in found] == [
+        line.removesuffix("\r") for line in given.decode().rstrip("\n").split("\n")
+    ]
+
+
 def test_predict_says_when_it_waits_for_the_keyboard(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
     keyboard = typed(b"the cat\n")
     monkeypatch.setattr(keyboard, "isatty", lambda: True, raising=False)

@@ -113,6 +113,7 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pyte
         ("*.norms", "*.norms"),
         ([None, 64, False], "[null, 64, false]"),
         (["heads", "*.norms", "true", "a, b", "3", ""], '[heads, "*.norms", "true", "a, b", "3", ""]'),
+        ({"1": "a", "a: b": 1}, '{"1": a, "a: b": 1}'),
         ({"name": "rmsnorm", "eps": 1e-6, "of": {"bias": True}}, "{name: rmsnorm, eps: 1e-06, of: {bias: true}}"),
     ],
 )

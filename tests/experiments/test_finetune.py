@@ -112,3 +112,18 @@ def test_a_generator_goes_on_with_its_head():
     given, model = (create_model("bert-nano", heads=heads, seed=seed) for seed in (0, 1))
     carry_over(model, given.state_dict())
     assert all(torch.equal(tensor, given.state_dict()[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_head_of_masked_words_goes_on_where_nobody_has_a_generator():
+    given, model = (create_model("bert-nano", heads=["masked_lm"], seed=seed) for seed in (0, 1))
+    carry_over(model, given.state_dict())
+    assert all(torch.equal(tensor, given.state_dict()[name]) for name, tensor in model.state_dict().items())
+
+
+def test_the_discriminators_other_heads_go_on_without_the_generator():
+    both = [{"name": "replaced_token", "generator_width": 0.5}, "masked_lm", {"name": "classification", "labels": 2}]
+    given = create_model("bert-nano", heads=both, seed=0)
+    model = create_model("bert-nano", heads=["masked_lm", {"name": "classification", "labels": 2}], seed=1)
+    carry_over(model, given.state_dict())
+    name = "heads.classification.output.weight"
+    assert torch.equal(model.state_dict()[name], given.state_dict()[name])

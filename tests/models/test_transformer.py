@@ -201,6 +201,11 @@ def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str
         create_model("gpt2-nano")(TOKENS, **given)
 
 
+def test_one_kind_of_segments_is_read():
+    model, segments = create_model("bert-nano", **{"embeddings.segments": 1}).eval(), torch.zeros_like(TOKENS)
+    assert torch.equal(model(TOKENS, segments=segments).logits, model(TOKENS).logits)
+
+
 def test_weights_of_one_kind_may_be_asked_for_by_its_name():
     found = create_model("gpt2-nano")(TOKENS, weights="decoder.self").weights
     assert found is not None and list(found) == ["decoder.self"]

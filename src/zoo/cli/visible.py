@@ -45,7 +45,7 @@ def is_harmless(character: str) -> bool:
 def spell(value: Any) -> str:
     """A plain value as YAML writes it in one line; a text that stands alone as it is."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {spell_entry(entry)}' for key, entry in value.items())}}}"
+        return f"{{{', '.join(f'{spell_entry(key)}: {spell_entry(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(spell_entry, value))}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -81,6 +81,17 @@ def test_the_transparent_value_of_16_bits_lies_on_white(channels: int):
         assert (decode(deep_png([value] * channels, [5] * channels), "x", 4) == seen).all()
 
 
+def test_the_transparent_colour_of_8_bits_is_compared_whole():
+    white = stored(plain("RGB", (5, 5, 5)), transparency=(5, 5, 5))
+    assert (decode(white, "x", 4) == 255).all()
+    assert (decode(stored(plain("RGB", (5, 5, 5)), transparency=(6, 5, 5)), "x", 4) == 5).all()
+
+
+def test_deep_pixels_of_other_files_than_ppm_are_refused():
+    with pytest.raises(ValueError, match="pixels of 32 bits have no known range"):
+        decode(stored(Image.fromarray(np.full((4, 6), 1000, dtype=np.int32)), "TIFF"), "x", 4)
+
+
 def test_a_grey_ppm_of_more_than_8_bits_is_read():
     for most in (4095, 65535):
         pixels = np.full((4, 6), 77 * (most + 1) // 256, dtype=">u2")

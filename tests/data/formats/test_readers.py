@@ -142,6 +142,7 @@ def test_lines_that_end_with_cr_alone_are_refused(tmp_path: Path, monkeypatch: p
 def test_a_cr_within_a_line_is_text(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "10%\r20%\r\ndone\r!")
     assert read(path) == [{"text": "10%\r20%"}, {"text": "done\r!"}]
+    assert read(write(tmp_path, "c.txt", "one\nthe\rlast\rline")) == [{"text": "one"}, {"text": "the\rlast\rline"}]
     assert read(write(tmp_path, "b.txt", "all of it\r, with one")) == [{"text": "all of it\r, with one"}]
 
 

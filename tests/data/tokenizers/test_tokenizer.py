@@ -137,6 +137,13 @@ def test_a_role_whose_token_is_there_already_adds_no_row():
     assert tokenizer.vocab_size == 4
 
 
+def test_added_roles_leave_an_ordinary_token_that_plays_one_ordinary():
+    tokenizer = imported({"end": "a", "pad": "<|end|>"})
+    before = tokenizer.encode(["a a"])[0].tolist()
+    assert tokenizer.add_roles(["mask"]) == ["mask"] and tokenizer.special_tokens == {"<|end|>", "<mask>"}
+    assert tokenizer.encode(["a a"])[0].tolist() == before and tokenizer.decode(before) == "a a"
+
+
 def test_an_unknown_role_is_refused():
     with pytest.raises(ValueError, match=r"unknown role 'extrakt' \(did you mean 'extract'\?\)"):
         train("characters").add_roles(["extrakt"])

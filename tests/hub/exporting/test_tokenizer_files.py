@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from transformers import AutoTokenizer
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.samples import TEXTS, lay_out
-from zoo.hub.exporting.tokenizer_files import tokenizer_files
+from zoo.hub.exporting.tokenizer_files import in_quotes, tokenizer_files
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass
 
@@ -91,3 +92,8 @@ def test_padding_a_batch_gives_what_the_model_reads(trained: dict[str, Tokenizer
     batch = theirs([TEXTS[0], TEXTS[4]], padding=True)
     assert set(batch) == {"input_ids", "attention_mask"}
     assert batch["input_ids"][1][-1] == trained["bpe"].roles.pad and batch["attention_mask"][1][-1] == 0
+
+
+@pytest.mark.parametrize("text", ["</s>", "it's", "a\\n'b'", "\\", "\n", "\r\n", "{{ x }}", "끝 🙂"])
+def test_a_text_in_a_template_renders_as_it_is(text: str):
+    assert jinja2.Template(f"{{{{ {in_quotes(text)} }}}}", keep_trailing_newline=True).render() == text

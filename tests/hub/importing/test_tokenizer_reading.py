@@ -180,6 +180,16 @@ def test_a_model_ends_its_texts_with_what_it_generates_with(tmp_path: Path):
     assert classifier.roles.end in (None, ours.vocabulary[ENDING])
 
 
+def test_what_a_tokenizer_writes_around_texts_is_special_though_nothing_names_it(tmp_path: Path):
+    made = backend("gpt2")
+    start = made.token_to_id("!")
+    made.post_processor = processors.TemplateProcessing(single="! $A", pair="! $A $B", special_tokens=[("!", start)])
+    made.save(str(tmp_path / "tokenizer.json"))
+    ours = read(tmp_path, "llama", bos_token_id=start, eos_token_id=made.token_to_id("?"))
+    assert ours.special_tokens >= {"!"} and "?" not in ours.special_tokens
+    assert ours.decode(ours.begin("he? dog")) == "he? dog"
+
+
 @pytest.mark.parametrize("word", ["!", "he", "Ċ"])
 @pytest.mark.parametrize("name", ["eos_token_id", "pad_token_id"])
 def test_an_id_of_a_models_files_leaves_its_token_an_ordinary_one(tmp_path: Path, word: str, name: str):

@@ -140,7 +140,7 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
 
 def is_deep(stored: bytes) -> bool:
     """Whether a file is a PNG of 16 bits a channel."""
-    return stored.startswith(PNG) and stored[len(PNG) + 16] == 16
+    return stored.startswith(PNG) and stored[len(PNG) + 16 : len(PNG) + 17] == b"\x10"
 
 
 def square(image: Image.Image, size: int) -> Picture:

@@ -123,7 +123,7 @@ def chat_template(tokenizer: Tokenizer) -> str:
 
 def in_quotes(text: str) -> str:
     """A text as a template's program writes it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")  # jinja makes an LF of a CR
     return f"'{escaped}'"
 
 
