@@ -61,3 +61,9 @@ def test_an_answer_keeps_the_marks_that_a_normalizer_joins_to_its_letters(
     (tokens,) = place_tokens(known, [text])
     first, last = tokens_of(tokens, 4, 4 + len(answer))
     assert text[tokens.begins[first] : tokens.ends[last - 1]] == answer
+
+
+def test_a_mark_that_is_a_token_of_its_own_is_no_part_of_the_one_before():
+    text = "e\u0301a"
+    (tokens,) = place_tokens(Tokenizer.train(tokenizers.parse({"name": "characters"}), [text]), [text])
+    assert list(zip(tokens.begins.tolist(), tokens.ends.tolist(), strict=True)) == [(0, 1), (1, 2), (2, 3)]
