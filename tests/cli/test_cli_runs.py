@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 from commands import Said
+from torch import nn
 
 from registered import SLOTS
+from zoo.blocks.norm import norms
 from zoo.config import read_yaml
 from zoo.hub.api import load
 from zoo.runs.saved import open_run
@@ -190,6 +192,31 @@ def test_a_setting_of_training_works_from_the_command_line(zoo: Zoo, data: Path,
         assert len(lines(tmp_path / "run")) < 9
     if "trackers" in sets[0]:
         assert list((tmp_path / "run").rglob("events.out.tfevents.*"))
+
+
+class Drawing(nn.Module):
+    """A norm that draws its own parameter, as a variant of somebody else may."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gain
+
+
+def test_what_a_variant_draws_itself_follows_the_seed(
+    zoo: Zoo, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(norms.variants, "drawing", Drawing)  # type: ignore[arg-type]
+    found = []
+    for number, seed in enumerate((1, 1, 2)):
+        folder = tmp_path / str(number)
+        train(zoo, data, folder, "encoder.norm=drawing", "training.steps=1", f"training.seed={seed}")
+        found.append(open_run(folder).weights)
+    gains = [name for name in found[0] if name.endswith("gain")]
+    first, again, other = ([weights[name] for name in gains] for weights in found)
+    assert gains and all(map(torch.equal, first, again)) and not any(map(torch.equal, first, other))
 
 
 def test_evaluate_json_names_split_examples_losses_and_metrics(zoo: Zoo, data: Path, run_of: RunOf):
