@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from commands import Said
-from torch import nn
 
+from drawing import Drawing
 from registered import SLOTS
 from zoo.blocks.norm import norms
 from zoo.config import read_yaml
@@ -192,17 +192,6 @@ def test_a_setting_of_training_works_from_the_command_line(zoo: Zoo, data: Path,
         assert len(lines(tmp_path / "run")) < 9
     if "trackers" in sets[0]:
         assert list((tmp_path / "run").rglob("events.out.tfevents.*"))
-
-
-class Drawing(nn.Module):
-    """A norm that draws its own parameter, as a variant of somebody else may."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.randn(width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.gain
 
 
 def test_what_a_variant_draws_itself_follows_the_seed(

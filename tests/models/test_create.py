@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
+from drawing import Drawing
 from zoo import create_model, list_models
 from zoo.blocks.norm import norms
 
@@ -30,17 +30,6 @@ def test_models_are_listed_by_pattern():
 def test_a_wrong_name_or_seed_is_refused_by_its_own_name(name: Any, seed: Any, words: str):
     with pytest.raises(ValueError, match=words):
         create_model(name, seed=seed)
-
-
-class Drawing(nn.Module):
-    """A norm that draws its own parameter, as a variant of somebody else may."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.randn(width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.gain
 
 
 def test_what_a_variant_draws_itself_follows_the_seed_and_the_callers_numbers_go_on(monkeypatch: pytest.MonkeyPatch):
