@@ -19,7 +19,7 @@ C = TypeVar("C")
 Tree = dict[str, Any]
 MAX_BYTES = 1_000_000
 VARIANT_KEYS = ("name", "kind")
-WHOLE = ("labels",)  # keys whose value always replaces the one below: `several` is not a variant with options
+NEVER_MERGED = ("labels",)  # keys whose value always replaces the one below: `several` is not a variant with options
 PACKAGE = Path(__file__).parent
 WHAT = {"configs": "model", "tasks": "task"}  # by the folder of shipped files
 
@@ -194,7 +194,7 @@ def merge(below: Any, above: Any) -> Any:
     """Lay one value over another: maps key by key, anything else replaces.
 
     A name and `{name: …}` are the same thing, and where `name` or `kind` changes, the old variant's options go. The
-    keys in `WHOLE` are never merged.
+    keys in `NEVER_MERGED` are never merged.
     """
     if isinstance(above, str) and isinstance(below, Mapping) and below.get("name") == above:
         return below
@@ -204,7 +204,7 @@ def merge(below: Any, above: Any) -> Any:
         below = {"name": below}
     if not isinstance(below, Mapping) or any(k in above and k in below and above[k] != below[k] for k in VARIANT_KEYS):
         below = {}
-    laid = {key: value if key in WHOLE else merge(below.get(key), value) for key, value in above.items()}
+    laid = {key: value if key in NEVER_MERGED else merge(below.get(key), value) for key, value in above.items()}
     return {**below, **laid}
 
 
