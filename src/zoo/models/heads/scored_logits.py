@@ -39,7 +39,9 @@ def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wante
     share, n = wanted.label_smoothing, logits.shape[1]
     known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
     answered = logits.gather(-1, answers).squeeze(-1)
-    shares, top = logits.softmax(-1, dtype=wanted.exact), logits.amax(-1).to(wanted.exact)
+    # on a CPU softmax would make this copy itself, and the largest of a row of bfloat16 takes four times as long
+    widened = logits.to(wanted.exact) if logits.device.type == "cpu" else logits
+    shares, top = widened.softmax(-1, dtype=wanted.exact), widened.amax(-1).to(wanted.exact)
     guesses = shares.argmax(-1) if wanted.guess else None
     # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
     of_likeliest = -shares.amax(-1).log()
