@@ -140,6 +140,18 @@ def test_sums_are_in_float32_whatever_the_products(way: str, label_smoothing: fl
     torch.testing.assert_close(found.double(), formula(itself, label_smoothing), rtol=1e-6, atol=0)
 
 
+@WAYS
+def test_the_likeliest_of_few_classes_is_told_apart_where_bfloat16_cannot(way: str, monkeypatch: pytest.MonkeyPatch):
+    """1 and 1 + 2^-10 are the same in bfloat16; predictions rank what is exact, and metrics must agree with them."""
+    monkeypatch.setattr("zoo.models.heads.scores.FEW", CLASSES)
+    states, weight = torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.tensor([[1.0, 0.0], [1.0, 2.0**-10]])
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = go(way, Scores(states, weight))
+        assert len(scores.logits().unique()) == 1
+        found = scores.cross_entropy(torch.tensor([1, 0]), guess=True)
+    assert found.guesses is not None and found.guesses.tolist() == [1, 0]
+
+
 def test_autocast_leaves_float64_alone():
     one = given()
     with torch.autocast("cpu", torch.bfloat16):

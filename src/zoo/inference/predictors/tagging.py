@@ -37,8 +37,8 @@ class WordTags(Predictor):
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         placed = place_tokens(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
-        logits = loaded.run(**as_inputs(loaded, examples)).heads["tagging"]
-        shares = logits.float().softmax(-1).cpu().numpy()
+        logits = loaded.run(**as_inputs(loaded, examples)).scores["tagging"].exact()
+        shares = logits.softmax(-1).cpu().numpy()
         names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):

@@ -9,7 +9,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.devices.precision import dtype_of_products
-from zoo.models.heads.cross_entropy import LinearCrossEntropy, SummedLoss, exact_at_once, split, whole_cross_entropy
+from zoo.models.heads.cross_entropy import (
+    FEW,
+    LinearCrossEntropy,
+    SummedLoss,
+    exact_at_once,
+    split,
+    whole_cross_entropy,
+)
 from zoo.models.heads.scored_logits import Wanted
 
 DRAW_BITS = 31  # of a number that decides a draw
@@ -75,17 +82,19 @@ class Scores:
 
         Args:
             label_smoothing: the share of probability that is spread evenly over the classes.
-            guess: whether the likeliest class of each place is wanted.
+            guess: whether the likeliest class of each place is wanted. Of few classes it is that of `exact`, which
+                tells apart what is equal in bfloat16, as predictions do.
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
+        few = len(self.weight) < FEW
         with self.recording():
-            wanted = Wanted(self.dtype, label_smoothing, guess, torch.is_grad_enabled())
+            wanted = Wanted(self.dtype, label_smoothing, guess and not few, torch.is_grad_enabled())
             if self.chunked:
                 found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
             else:
                 found = whole_cross_entropy(self.logits().flatten(0, -2), answers, wanted)
-        guesses = None if found[2] is None else found[2].reshape(targets.shape)
-        return SummedLoss(found[0], found[1], guesses)
+        likeliest = self.exact().detach().argmax(-1) if guess and few else found[2]
+        return SummedLoss(found[0], found[1], None if likeliest is None else likeliest.reshape(targets.shape))
 
     @torch.no_grad()
     def sample(self, draws: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
