@@ -171,3 +171,39 @@ def test_a_label_of_half_a_character_is_refused_by_its_row() -> None:
     lines = ['{"text": "a", "label": "ok"}', '{"text": "b", "label": "\\ud800"}']
     with pytest.raises(ValueError, match=r"jsonl: line 2: 'label': character 1 is half of one; expected text in UTF-8"):
         labelled(lines, lines)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonlines", "a.jl", "a.ndjson.gz"])
+def test_a_json_object_a_line_is_read_so_by_its_files_name(name: str) -> None:
+    content = b'{"text": "a"}\n{"text": "b"}\n'
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert texts_of(files={"validation": name}) == {"validation": ["a", "b"]}
+
+
+def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
+    for name, line in (("a.part0", '{"text": "a"}'), ("b.part0", '{"text": "a"'), ("c.part0", "[1]")):
+        Path(name).write_text(line + "\n")
+    with pytest.raises(
+        ValueError, match=r"a.part0: its first line is a JSON object, and no format claims '.part0'; say"
+    ):
+        texts_of(files={"validation": "a.part0"})
+    for source in ({"files": {"validation": "b.part0"}}, {"files": {"validation": "c.part0"}}):
+        assert len(texts_of(**source)["validation"]) == 1
+    assert texts_of(files={"validation": "a.part0"}, format="text") == {"validation": ['{"text": "a"}']}
+    assert texts_of(files={"validation": "a.part0"}, format="jsonl") == {"validation": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("begins", "said"),
+    [
+        (b"ARROW1\0\0\xff", "an Arrow file, which no format reads"),
+        (b"PAR1\x15\0", "a Parquet file; end its name with .parquet"),
+        (b"PK\x03\x04\0", "a zip archive; unpack it"),
+        (gzip.compress(b"one", mtime=0), "packed by gzip; end its name with .gz"),
+    ],
+    ids=["arrow", "parquet", "zip", "gzip"],
+)
+def test_a_file_that_is_no_text_is_called_by_its_name(begins: bytes, said: str) -> None:
+    Path("a.data").write_bytes(begins)
+    with pytest.raises(ValueError, match=f"a.data: it is {said}"):
+        texts_of(files={"validation": "a.data"})

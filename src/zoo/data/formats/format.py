@@ -79,7 +79,11 @@ class FileFormat(ABC):
 formats: Slot[FileFormat] = Slot("format")
 
 
+def claims(path: Path) -> str | None:
+    """The name of the format that claims a file's extension."""
+    return next((name for name in formats.names() if extension(path) in formats[name].extensions), None)
+
+
 def format_of(path: Path, options: ReadOptions) -> FileFormat:
     """The format that the options name, else that of the file's extension."""
-    by_extension = (name for name in formats.names() if extension(path) in formats[name].extensions)
-    return formats.build(options.format or next(by_extension, DEFAULT))
+    return formats.build(options.format or claims(path) or DEFAULT)

@@ -1,13 +1,18 @@
 """One JSON object a line."""
 
 import itertools
+import json
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import ClassVar
 
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, claims, formats
+from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.strict_json import parse_json
 
+UNSAID = (
+    "its first line is a JSON object, and no format claims '{}'; say 'format: jsonl', or 'format: text' if it is text"
+)
 WHOLE = ("[", "{")  # how a file begins that is one value over many lines
 OTHER = "expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
 
@@ -16,7 +21,7 @@ OTHER = "expected a JSON object a line; say 'format: json' if the file is one ar
 class JsonLines(FileFormat):
     """One JSON object a line; blank lines are no rows."""
 
-    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".json", ".ndjson")
+    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".json", ".ndjson", ".jsonlines", ".jl")
 
     def cuts(self, options: ReadOptions) -> bool:
         return True
@@ -37,3 +42,21 @@ class JsonLines(FileFormat):
                 raise ValueError(f"{stretch.path}: line {number}: {OTHER}")
             if not line.isspace():
                 yield parse_json(line, f"{stretch.path}: line {number}")
+
+
+def refuse_unsaid(path: Path, options: ReadOptions) -> None:
+    """Refuse JSON lines that would be read as text, braces and all, because of their file's name.
+
+    Raises:
+        ValueError: no format is named, none claims the extension, and the first line is a JSON object, or no text.
+    """
+    if options.format is not None or claims(path) is not None:
+        return
+    first = next(read_lines(LineRange(path)))
+    if not first.lstrip().startswith("{"):
+        return
+    try:
+        json.loads(first)
+    except ValueError:
+        return
+    raise ValueError(f"{path}: {UNSAID.format(extension(path))}")

@@ -10,6 +10,12 @@ from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reas
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not fill the memory
 PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+KINDS = {  # of files that are no text, by how they begin
+    b"ARROW1": "it is an Arrow file, which no format reads; write it as Parquet",
+    b"PAR1": "it is a Parquet file; end its name with .parquet, or say 'format: parquet'",
+    b"PK\x03\x04": "it is a zip archive; unpack it",
+    b"\x1f\x8b": "it is packed by gzip; end its name with .gz",
+}
 CR_ALONE = r"its lines end with CR alone, as on a classic Mac; end them with LF, as by tr '\r' '\n' < OLD > NEW"
 
 
@@ -67,6 +73,11 @@ def read_line(stream: io.BufferedIOBase) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def kind_of(first: bytes) -> str | None:
+    """What a file is that is no text, and what to do with it, by how its first line begins."""
+    return next((said for begin, said in KINDS.items() if first.startswith(begin)), None)
+
+
 def decode(line: bytes, path: Path, number: int) -> str:
     """One line as text.
 
@@ -87,9 +98,12 @@ def decode(line: bytes, path: Path, number: int) -> str:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
         # a compressed stream's checksum stands behind its content, which may be damaged
         damaged = "; or it is damaged: unpack it to see" if is_compressed(path) else ""
-        raise ValueError(f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}") from None
+        known = kind_of(line) if number == 1 else None
+        wrong = f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
+        raise ValueError(f"{path}: {known}" if known else wrong) from None
     if "\0" in text:
-        raise ValueError(f"{place}: NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?")
+        known, wrong = kind_of(line) if number == 1 else None, f"{place}: NUL byte at column {text.index(chr(0)) + 1}"
+        raise ValueError(f"{path}: {known}" if known else f"{wrong}; is this a text file in UTF-8?")
     if by_cr:
         raise ValueError(f"{path}: {CR_ALONE}")
     return text[:-2] + "\n" if text.endswith("\r\n") else text

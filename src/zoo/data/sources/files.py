@@ -10,6 +10,7 @@ from pathlib import Path
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.delimited import Delimited
 from zoo.data.formats.format import ReadOptions, format_of, formats
+from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import extension
 from zoo.data.sources.groups import first_of, group_files
 from zoo.data.sources.known import is_empty, known_stretches
@@ -67,7 +68,12 @@ def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
 
 
 def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
-    """A file in parts: lines of a large plain one can be read from any line end on."""
+    """A file in parts: lines of a large plain one can be read from any line end on.
+
+    Raises:
+        ValueError: as `refuse_unsaid`.
+    """
+    refuse_unsaid(path, reading)
     cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
     return (FilePart(known, reading) for known in known_stretches(path, cut))
 
