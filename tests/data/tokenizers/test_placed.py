@@ -43,6 +43,14 @@ def test_no_words_have_no_tokens(tokenizer: Tokenizer):
     assert place_words(tokenizer, [[], ["in"]])[0] == []
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "unigram"])
+def test_an_empty_word_has_no_token_wherever_it_stands(kind: str):
+    sizes = {} if kind == "characters" else {"vocab_size": 300}
+    known = Tokenizer.train(tokenizers.parse({"name": kind, **sizes}), ["the cat reads", "a dog reads"] * 9)
+    (first,), (last,), (none,) = (place_words(known, [words]) for words in (["", "cat"], ["cat", " "], ["\u00a0", ""]))
+    assert [len(ids) > 0 for ids in (*first, *last, *none)] == [False, True, True, False, False, False]
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("word", ["수도", "한국", "café", "naïve", "Zoë"])
 @pytest.mark.parametrize(

@@ -72,7 +72,11 @@ def split_words(words: Sequence[str], tokens: PlacedTokens) -> list[Ids]:
     written = tokens.begins < tokens.ends  # white space alone, or bytes within a character, begin no word
     of_word = np.searchsorted(starts, tokens.begins, side="right") - 1
     first = np.searchsorted(np.maximum.accumulate(np.where(written, of_word, 0)), np.arange(len(words)), side="left")
-    first[:1] = 0
+    # what stands for the beginning of a text, such as a space, belongs to its first word; an empty one has no token
+    filled = [number for number, word in enumerate(words) if word]
+    if not filled:
+        return [tokens.ids[:0] for _ in words]
+    first[: filled[0] + 1] = 0
     return np.split(tokens.ids, first[1:])[: len(words)]
 
 
