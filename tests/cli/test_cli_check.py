@@ -126,6 +126,15 @@ def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):
     assert said.status == 2 and "not a run, a checkpoint" in said.err
 
 
+def test_a_file_of_a_models_folder_is_no_broken_model(zoo: Zoo, run_of: RunOf):
+    folder = run_of("lm") / "checkpoints" / "3"
+    files = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".json")]
+    assert len({path.suffix for path in files}) == 2
+    for path in files:
+        said = zoo("check", path)
+        assert said.status == 2 and f"check the folder {folder}" in said.err
+
+
 def test_a_list_of_tasks_is_checked_task_by_task(zoo: Zoo, tmp_path: Path):
     (tmp_path / "list.yaml").write_text("tasks: [sst2, broken.yaml]\n")
     (tmp_path / "broken.yaml").write_text("base: sst2\nmetrics: [bleu]\n")

@@ -121,7 +121,13 @@ def check_model(report: Report, place: Path) -> None:
 
 
 def check_file(place: Path) -> Report:
-    """A model's, a task's or a run's training settings, with every section that it has."""
+    """A model's, a task's or a run's training settings, with every section that it has.
+
+    Raises:
+        ValueError: it is a file of a model's folder.
+    """
+    if place.suffix in (".json", ".safetensors"):
+        raise ValueError(f"{place}: not {ALLOWED}; check the folder {place.absolute().parent}")
     report = Report("YAML file")
     tree = report.attempt(config.read_yaml, place)
     if tree is None:
