@@ -13,7 +13,7 @@ from zoo.devices.compiling import missing_for, or_plain
 from zoo.late import load
 from zoo.models.heads.scored_logits import Scored, Wanted, score_
 
-FEW = 2**10  # classes, whose logits take no time that could be saved
+FEW = 2**10  # classes
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
 # both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
@@ -35,9 +35,14 @@ def exact_at_once(device: torch.device) -> int:
     return EXACT_ON_CPU if device.type == "cpu" else EXACT_ON_GPU
 
 
+def are_few(classes: int) -> bool:
+    """Whether logits of so many classes take no time that could be saved."""
+    return classes < FEW
+
+
 def room_for(classes: int, device: torch.device) -> int:
     """How many logits a row has room for: at least as many as there are classes."""
-    if classes < FEW:
+    if are_few(classes):
         return classes
     aligned = ALIGNED_ON_CPU if device.type == "cpu" else ALIGNED_ON_GPU
     return -(-classes // aligned) * aligned
@@ -178,7 +183,7 @@ def score_chunk_(
         logits: those of a row that are beyond its classes get the gradient 0.
         guesses: the likeliest classes are put here.
     """
-    fits = classes >= FEW and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
+    fits = not are_few(classes) and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
     fits = fits and not torch.compiler.is_compiling()  # all around it, which would break there
     score = score_at_once_ if fits else score_in_parts_
     for rows, (loss, likelihood, likeliest) in score(logits, classes, targets, wanted):

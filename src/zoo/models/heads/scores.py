@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import (
-    FEW,
     LinearCrossEntropy,
     SummedLoss,
+    are_few,
     exact_at_once,
     split,
     whole_cross_entropy,
@@ -86,7 +86,7 @@ class Scores:
                 tells apart what is equal in bfloat16, as predictions do.
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
-        few = len(self.weight) < FEW
+        few = are_few(len(self.weight))
         with self.recording():
             wanted = Wanted(self.dtype, label_smoothing, guess and not few, torch.is_grad_enabled())
             if self.chunked:
