@@ -1,17 +1,19 @@
 """Claims about run folders in training: nothing foreign is touched, and a resumed run continues where it was saved."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
 
-from zoo.runs.run import RunFiles, check_folder, create_run, join_run, try_folder
+from zoo.runs.run import RunFiles, check_folder, create_run, join_run, take_lock, try_folder
 from zoo.runs.saved import open_run
 
 TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
@@ -161,12 +163,26 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
     owner = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert owner.stdout is not None and owner.stdout.readline() == b"locked\n"
-        with pytest.raises(ValueError, match=f"process {owner.pid} trains in it"):
+        with pytest.raises(ValueError, match=f"process {owner.pid} writes to it"):
             create_run(tmp_path, FILES, resume=True)
     finally:
         owner.kill()
         owner.communicate()
     create_run(tmp_path, RunFiles({}), resume=True).close()
+
+
+def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its file was opened before, so that locking it succeeds, and keeps nobody out."""
+    flock = fcntl.flock
+
+    def removed(lock: IO[str], how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        (tmp_path / ".lock").unlink()
+        flock(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} writes to it"):
+        take_lock(tmp_path)
 
 
 def test_a_kill_while_the_run_begins_does_not_block_the_next_start(tmp_path: Path):

@@ -127,7 +127,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
             else can differ then.
 
     Raises:
-        ValueError: the folder holds something else, another process trains in it, or the settings differ.
+        ValueError: the folder holds something else, another process writes to it, or the settings differ.
     """
     check_folder(folder, resume)
     refuse_outside(folder)
@@ -212,15 +212,24 @@ def try_folder(folder: Path) -> None:
 
 
 def take_lock(folder: Path) -> IO[str]:
-    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill."""
-    lock = (folder / LOCK).open("a+", encoding="utf-8")
+    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill.
+
+    Raises:
+        ValueError: another process holds it.
+        OSError: the folder cannot be written, or its disk knows no locks.
+    """
+    path = folder / LOCK
+    lock = path.open("a+", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.seek(0)
-        owner = lock.read().strip()
+        owner = lock.read().strip() or "another"
         lock.close()
-        raise ValueError(f"{folder}: process {owner} trains in it; wait for it, or choose another folder") from None
+        raise ValueError(f"{folder}: process {owner} writes to it; wait for it, or choose another folder") from None
+    if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
+        lock.close()  # whoever had it before has removed it
+        return take_lock(folder)
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()

@@ -14,11 +14,13 @@ import torch
 import zoo
 from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
+from zoo.hub.exporting import export as exporting
 from zoo.hub.exporting.child import reload_apart
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.hashes import hash_faults, untrained_heads
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.sources.folder import HASHES, CheckpointFolder
+from zoo.runs.run import RunFiles, create_run
 
 FILES = {"README.md", "config.json", "generation_config.json", HASHES, "model.safetensors", "tokenizer.json"}
 FILES |= {"tokenizer_config.json"}
@@ -99,9 +101,49 @@ def test_a_failure_leaves_an_empty_folder_empty_and_a_new_one_absent(build: Any,
     assert names(tmp_path) == {"empty"} and not names(tmp_path / "empty")
 
 
+def test_of_two_exports_into_one_folder_the_second_is_refused_and_the_first_succeeds(build: Any, tmp_path: Path):
+    given, folder = build("gpt2-nano"), tmp_path / "new"
+
+    def second(aside: Path, request: dict[str, Any]) -> Any:
+        with pytest.raises(ValueError, match=f"new: process {os.getpid()} writes to it; wait for it, or choose"):
+            export_model(given, folder, reload=reload)
+        with pytest.raises(ValueError, match="new: process .* writes to it"):
+            create_run(folder, RunFiles({}))
+        return reload(aside, request)
+
+    export_model(given, folder, reload=second)
+    assert names(folder) == FILES
+
+
+def test_an_export_that_ends_while_another_begins_stays(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given, folder = build("gpt2-nano"), tmp_path / "new"
+    take_lock = exporting.take_lock
+
+    def late(folder: Path) -> Any:
+        monkeypatch.setattr(exporting, "take_lock", take_lock)
+        export_model(given, folder, reload=reload)
+        return take_lock(folder)
+
+    monkeypatch.setattr(exporting, "take_lock", late)
+    with pytest.raises(ValueError, match="new: is not empty .*; choose a new or empty folder"):
+        export_model(given, folder, reload=reload)
+    assert names(folder) == FILES
+
+
+def test_a_failed_export_leaves_what_another_program_wrote(build: Any, tmp_path: Path):
+    def fail(aside: Path, request: dict[str, Any]) -> Any:
+        (aside.parent / "notes.txt").write_text("mine")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="export to gpt2: no"):
+        export_model(build("gpt2-nano"), tmp_path / "new", reload=fail)
+    assert names(tmp_path / "new") == {"notes.txt"}
+
+
 def test_what_a_killed_export_left_is_removed_by_the_next_one(build: Any, export: Callable[..., Any], tmp_path: Path):
     (tmp_path / "out" / ".partial-export" / "reload-x").mkdir(parents=True)
     (tmp_path / "out" / ".partial-export" / "config.json").write_text("{}")
+    (tmp_path / "out" / ".lock").write_text("7\n")
     export(build("gpt2-nano"))
     assert names(tmp_path / "out") == FILES
 

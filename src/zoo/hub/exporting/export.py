@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import check_vocabulary
 from zoo.registry import first_few
 from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
+from zoo.runs.layout import LOCK
+from zoo.runs.run import take_lock
 from zoo.runs.tensors import write_tensors
 
 logger = logging.getLogger(__name__)
@@ -63,7 +65,8 @@ def export_model(
     """Write a model into a new or empty folder, as the named target or the first one that fits.
 
     Raises:
-        ValueError: an unknown target, a choice that the target lacks, or a folder that holds something.
+        ValueError: an unknown target, a choice that the target lacks, or a folder that holds something or that another
+            process writes to.
         RuntimeError: transformers computes something else than our model, or logits are not finite; nothing is left
             behind.
     """
@@ -83,7 +86,7 @@ def export_model(
     folder = folder.expanduser()
     check_folder(folder)
     try:
-        with partial_folder(folder) as aside:
+        with locked(folder), partial_folder(folder) as aside:
             write_files(aside, trained, target, native)
             check = verify(aside, trained, target, native, reload)
             write_all(aside, card_files(trained, target, native, check, left_out))
@@ -96,8 +99,33 @@ def export_model(
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
-    if there := names_in(folder):
+    if there := [name for name in names_in(folder) if name != LOCK]:
         raise ValueError(f"{folder}: is not empty ({first_few(there)}); choose a new or empty folder")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a new or empty folder, against other exports and runs; of a new one nothing empty is left.
+
+    Raises:
+        ValueError: another process holds it or has filled the folder, or the folder cannot be written.
+    """
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(folder)
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+    try:
+        check_folder(folder)  # again: another process may have filled it since
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+        lock.close()
+        if made:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
 
 
 @contextmanager
@@ -109,9 +137,8 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ValueError: the folder cannot be written.
     """
-    made, partial = not folder.exists(), folder / PARTIAL
+    partial = folder / PARTIAL
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         remove_stray(folder)
         partial.mkdir()
     except OSError as error:
@@ -126,7 +153,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     except BaseException:
         for path in moved:
             path.unlink(missing_ok=True)
-        shutil.rmtree(folder if made else partial, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         raise
 
 
