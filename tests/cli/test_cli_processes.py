@@ -91,3 +91,37 @@ def test_a_mistake_in_two_processes_is_said_once(
         assert said.err.count("unknown key 'stesp' (did you mean 'steps'?)") == said_here
         assert said_here or not said.err
     assert not (tmp_path / "run").exists()
+
+
+def launch(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
+    """Set what a launcher tells a process, and nothing that this one was told."""
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_command_that_does_not_train_works_in_process_0_alone(
+    zoo: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+):
+    launch(monkeypatch, WORLD_SIZE="3", RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    first = zoo("list", "tasks", "--json")
+    assert first.status == 0 and first.json["tasks"]
+    assert first.log.count("zoo list works in one process: process 0 of 3; the rest do nothing") == 1
+    assert zoo("list", "taks").status == 2
+    for number in "12":
+        monkeypatch.setenv("RANK", number)
+        for word in ("tasks", "taks"):
+            said = zoo("list", word, "--json")
+            assert (said.status, said.out, said.err, said.log) == (0, "", "", "")
+
+
+@pytest.mark.parametrize(
+    "environment", [{"WORLD_SIZE": "1", "RANK": "1", "MASTER_ADDR": "127.0.0.1"}, {"WORLD_SIZE": "2", "RANK": "1"}]
+)
+def test_a_process_that_nobody_launched_with_others_works(
+    zoo: Callable[..., Said], monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+):
+    launch(monkeypatch, **environment)
+    said = zoo("list", "tasks", "--json")
+    assert said.status == 0 and said.json["tasks"] and "one process" not in said.log

@@ -11,8 +11,8 @@ from typing import Any
 import typer
 
 from zoo.cli.early import check_words
-from zoo.cli.main import DONE, FAILED, WRONG, is_main_process
-from zoo.cli.table import COMMANDS
+from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together
+from zoo.cli.table import COMMANDS, TOGETHER
 from zoo.cli.visible import Printed, complain
 from zoo.late import load
 from zoo.training.supervision.stopping import raise_if_stopped
@@ -20,10 +20,14 @@ from zoo.training.supervision.stopping import raise_if_stopped
 DEBUG = "--debug shows the traceback of an error."
 EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
 WITH_HANDLERS = ("datasets", "huggingface_hub")  # libraries that print what they log; the root would print it again
+logger = logging.getLogger(__name__)
 
 
 def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
-    """One command with its own help and options."""
+    """One command with its own help and options; of processes that were launched together only training needs all."""
+    alone = name not in TOGETHER and launched_together() > 1
+    if alone and not is_main_process():
+        return
     # what one process says, the others would only say again
     level = logging.WARNING if is_main_process() else logging.CRITICAL
     logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
@@ -31,6 +35,8 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
         logging.getLogger(library).propagate = False
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
+    if alone:
+        logger.info("zoo %s works in one process: process 0 of %d; the rest do nothing", name, launched_together())
     with_status(parse, debug)(name, arguments, debug)
 
 

@@ -69,3 +69,9 @@ def take_debug(arguments: list[str]) -> tuple[list[str], bool]:
 def is_main_process() -> bool:
     """Whether this process speaks for all that were launched together; one that nobody launched speaks for itself."""
     return os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ
+
+
+def launched_together() -> int:
+    """How many processes a launcher started together, by what it sets for each of them; 1 where there was none."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    return int(size) if size.isdecimal() and "MASTER_ADDR" in os.environ else 1
