@@ -82,6 +82,7 @@ def test_a_mistake_in_two_processes_is_said_once(
     zoo: Callable[..., Said], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Each process as a launcher starts it: with its number, before it has met the other."""
+    monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "WARNING")  # which process 1 would set
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     for number, said_here in (("0", 1), ("1", 0)):
         for name, value in {**shared, "RANK": number, "LOCAL_RANK": number}.items():
@@ -125,3 +126,17 @@ def test_a_process_that_nobody_launched_with_others_works(
     launch(monkeypatch, **environment)
     said = zoo("list", "tasks", "--json")
     assert said.status == 0 and said.json["tasks"] and "one process" not in said.log
+
+
+@pytest.mark.parametrize(
+    ("number", "told", "level"), [("0", None, None), ("1", None, "ERROR"), ("1", "INFO", "INFO")], ids=repr
+)
+def test_torch_warns_in_process_0_alone_unless_it_is_told_otherwise(
+    zoo: Callable[..., Said], monkeypatch: pytest.MonkeyPatch, number: str, told: str | None, level: str | None
+):
+    launch(monkeypatch, WORLD_SIZE="2", RANK=number, LOCAL_RANK=number, MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", told or "")
+    if told is None:
+        monkeypatch.delenv("TORCH_CPP_LOG_LEVEL")
+    assert zoo("pretrain", "no-such-model").status == 2
+    assert os.environ.get("TORCH_CPP_LOG_LEVEL") == level

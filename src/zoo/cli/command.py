@@ -35,6 +35,8 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
         logging.getLogger(library).propagate = False
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
+    else:  # torch reads it when it is imported, and would show its C++ stack wherever process 0 is gone
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if alone:
         logger.info("zoo %s works in one process: process 0 of %d; the rest do nothing", name, launched_together())
     with_status(parse, debug)(name, arguments, debug)
