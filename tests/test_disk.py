@@ -1,6 +1,7 @@
 """Files that are written aside."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,20 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
     with written_aside(path) as aside:
         aside.write_text("new")
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_two_processes_that_write_one_file_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, number = tmp_path / "page.html", os.getpid()
+    with written_aside(path) as first:
+        first.write_text("1")
+        monkeypatch.setattr(os, "getpid", lambda: number + 1)
+        refuse_unwritable(path)
+        with written_aside(path) as second:
+            second.write_text("2")
+        assert path.read_text() == "2"
+    assert path.read_text() == "1" and list(tmp_path.iterdir()) == [path]
 
 
 def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ LONGEST = 60  # characters of a name, of which each may take four bytes of the 2
 
 
 def beside(path: Path) -> Path:
-    """Where a file is written before it has its name, which may be as long as names can be; no other one's place."""
-    code = sha256(os.fsencode(path.name)).hexdigest()[:16]
-    return path.with_name(f".partial-{code}-{path.name}"[:LONGEST])
+    """Where a file is written before it has its name, which may be as long as names can be.
+
+    It is the place of this file and of this process: another one may write the same file at the same time.
+    """
+    owned = os.fsencode(path.name) + f"/{os.uname().nodename}/{os.getpid()}".encode()
+    return path.with_name(f".partial-{sha256(owned).hexdigest()[:16]}-{path.name}"[:LONGEST])
 
 
 @contextmanager
