@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
-    """One command with its own help and options; of processes that were launched together only training needs all."""
+    """One command with its own help and options; of processes that were launched together most need one."""
     alone = name not in TOGETHER and launched_together() > 1
     if alone and not is_main_process():
         return

@@ -20,7 +20,7 @@ COMMANDS = {
         "Say whether a run, a checkpoint, an export or a YAML file is whole, and what a task's data holds.",
     ),
 }
-TOGETHER = {"pretrain", "finetune"}  # several processes share their work; every other command needs one
+TOGETHER = {"pretrain", "finetune", "tokenize"}  # several processes share their work; every other command needs one
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"
 BLOCKS = "zoo.cli.slots:every_option"  # of the registry, for `zoo list blocks`
