@@ -85,8 +85,8 @@ def lose_patience(begun: Path, watchdog: Watchdog, hangs: bool) -> None:
         watchdog.heartbeat.timeout = SHORT
 
 
-def build(seed: int = 0) -> nn.Module:
-    return create_model("gpt2-nano", **MODEL).initialize(seed)
+def build(seed: int = 0, **changes: Any) -> nn.Module:
+    return create_model("gpt2-nano", **MODEL, **changes).initialize(seed)
 
 
 def spoil(model: nn.Module) -> None:
@@ -121,7 +121,7 @@ def work(request: Mapping[str, Any]) -> None:
         own |= request["other"]["training"]
     training = settings(**own)
     folder = Path(request["folder"])
-    model = build()
+    model = build(**request.get("model", {}))
     if fault.get("kind") == "nan":
         spoil(model)
     begun = folder.with_name(f"{folder.name}.begun")

@@ -69,6 +69,17 @@ def test_a_run_is_resumed_by_the_other_strategy_and_by_one_process(trained: dict
         assert losses(trained[name]) == pytest.approx(whole, abs=5e-5)
 
 
+def test_fsdp_shards_a_norm_of_one_number_over_three_processes(server: Any, tmp_path: Path):
+    one = server.start(tmp_path / "one", 1, training=COMMON, model={"norm": "scalenorm"})
+    spread = {**COMMON, "strategy": "fsdp"}
+    three = server.start(tmp_path / "three", 3, training=spread, model={"norm": "scalenorm"})
+    for each in (one, three):
+        assert set(each.wait()) == {0}, each.said()
+    assert losses(tmp_path / "three") == pytest.approx(losses(tmp_path / "one"), abs=1e-5)
+    for key, tensor in tensors(tmp_path / "one").items():
+        torch.testing.assert_close(tensors(tmp_path / "three")[key], tensor, rtol=1e-3, atol=1e-4)
+
+
 @pytest.fixture
 def here() -> Iterator[Any]:
     """This process alone, as the group that shards are spread over."""

@@ -72,7 +72,7 @@ class ScaleNorm(nn.Module):
 
     def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        self.scale = nn.Parameter(torch.full((), d_model**0.5))
+        self.scale = nn.Parameter(torch.full((1,), d_model**0.5))  # FSDP2 shards no single number
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:

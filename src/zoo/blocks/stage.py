@@ -192,10 +192,10 @@ class AttentionStage(Stage):
         d_key = max(1, d_input // (8 * n_heads)) if d_key is None else d_key
         d_value = max(1, d_input // (2 * n_heads)) if d_value is None else d_value
         self.attention = FullAttention(d_input, n_heads, d_key=d_key, d_value=d_value, score=score)
-        self.scale = nn.Parameter(torch.zeros(()))
+        self.scale = nn.Parameter(torch.zeros(1))  # FSDP2 shards no single number
 
     def forward(self, x: Grid, view: View) -> NextGrid:
         read = x if self.norm is None else self.norm(x)
         places = read.flatten(2).transpose(1, 2)
         mixed: Tensor = self.attention(places, self.attention.read(places), view)
-        return x + self.scale * mixed.transpose(1, 2).reshape(x.shape)
+        return x + self.scale.squeeze(0) * mixed.transpose(1, 2).reshape(x.shape)
