@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny import losses, settings, tensors
 from torch import distributed
+from torch.distributed.tensor import DTensor
 
 from zoo.blocks.rows.documents import Documents
 from zoo.devices.precision import mixed
@@ -16,6 +17,7 @@ from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.shards import whole
 from zoo.training.devices.strategy import choose_strategy, shard
+from zoo.training.freezing import choose_trained
 from zoo.training.supervision.launch import start_processes
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
@@ -69,15 +71,27 @@ def test_a_run_is_resumed_by_the_other_strategy_and_by_one_process(trained: dict
         assert losses(trained[name]) == pytest.approx(whole, abs=5e-5)
 
 
-def test_fsdp_shards_a_norm_of_one_number_over_three_processes(server: Any, tmp_path: Path):
-    one = server.start(tmp_path / "one", 1, training=COMMON, model={"norm": "scalenorm"})
-    spread = {**COMMON, "strategy": "fsdp"}
-    three = server.start(tmp_path / "three", 3, training=spread, model={"norm": "scalenorm"})
-    for each in (one, three):
+def train_sharded_and_whole(
+    server: Any, folder: Path, count: int, model: dict[str, Any], training: dict[str, Any]
+) -> None:
+    """Train over so many processes with FSDP and in one: their losses and weights are the same."""
+    one = server.start(folder / "one", 1, training=training, model=model)
+    many = server.start(folder / "many", count, training={**training, "strategy": "fsdp"}, model=model)
+    for each in (one, many):
         assert set(each.wait()) == {0}, each.said()
-    assert losses(tmp_path / "three") == pytest.approx(losses(tmp_path / "one"), abs=1e-5)
-    for key, tensor in tensors(tmp_path / "one").items():
-        torch.testing.assert_close(tensors(tmp_path / "three")[key], tensor, rtol=1e-3, atol=1e-4)
+    assert losses(folder / "many") == pytest.approx(losses(folder / "one"), abs=1e-5)
+    sharded = tensors(folder / "many")
+    for key, tensor in tensors(folder / "one").items():
+        torch.testing.assert_close(sharded[key], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_fsdp_shards_a_norm_of_one_number_over_three_processes(server: Any, tmp_path: Path):
+    train_sharded_and_whole(server, tmp_path, 3, {"norm": "scalenorm"}, COMMON)
+
+
+def test_fsdp_trains_a_head_above_a_frozen_part(server: Any, tmp_path: Path):
+    untied = {"heads": [{"name": "language", "tied": False}]}
+    train_sharded_and_whole(server, tmp_path, 2, untied, {**COMMON, "ema": None, "freeze": ["decoder"]})
 
 
 @pytest.fixture
@@ -109,6 +123,32 @@ def test_shards_give_the_gradient_of_packed_rows(name: str, here: Any):
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for key, gradient in expected.items():  # a memory's gradients are added up in another order
         torch.testing.assert_close(found[key], gradient, rtol=0, atol=1e-6 * largest)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("bert-nano", {}),
+        ("electra-nano", {}),
+        ("gpt2-nano", {"heads": [{"name": "language", "tied": False}]}),
+        ("transformer-nano", {"heads": [{"name": "language", "tied": False}]}),
+        ("rnn-classifier", {"d_model": 8, "embeddings": {"width": 8}}),
+        ("cnn-attention-nano", {}),
+    ],
+)
+def test_shards_give_the_gradient_of_heads_above_frozen_parts(name: str, changes: dict[str, Any], here: Any):
+    plain, sharded = (create_model(name, dropout=0.0, **changes).initialize(0) for _ in range(2))
+    for model in (plain, sharded):
+        choose_trained(model, [part for part, _ in model.named_children() if part not in ("heads", "pooler")])
+    shard(sharded, None, here)
+    for model in (plain, sharded):
+        inputs = [part.blank(4, "cpu") for part in (model.decoder, model.encoder) if part is not None]
+        sum(logits.pow(3).mean() for logits in model(*inputs).heads.values()).backward()
+    for (key, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None) == (not one.requires_grad), key
+        if one.grad is not None:
+            assert isinstance(other.grad, DTensor), key  # exchanged: it lies in shards again
+            torch.testing.assert_close(whole(other.grad), one.grad, rtol=1e-5, atol=1e-7)
 
 
 def test_blocks_are_gathered_in_bfloat16_and_no_further_from_float32_than_its_products_are(here: Any):

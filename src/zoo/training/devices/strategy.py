@@ -5,14 +5,15 @@ from contextlib import contextmanager
 
 import torch
 from accelerate import Accelerator
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.export import register_dataclass
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.devices.precision import forward_dtype
-from zoo.models.model import Output
+from zoo.models.kinds.part import Memory
+from zoo.models.model import Model, Output
 from zoo.training.devices.compiling import blocks_of, compile_blocks, compiles
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
@@ -75,9 +76,21 @@ def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator)
     """
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     narrow = MixedPrecisionPolicy(dtype, None if dtype is None else torch.float32, cast_forward_inputs=False)
+    if isinstance(model, Model):
+        model.stream.register_forward_hook(require_gradient)
     for block in blocks_of(model):
         fully_shard(block, mesh=mesh, mp_policy=narrow)
     fully_shard(model, mesh=mesh)
+
+
+def require_gradient(part: nn.Module, given: tuple[object, ...], said: Tensor | Memory) -> None:
+    """Let the states that heads read require a gradient, also where nothing below them is trained.
+
+    FSDP's work in the backward pass begins when states get theirs; without it, gradients of heads are not exchanged.
+    """
+    states = said.states if isinstance(said, Memory) else said
+    if torch.is_grad_enabled() and not states.requires_grad:
+        states.requires_grad_()
 
 
 def strategy_of(wrapped: nn.Module) -> str:
