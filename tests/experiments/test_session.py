@@ -121,3 +121,16 @@ def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
             fixed = session.count_steps(given, data, model, torch.device(device))
         assert caplog.messages == said
         assert session.count_steps(fixed, data, model, torch.device(device)) is fixed
+
+
+def test_a_single_number_that_fsdp_cannot_shard_is_refused_before_data_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    request = Request("bert-nano", "pydocs-topic", tmp_path / "run", [parse_set("training.strategy=fsdp")])
+    given = resolve_pretraining(request)
+    model = on_meta(given.model)
+    model.pooler.gate = torch.nn.Parameter(torch.ones(()))
+    monkeypatch.setattr(session, "on_meta", lambda settings: model)
+    monkeypatch.setattr(session, "join", Mock(side_effect=AssertionError("it goes on")))
+    with pytest.raises(ValueError, match=r"fsdp cannot shard pooler.gate, .* shape \(1,\) .*, or use strategy ddp"):
+        session.run_session(request, given, Mock(), Mock())

@@ -34,6 +34,7 @@ from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.devices.compiling import compiling_said
+from zoo.training.devices.strategy import refuse_single_numbers
 from zoo.training.fast import fast_settings
 from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
@@ -82,6 +83,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     """
     check_folder(request.folder, request.resume)
     model = on_meta(experiment.model)
+    refuse_single_numbers(model, experiment.training)
     with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)

@@ -42,6 +42,20 @@ def choose_strategy(settings: Training, processes: int) -> str:
     return FSDP
 
 
+def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
+    """Refuse parameters without an axis where FSDP would have to shard them.
+
+    Raises:
+        ValueError: there is one; the message names it.
+    """
+    single = next((name for name, parameter in model.named_parameters() if not parameter.dim()), None)
+    if settings.strategy == FSDP and single is not None:
+        raise ValueError(
+            f"training.strategy: fsdp cannot shard {single}, a single number without an axis; give it shape (1,) where "
+            "it is made, or use strategy ddp"
+        )
+
+
 def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
     """The model on the device of each process, wrapped as training steps call it.
 
