@@ -36,13 +36,40 @@ def told(given: TrainedModel, kind: str) -> TrainedModel:
     return replace(given, task=read_task(tree, "task"))
 
 
+def programs_of(folder: Path) -> list[str]:
+    """The programs of a card."""
+    card = (folder / "README.md").read_text().replace("path/to/this/folder", str(folder))
+    return re.findall(r"^```python\n(.*?)^```$", card, re.MULTILINE | re.DOTALL)
+
+
 def printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[Any]:
     """What the programs of a card print."""
-    card = (folder / "README.md").read_text().replace("path/to/this/folder", str(folder))
     capsys.readouterr()
-    for program in re.findall(r"^```python\n(.*?)^```$", card, re.MULTILINE | re.DOTALL):
+    for program in programs_of(folder):
         exec(compile(program, "card", "exec"), {})
     return [said if said in CLASSES else ast.literal_eval(said) for said in capsys.readouterr().out.splitlines()]
+
+
+SHORT = {
+    "classifier": ("bert-nano", {"heads": {"classification": {"labels": 2}}}),
+    "decoder as classifier": ("gpt2-nano", {"heads": {"classification": {"labels": 2}}}),
+    "masked_lm": ("bert-nano", {"heads": ["masked_lm"]}),
+    "tagger": ("bert-nano", {"heads": {"tagging": {"labels": 2}}}),
+    "causal_lm": ("gpt2-nano", {}),
+    "translator": ("transformer-nano", {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("places", [6, 11])
+def test_the_programs_of_a_model_of_few_places_run(build: Any, export: Export, capsys: Any, name: str, places: int):
+    config, sets = SHORT[name]
+    given = build(config, {**sets, "max_length": places}, kind="characters")  # every sample text has more tokens
+    programs = programs_of(export(given).folder)
+    for program in programs:
+        exec(compile(program, "card", "exec"), {})
+    assert programs and capsys.readouterr().out
 
 
 def answer(given: TrainedModel, what: str) -> Any:

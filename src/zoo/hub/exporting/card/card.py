@@ -10,9 +10,11 @@ from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import snippets
+from zoo.hub.exporting.config_files import most_new_tokens
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.classes import classifies
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
@@ -58,7 +60,8 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     """How it is used."""
     known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
     problem = trained.answer.problem if classifies(native) else ""
-    programs = [block(program, "python") for program in snippets(native, *known, problem)]
+    room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
+    programs = [block(program, "python") for program in snippets(native, *known, problem, room)]
     members = Mixture.parse(trained.task.objective).members.values()
     orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders)

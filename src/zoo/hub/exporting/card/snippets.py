@@ -5,19 +5,27 @@ from zoo.hub.targets.declare.target import NativeClass
 from zoo.objectives.answers import OneNumber, SeveralClasses
 
 TEXT = TEXTS[0]
+NEW_TOKENS = 20
 PICTURE = 'Image.open("picture.jpg")'
 # by the name of the task in pipelines, what its pipeline is called and how it is used; translation has none any more
+# texts are cut to what the model reads, which the pipeline of taggers does by itself; a mask stands where no cut is
 PIPELINES = {
-    "text-classification": ("classify", "classify({given})"),
+    "text-classification": ("classify", "classify({given}, truncation=True)"),
     "token-classification": ("tag", 'tag({given}, aggregation_strategy="first")'),
-    "text-generation": ("generate", 'generate("{beginning}", max_new_tokens=20)[0]["generated_text"]'),
-    "fill-mask": ("fill", 'fill(f"A small boy in a {{fill.tokenizer.mask_token}} shirt.")'),
+    "text-generation": (
+        "generate",
+        'generate("{beginning}", max_new_tokens={new_tokens}, handle_long_generation="hole")[0]["generated_text"]',
+    ),
+    "fill-mask": (
+        "fill",
+        'fill(f"A {{fill.tokenizer.mask_token}} boy in a red shirt.", tokenizer_kwargs={{"truncation": True}})',
+    ),
     "image-classification": ("classify", 'classify("picture.jpg")'),
 }
 # by the same name, how a loaded model is used; the others say no more than how they are loaded
 WRITE = ("tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)",)
 USES = {
-    "translation": ('tokenizer(["{text}"], return_tensors="pt")', *WRITE),
+    "translation": ('tokenizer(["{text}"], truncation=True, return_tensors="pt")', *WRITE),
     "image-to-text": (f'processor({PICTURE}, return_tensors="pt")', *WRITE),
     "image-classification": (
         f'processor({PICTURE}, return_tensors="pt")',
@@ -27,8 +35,11 @@ USES = {
 SEVERAL, NUMBER = SeveralClasses.problem, OneNumber.problem
 # by the name of the task and by what its labels are, if not one class each: what a pipeline and a loaded model answer
 BY_PROBLEM = {
-    ("text-classification", SEVERAL): ('[one for one in classify({given}, top_k=None) if one["score"] > 0.5]', ""),
-    ("text-classification", NUMBER): ('classify({given}, top_k=1)[0]["score"]', ""),
+    ("text-classification", SEVERAL): (
+        '[one for one in classify({given}, top_k=None, truncation=True) if one["score"] > 0.5]',
+        "",
+    ),
+    ("text-classification", NUMBER): ('classify({given}, top_k=1, truncation=True)[0]["score"]', ""),
     ("image-classification", SEVERAL): (
         '[one for one in classify("picture.jpg", top_k=classify.model.config.num_labels) if one["score"] > 0.5]',
         "[model.config.id2label[i] for i, logit in enumerate(model(**inputs).logits[0]) if logit > 0]",
@@ -41,7 +52,13 @@ QUIETLY = (
 
 
 def snippets(
-    native: NativeClass, address: str, pairs: bool, imports: str = "", tokenizer: bool = True, problem: str = ""
+    native: NativeClass,
+    address: str,
+    pairs: bool,
+    imports: str = "",
+    tokenizer: bool = True,
+    problem: str = "",
+    room: int = NEW_TOKENS,
 ) -> list[str]:
     """Programs that show how a model is used: by its pipeline, where it has one, and by its classes.
 
@@ -51,10 +68,11 @@ def snippets(
         imports: the module with its classes, where they are not transformers' own.
         tokenizer: whether there is one; without, nothing but ids, or pictures, can be read.
         problem: of a classifier: what its labels are, as config.json says it.
+        room: of a model that writes: the most new tokens that it has places for beside a beginning.
     """
     task = native.pipeline if tokenizer or not native.text else None
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
-    words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT}
+    words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "new_tokens": min(NEW_TOKENS, room)}
     programs = [piped(task, address, len(native.heads) > 1, problem)] if task in PIPELINES else []
     programs.append(loaded(native, task, address, tokenizer, problem))
     first = [f"import {imports}  # transformers knows these classes from here on"] if imports else []
