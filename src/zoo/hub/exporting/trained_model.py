@@ -58,11 +58,6 @@ class TrainingHistory:
         return {key: value for key, value in known.items() if is_metric(key) or key == "loss"}
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """What was measured, the loss left out."""
-        return {name: value for name, value in self.measured.items() if name != "loss"}
-
-    @property
     def bases(self) -> list[BaseRecord]:
         """The checkpoint that was trained on, its own base, and so on to the first."""
         found, base = [], self.request.base
@@ -142,6 +137,18 @@ class TrainedModel:
     def never_trained(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialised: what they answer is random."""
         return [head for head in self.untrained if head in native.heads]
+
+    def objectives_without(self, native: NativeClass) -> list[str]:
+        """The objectives whose heads `native` lacks."""
+        members = Mixture.parse(self.task.objective).members.items()
+        return [name for name, member in members if member.head not in native.heads]
+
+    def measured(self, native: NativeClass) -> dict[str, float]:
+        """What validation measured of the heads of `native`; no loss where other heads are part of it."""
+        lacking = self.objectives_without(native)
+        hidden = ["", *lacking] if lacking else []
+        # <objective>/<metric>, after the name of a file where files are measured one by one
+        return {name: v for name, v in self.history.measured.items() if f"/{name}".split("/")[-2] not in hidden}
 
     def class_names(self, native: NativeClass) -> list[str]:
         """The names of the classes that a head of `native` chooses among: the task's, else those of transformers.

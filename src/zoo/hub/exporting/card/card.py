@@ -1,17 +1,16 @@
 """README.md of an export: what the model is, how to use it, how it was trained, measured and checked."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from zoo.config import to_yaml
-from zoo.devices.precision import AUTO
+from zoo.hub.exporting.card.evaluation import evaluation, shown_task
 from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import snippets
 from zoo.hub.exporting.config_files import most_new_tokens
-from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import flatten
@@ -32,13 +31,13 @@ def card_files(
     history = trained.history
     name, picture = visible(history.name), draw_curves(history.lines, history.step)
     lines = [
-        *front_matter(native, trained.task, history, name),
+        *front_matter(trained, native, name),
         *title(trained, target, native, name),
         *usage(trained, target, native),
         *architecture(trained, native, left_out),
         *data(trained),
         *training(trained, picture is not None),
-        *evaluation(history, trained.address),
+        *evaluation(trained, native),
         *environment(history.environment),
         *limitations(trained, native),
         *checked(check, "" if target.imports else "plain "),
@@ -86,11 +85,8 @@ def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]
 def data(trained: TrainedModel) -> list[str]:
     """What it was trained on."""
     hashes = trained.history.data.items()
-    # a fine-tuned model kept the tokenizer of its base, so the task's was never made
-    unread = ("training", "card", *["tokenizer"] * bool(trained.history.bases))
-    task = {key: value for key, value in trained.task.plain().items() if key not in unread}
     shown = table(("split", "SHA-256 of the data and of how it is read"), hashes) if hashes else []
-    return section("Data", shown, settings_of("The task", task))
+    return section("Data", shown, settings_of("The task", shown_task(trained)))
 
 
 def training(trained: TrainedModel, picture: bool) -> list[str]:
@@ -109,19 +105,6 @@ def lineage(history: TrainingHistory) -> list[str]:
     hashes = [(base.weights_sha256, "; ".join(map(": ".join, base.data.items()))) for base in history.bases]
     rows = [(name, f"{base.step:,}", *of) for name, base, of in zip(names, history.bases, hashes, strict=False)]
     return table(("fine-tuned from", "step", "SHA-256 of its weights", "SHA-256 of its data"), rows) if rows else []
-
-
-def evaluation(history: TrainingHistory, address: str) -> list[str]:
-    """The validation metrics, and the command that measures them again."""
-    if not history.measured:
-        return []
-    task = visible(name_of(history.request.task))
-    place = address if address == PLACEHOLDER else f"hub:{address}"
-    named = history.training.get("precision", AUTO)
-    precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
-    command = shlex.join(["zoo", "evaluate", place, *([task] if task else []), "--split", "validation", *precision])
-    rows = [(name, f"{value:.4f}") for name, value in history.measured.items()]
-    return section("Evaluation", ["On the validation split:", ""], table(("metric", "value"), rows), block(command))
 
 
 def environment(known: Mapping[str, Any]) -> list[str]:

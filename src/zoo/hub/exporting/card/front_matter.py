@@ -1,29 +1,31 @@
 """The YAML at the head of a model card, which the hub reads: license, task, data sets, and what was measured."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
 from zoo.data.sources.remote.repository import HubName
-from zoo.data.task import Task
 from zoo.hub.exporting.card.markdown import visible
 from zoo.hub.exporting.card.paths import name_of
-from zoo.hub.exporting.trained_model import TrainingHistory
+from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
 THEIR_METRICS = {"matthews": "matthews_correlation"}  # where the hub has another name
 
 
-def front_matter(native: NativeClass, task: Task, history: TrainingHistory, name: str) -> list[str]:
+def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[str]:
     """The lines between the two marks, which are among them."""
+    task, history = trained.task, trained.history
+    metrics = {metric: value for metric, value in trained.measured(native).items() if metric != "loss"}
     datasets = task.card.datasets or ([HubName.parse(task.source.hub).repository] if task.source.hub else [])
-    start, results = history.request.start, eval_results(native, history, datasets)
+    start, results = history.request.start, eval_results(native, history, metrics, datasets)
     known: dict[str, Any] = {
         "license": task.card.license,
         "language": task.card.language,
         "datasets": datasets,
         "base_model": visible(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
-        "metrics": list(dict.fromkeys(type_of(metric) for metric in history.metrics)),
+        "metrics": list(dict.fromkeys(type_of(metric) for metric in metrics)),
         "model_name": name if results else None,  # the hub's client wants both or neither
         "eval_results": results,
     }
@@ -32,7 +34,9 @@ def front_matter(native: NativeClass, task: Task, history: TrainingHistory, name
     return ["---", data.to_yaml(), "---", ""]
 
 
-def eval_results(native: NativeClass, history: TrainingHistory, datasets: list[str]) -> list[EvalResult]:
+def eval_results(
+    native: NativeClass, history: TrainingHistory, metrics: Mapping[str, float], datasets: list[str]
+) -> list[EvalResult]:
     """What was measured, as the hub wants it; nothing where the class has no task there."""
     task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
     if native.pipeline is None:
@@ -47,7 +51,7 @@ def eval_results(native: NativeClass, history: TrainingHistory, datasets: list[s
             metric_name=metric,
             metric_value=round(value, 6),
         )
-        for metric, value in history.metrics.items()
+        for metric, value in metrics.items()
     ]
 
 

@@ -1,0 +1,65 @@
+"""What validation measured, on a model card, and the command that measures it again."""
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from zoo.config import names
+from zoo.data.task import load_task
+from zoo.devices.precision import AUTO
+from zoo.hub.exporting.card.markdown import block, plain, section, table, visible
+from zoo.hub.exporting.card.paths import name_of, without_paths
+from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel
+from zoo.hub.targets.declare.target import NativeClass
+
+FILE = "task.yaml"  # where a reader writes a task whose own file is none of theirs
+
+
+def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
+    """The validation metrics, and the command that measures them again."""
+    measured = trained.measured(native)
+    if not measured:
+        return []
+    rows = [(name, f"{value:.4f}") for name, value in measured.items()]
+    return section(
+        "Evaluation", ["On the validation split:", ""], table(("metric", "value"), rows), again(trained, native)
+    )
+
+
+def again(trained: TrainedModel, native: NativeClass) -> list[str]:
+    """The command, and the task's file that it needs where zoo has no such task; none for heads that are not here."""
+    if lacking := trained.objectives_without(native):
+        said = f"This folder cannot repeat the validation, which asked for {', '.join(lacking)}, too."
+        return [said, ""]
+    history = trained.history
+    place = trained.address if trained.address == PLACEHOLDER else f"hub:{trained.address}"
+    named = history.training.get("precision", AUTO)
+    precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
+    task, said = history.request.task, ""
+    if not is_shipped(trained):
+        task = FILE if task in ("", *names("tasks")) else visible(name_of(task)) or FILE
+        tree = shown_task(trained)
+        folders = ", with the folders of its files" if without_paths(tree) != tree else ""
+        said = f"To measure it again, write the task above to {plain(task)}{folders}:"
+    command = shlex.join(["zoo", "evaluate", place, task, "--split", "validation", *precision])
+    return [*[said, ""] * bool(said), *block(command)]
+
+
+def is_shipped(trained: TrainedModel) -> bool:
+    """Whether zoo's own task of that name asks what the run's validation asked; what data decided is no difference."""
+    request, own = trained.history.request, trained.task
+    if request.task not in names("tasks"):
+        return False
+    shipped = load_task(request.task)
+    unread = ("tokenizer", "augment", "training", "card")
+    said = {".".join(key.split(".")[:2]) for change in request.changes for key in change}
+    open_to_data = [key for key in ("columns", "labels") if not {"task", f"task.{key}"} & said]
+    decided = [key for key in open_to_data if not getattr(shipped, key)]
+    return replace(own, **{key: getattr(shipped, key) for key in (*unread, *decided)}) == shipped
+
+
+def shown_task(trained: TrainedModel) -> dict[str, Any]:
+    """The task as a card has it, before folders are hidden."""
+    # a fine-tuned model kept the tokenizer of its base, so the task's was never made
+    unread = ("training", "card", *["tokenizer"] * bool(trained.history.bases))
+    return {key: value for key, value in trained.task.plain().items() if key not in unread}
