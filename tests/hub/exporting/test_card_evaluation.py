@@ -72,3 +72,14 @@ def test_the_folders_of_files_that_a_card_hides_are_asked_for(build: Build):
     given = build("bert-nano", {"heads": {"classification": {"labels": 2}}})
     text = write(told(given, "mrpc", {"length": 64}))
     assert "write the task above to task.yaml, with the folders of its files:" in text
+
+
+def test_a_sample_of_the_validation_split_is_called_a_sample_and_gives_the_hub_no_results(build: Build):
+    given = build("bert-nano", {"heads": ["masked_lm", "next_sentence"]})
+    whole, few = (write(told(given, "pydocs-mlm", {}, **{"evaluation_examples": n})) for n in (None, 1000))
+    assert "On the validation split:" in whole and ModelCard(whole).data.eval_results
+    assert "It was measured on the validation split, by which it was chosen" in whole and "whole split" not in whole
+    assert "On 12 examples of the validation split:" in few and "| masked\\_lm/accuracy | 0.2500 |" in few
+    assert "It was measured on 12 examples of the validation split, by which it was chosen" in few
+    assert "To measure the whole split:\n\n```\nzoo evaluate path/to/this/folder pydocs-mlm" in few
+    assert ModelCard(few).data.eval_results is None and "model-index" not in few

@@ -49,10 +49,20 @@ class TrainingHistory:
     lines: Sequence[Mapping[str, Any]] = ()
 
     @property
+    def line(self) -> Mapping[str, Any]:
+        """What was logged of the step of these weights."""
+        return next((line for line in self.lines if line["step"] == self.step), {})
+
+    @property
+    def sample(self) -> int | None:
+        """How many examples of the validation split were measured; None: all."""
+        asked: int | None = self.training.get("evaluation_examples")
+        return asked and self.line.get(f"{VALIDATION}examples", asked)
+
+    @property
     def measured(self) -> dict[str, float]:
         """The validation loss and metrics of these weights."""
-        line = next((line for line in self.lines if line["step"] == self.step), {})
-        named = {key.removeprefix(VALIDATION): value for key, value in line.items() if key.startswith(VALIDATION)}
+        named = {key.removeprefix(VALIDATION): value for key, value in self.line.items() if key.startswith(VALIDATION)}
         # a value that was not finite is null in metrics.jsonl
         known = {key: value for key, value in named.items() if isinstance(value, float)}
         return {key: value for key, value in known.items() if is_metric(key) or key == "loss"}

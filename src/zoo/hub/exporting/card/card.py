@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.config import to_yaml
-from zoo.hub.exporting.card.evaluation import evaluation, shown_task
+from zoo.hub.exporting.card.evaluation import evaluation, shown_task, split_of
 from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
@@ -122,7 +122,8 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
     tried = "It was not measured on data that it was not trained on."
     if trained.history.measured:
-        tried = "It was measured on the validation split by which it was chosen; other data may give other figures."
+        split = split_of(trained.history)
+        tried = f"It was measured on {split}, by which it was chosen; other data may give other figures."
     random = trained.never_trained(native)
     lines = [
         *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),

@@ -9,7 +9,7 @@ from zoo.data.task import load_task
 from zoo.devices.precision import AUTO
 from zoo.hub.exporting.card.markdown import block, plain, section, table, visible
 from zoo.hub.exporting.card.paths import name_of, without_paths
-from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel
+from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
 FILE = "task.yaml"  # where a reader writes a task whose own file is none of theirs
@@ -22,27 +22,33 @@ def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
         return []
     rows = [(name, f"{value:.4f}") for name, value in measured.items()]
     return section(
-        "Evaluation", ["On the validation split:", ""], table(("metric", "value"), rows), again(trained, native)
+        "Evaluation", [f"On {split_of(trained.history)}:", ""], table(("metric", "value"), rows), again(trained, native)
     )
+
+
+def split_of(history: TrainingHistory) -> str:
+    """What was measured: the validation split, or how many examples of it."""
+    return f"{history.sample:,} examples of the validation split" if history.sample else "the validation split"
 
 
 def again(trained: TrainedModel, native: NativeClass) -> list[str]:
     """The command, and the task's file that it needs where zoo has no such task; none for heads that are not here."""
     if lacking := trained.objectives_without(native):
-        said = f"This folder cannot repeat the validation, which asked for {', '.join(lacking)}, too."
-        return [said, ""]
+        return [f"This folder cannot repeat the validation, which asked for {', '.join(lacking)}, too.", ""]
     history = trained.history
     place = trained.address if trained.address == PLACEHOLDER else f"hub:{trained.address}"
     named = history.training.get("precision", AUTO)
     precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
-    task, said = history.request.task, ""
+    task, first = history.request.task, ""
     if not is_shipped(trained):
         task = FILE if task in ("", *names("tasks")) else visible(name_of(task)) or FILE
         tree = shown_task(trained)
         folders = ", with the folders of its files" if without_paths(tree) != tree else ""
-        said = f"To measure it again, write the task above to {plain(task)}{folders}:"
+        first = f", write the task above to {plain(task)}{folders}"
     command = shlex.join(["zoo", "evaluate", place, task, "--split", "validation", *precision])
-    return [*[said, ""] * bool(said), *block(command)]
+    what = "the whole split" if history.sample else "it again"
+    said = [f"To measure {what}{first}:", ""] if first or history.sample else []
+    return [*said, *block(command)]
 
 
 def is_shipped(trained: TrainedModel) -> bool:
