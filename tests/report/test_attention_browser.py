@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Browser, missing
-from drawn import HOSTILE, caption, large, translation
+from drawn import HOSTILE, caption, large, shares, translation
 
-from zoo.inference.attend import Attended
+from zoo.inference.attend import Attended, Map, Places
 from zoo.report.attention import write_maps
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -89,6 +89,19 @@ def test_pointing_at_the_matrix_points_at_its_row(show: Show):
     x, y = page.run(f"{place} return [m.left + m.cell / 2 - r.width / 2, m.top + 1.5 * m.cell - r.height / 2]")
     page.hover("#matrix", int(x), int(y))
     assert page.run(CHOSEN) == [1]
+
+
+def test_the_matrix_of_a_long_text_is_drawn_on_a_screen_of_high_density(show: Show):
+    words, long = Places(["one", "two"]), Places(["a"] * 2500)
+    page = show(Attended([Map("decoder.cross", words, long, {1: shares(2, 2, 2500)})], {"source": "a"}, None))
+    page.run("Object.defineProperty(window, 'devicePixelRatio', { value: 3 })")
+    page.click("[data-layer='0'][data-head='1']")
+    width, drawn = page.run(
+        """const m = document.getElementById('matrix'), pen = m.getContext('2d');
+        const seen = pen.getImageData(m.width * (m.left + 4) / m.clientWidth, m.height - 5, 1, 1).data[3];
+        return [m.width, seen]"""
+    )
+    assert drawn > 0 and 15990 < width <= 16000
 
 
 def test_words_are_stepped_through_over_the_picture(show: Show):

@@ -4,11 +4,13 @@ function drawMatrix() {
   find("all").hidden = Boolean(one.queries.grid || one.keys.grid);
   if (find("all").hidden) return;
   const cell = Math.max(9, Math.min(26, Math.floor(900 / Math.max(rows, columns)))), font = Math.min(12, cell - 1);
-  const ratio = window.devicePixelRatio || 1, canvas = find("matrix"), pen = canvas.getContext("2d");
+  const canvas = find("matrix"), pen = canvas.getContext("2d");
   pen.font = `${font}px system-ui, sans-serif`;
   const widest = (labels) => Math.min(150, 10 + Math.max(...labels.map((label) => pen.measureText(label).width)));
   const left = widest(one.queries.labels), top = widest(one.keys.labels);
   const [wide, high] = [left + columns * cell + 1, top + rows * cell + 1];
+  // browsers draw nothing at all in a canvas of more than 16384 x 16384 pixels
+  const ratio = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(wide, high));
   Object.assign(canvas, { width: wide * ratio, height: high * ratio, cell, left, top });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
   pen.scale(ratio, ratio);
