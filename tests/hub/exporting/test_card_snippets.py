@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from transformers import AutoTokenizer
 from untold import untold
 
 import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
@@ -111,3 +112,11 @@ def test_a_picture_classifiers_programs_print_what_zoo_answers(
         assert names(piped) == set(loaded) == set(output) and len(output) == 6
     else:
         assert piped[0]["label"] == loaded == output
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "unigram"])
+def test_a_taggers_card_warns_of_split_words_where_they_have_other_ids(build: Any, export: Export, kind: str):
+    folder = export(build("bert-nano", {"heads": {"tagging": {"labels": 2}}}, kind)).folder
+    tokenizer, words = AutoTokenizer.from_pretrained(folder), TEXTS[0].split()
+    same = tokenizer(words, is_split_into_words=True).input_ids == tokenizer(" ".join(words)).input_ids
+    assert ("is_split_into_words" not in (folder / "README.md").read_text()) == same == (kind != "byte_bpe")

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.config import to_yaml
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.card.evaluation import evaluation, shown_task, split_of
 from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import snippets
 from zoo.hub.exporting.config_files import most_new_tokens
+from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
-from zoo.hub.targets.declare.classes import classifies
+from zoo.hub.targets.declare.classes import TAGS, classifies
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.settings import dump_settings
@@ -22,6 +24,9 @@ from zoo.report.curves import draw_curves
 
 CARD, CURVES = "README.md", "curves.png"
 BOTH_ORDERS = "It scores two texts in one order: score both orders and add their logits, as training did."
+JOINED = (
+    "Join words with spaces and find them by their offsets: `is_split_into_words=True` gives other ids than training."
+)
 
 
 def card_files(
@@ -63,7 +68,16 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     programs = [block(program, "python") for program in snippets(native, *known, problem, room)]
     members = Mixture.parse(trained.task.objective).members.values()
     orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
-    return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders)
+    joined = native.pipeline == TAGS and trained.tokenizer is not None and not splits_alike(trained.tokenizer)
+    return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
+
+
+def splits_alike(tokenizer: Tokenizer) -> bool:
+    """Whether words one by one (`is_split_into_words`) have the ids that they have in a text."""
+    backend, rows = tokenizer.backend, [text.split() for text in TEXTS]
+    one_by_one = backend.encode_batch(rows, is_pretokenized=True, add_special_tokens=False)
+    joined = backend.encode_batch([" ".join(words) for words in rows], add_special_tokens=False)
+    return [found.ids for found in one_by_one] == [found.ids for found in joined]
 
 
 def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]) -> list[str]:
