@@ -171,6 +171,19 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
     create_run(tmp_path, RunFiles({}), resume=True).close()
 
 
+def test_a_folder_that_is_filled_while_a_run_waits_for_its_lock_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def late(folder: Path) -> IO[str]:
+        (folder / "config.json").write_text("{}")
+        return take_lock(folder)
+
+    monkeypatch.setattr("zoo.runs.run.take_lock", late)
+    with pytest.raises(ValueError, match="is not empty and not a run"):
+        create_run(tmp_path, RunFiles({}))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != ".lock") == ["config.json"]
+
+
 def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Its file was opened before, so that locking it succeeds, and keeps nobody out."""
     flock = fcntl.flock

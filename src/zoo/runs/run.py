@@ -29,6 +29,7 @@ from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
 
 PROBE = 1 << 20  # bytes
+LONGEST_NUMBER = 20  # bytes: of a process in a lock
 logger = logging.getLogger(__name__)
 
 
@@ -137,6 +138,8 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
     try:
+        if not resume:
+            check_folder(folder, resume)  # again: another process may have filled it since
         return begin(folder, files, lock, may_change)
     except BaseException:
         lock.close()
@@ -211,6 +214,14 @@ def try_folder(folder: Path) -> None:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
 
 
+def is_lock(path: Path) -> bool:
+    """Whether a file is the one that a folder is locked by, and nobody else's of the same name."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LONGEST_NUMBER:
+        return False
+    held = path.read_bytes().strip()
+    return not held or held.isdigit()
+
+
 def take_lock(folder: Path) -> IO[str]:
     """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill.
 
@@ -227,6 +238,9 @@ def take_lock(folder: Path) -> IO[str]:
         owner = lock.read().strip() or "another"
         lock.close()
         raise ValueError(f"{folder}: process {owner} writes to it; wait for it, or choose another folder") from None
+    except OSError:
+        lock.close()
+        raise
     if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
         lock.close()  # whoever had it before has removed it
         return take_lock(folder)

@@ -189,6 +189,9 @@ def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
         texts_of(files={"validation": "a.part0"})
     for source in ({"files": {"validation": "b.part0"}}, {"files": {"validation": "c.part0"}}):
         assert len(texts_of(**source)["validation"]) == 1
+    Path("deep.part0").write_text('{"a":' * 100_000 + "\n")
+    assert len(texts_of(files={"validation": "deep.part0"})["validation"]) == 1
+    assert len(texts_of(files={"validation": "a.part0"}, documents="file")["validation"]) == 1
     assert texts_of(files={"validation": "a.part0"}, format="text") == {"validation": ['{"text": "a"}']}
     assert texts_of(files={"validation": "a.part0"}, format="jsonl") == {"validation": ["a"]}
 

@@ -130,6 +130,28 @@ def test_an_export_that_ends_while_another_begins_stays(build: Any, tmp_path: Pa
     assert names(folder) == FILES
 
 
+@pytest.mark.parametrize("held", ["mine", "1" * 50, None])
+def test_a_lock_that_is_none_of_zoos_stays_as_it_is(build: Any, tmp_path: Path, held: str | None):
+    folder, other = tmp_path / "new", tmp_path / "other.txt"
+    folder.mkdir()
+    other.write_text("7")
+    (folder / ".lock").symlink_to(other) if held is None else (folder / ".lock").write_text(held)
+    with pytest.raises(ValueError, match=r"new: is not empty \(.lock\); choose a new or empty folder"):
+        export_model(build("gpt2-nano"), folder, reload=reload)
+    assert other.read_text() == "7" and (folder / ".lock").read_text() == (held or "7")
+
+
+def test_where_a_disk_knows_no_locks_an_export_goes_on_and_says_so(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    export_model(build("gpt2-nano"), tmp_path / "new", reload=reload)
+    assert names(tmp_path / "new") == FILES and "new: its disk knows no locks" in caplog.text
+
+
 def test_a_failed_export_leaves_what_another_program_wrote(build: Any, tmp_path: Path):
     def fail(aside: Path, request: dict[str, Any]) -> Any:
         (aside.parent / "notes.txt").write_text("mine")

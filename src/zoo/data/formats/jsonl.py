@@ -48,15 +48,16 @@ def refuse_unsaid(path: Path, options: ReadOptions) -> None:
     """Refuse JSON lines that would be read as text, braces and all, because of their file's name.
 
     Raises:
-        ValueError: no format is named, none claims the extension, and the first line is a JSON object, or no text.
+        ValueError: neither a format nor `documents` is named, no format claims the extension, and the first line is a
+            JSON object, or no text.
     """
-    if options.format is not None or claims(path) is not None:
+    if options.format is not None or options.documents != ReadOptions.documents or claims(path) is not None:
         return
     first = next(read_lines(LineRange(path)))
     if not first.lstrip().startswith("{"):
         return
     try:
         json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     raise ValueError(f"{path}: {UNSAID.format(extension(path))}")

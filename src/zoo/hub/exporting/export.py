@@ -1,5 +1,6 @@
 """The life of an export, from a model to a finished folder that plain transformers loads."""
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
@@ -24,10 +25,11 @@ from zoo.inference.loaded import check_vocabulary
 from zoo.registry import first_few
 from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
 from zoo.runs.layout import LOCK
-from zoo.runs.run import take_lock
+from zoo.runs.run import is_lock, take_lock
 from zoo.runs.tensors import write_tensors
 
 logger = logging.getLogger(__name__)
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems
 PARTIAL = f"{ASIDE}export"
 
 
@@ -99,7 +101,7 @@ def export_model(
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds anything."""
-    if there := [name for name in names_in(folder) if name != LOCK]:
+    if there := [name for name in names_in(folder) if name != LOCK or not is_lock(folder / name)]:
         raise ValueError(f"{folder}: is not empty ({first_few(there)}); choose a new or empty folder")
 
 
@@ -110,19 +112,22 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: another process holds it or has filled the folder, or the folder cannot be written.
     """
-    made = not folder.exists()
+    made, lock = not folder.exists(), None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder)
     except OSError as error:
-        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+        if error.errno not in NO_LOCKS:
+            raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+        logger.warning("%s: its disk knows no locks, so nothing keeps other commands from writing there", folder)
     try:
         check_folder(folder)  # again: another process may have filled it since
         yield
     finally:
         with suppress(OSError):
             (folder / LOCK).unlink()
-        lock.close()
+        if lock is not None:
+            lock.close()
         if made:
             with suppress(OSError):  # it holds something
                 folder.rmdir()
