@@ -12,12 +12,13 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.attention import Attention, FullAttention
-from zoo.blocks.backends import blocked, flex, varlen
+from zoo.blocks.backends import blocked, flex, tiling, varlen
 from zoo.blocks.backends.backend import Backend, backends, in_one_dtype
-from zoo.blocks.backends.blocked import Blocked, Tiling
+from zoo.blocks.backends.blocked import Blocked
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.flex import Flex, blocks_of
 from zoo.blocks.backends.sdpa import Sdpa
+from zoo.blocks.backends.tiling import Tiling
 from zoo.blocks.backends.varlen import Varlen
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.documents import Documents
@@ -95,11 +96,22 @@ def test_varlen_is_the_formula(options: dict[str, Any], n_kv_heads: int | None, 
     check_the_same(build(12, 4, n_kv_heads, **options), Varlen(), view, randn(2, 5, 12))
 
 
-@pytest.fixture(params=[(128, 2**21, 256), (2, 2**21, 256), (2, 16, 0)], ids=["one block", "blocks", "small blocks"])
+BLOCKS = {
+    "one block": (128, 2**21, 256, False),
+    "blocks": (2, 2**21, 256, False),
+    "small blocks": (2, 16, 0, False),
+    "fused, small blocks": (2, 16, 256, True),
+}
+
+
+@pytest.fixture(params=BLOCKS.values(), ids=BLOCKS)
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many queries and weights a block has, and up to how many keys its weights are remembered."""
-    for name, value in zip(("QUERIES", "WEIGHTS", "REMEMBERED"), request.param, strict=True):
-        monkeypatch.setattr(blocked, name, value)
+    """How many queries and weights a block has, how many keys' weights are remembered, and whose forward pass it is."""
+    queries, weights, remembered, fused = request.param
+    monkeypatch.setattr(tiling, "QUERIES", queries)
+    monkeypatch.setattr(tiling, "WEIGHTS", weights)
+    monkeypatch.setattr(blocked, "REMEMBERED", remembered)
+    monkeypatch.setattr(blocked, "FUSED", fused)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -143,11 +155,13 @@ def test_what_blocked_drops_in_the_backward_pass_is_what_it_dropped():
 def test_blocked_computes_no_keys_that_a_block_of_queries_cannot_see(
     causal: bool, window: int | None, computed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(blocked, "QUERIES", 2)
+    monkeypatch.setattr(tiling, "QUERIES", 2)
     view = View.of(Documents.of(None, randn(1, 8)), causal=causal)
     tiles = Tiling.of(view, window, randn(1, 4, 8, 3)).tiles
     places = torch.arange(8)
     assert sum(len(places[tile.queries]) * len(places[tile.keys]) for tile in tiles) == computed
+    if window is None:  # of a whole row, no more is masked than what queries of a block see of each other
+        assert all(tile.masked == (tile.queries if causal else slice(8, 8)) for tile in tiles)
 
 
 @pytest.mark.parametrize("backend", [Blocked(), Flex(), Varlen()], ids=["blocked", "flex", "varlen"])
@@ -176,6 +190,32 @@ def test_what_a_packer_knows_spares_varlen_to_look_for_documents(
     )
     monkeypatch.setattr(varlen, "found_ends", None)
     check_the_same(build(16, 4, 2, **options), Varlen(), view, randn(4, 6, 16))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize("long", [1, 2, 3])
+@pytest.mark.usefixtures("blocks")
+def test_blocked_computes_documents_of_a_packer_apart(
+    long: int, window: int | None, causal: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tiling, "CUT", 5)
+    monkeypatch.setattr(tiling, "LONG", long)
+    view = View(Visibility(PACKED, PACKED, causal=causal), position_of("rotary", causal))
+    check_the_same(build(16, 4, 2, window=window), Blocked(), view, randn(4, 6, 16))
+
+
+def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tiling, "CUT", 9)
+    monkeypatch.setattr(tiling, "LONG", 3)
+    documents = packed([[1, 1, 4, 2, 1, 1], [], [10]], 10)
+    spans = Tiling.of(View.of(documents, causal=True), None, randn(3, 2, 10, 4)).spans
+    found = [(span.rows.start, span.queries.start, span.queries.stop, span.masked) for span in spans]
+    assert found == [(0, 0, 2, True), (0, 2, 6, False), (0, 6, 9, True), (0, 9, 10, False), (2, 0, 10, False)]
+    assert all(span.keys == span.queries for span in spans)
+    unknown, others = Documents(documents.numbers), packed([[5], [5], [5]], 10)
+    for view in (View.of(unknown, causal=True), View.of(documents, others)):  # a document may go on; a source is not it
+        assert [span.masked for span in Tiling.of(view, None, randn(3, 2, 10, 4)).spans] == [True]
 
 
 def test_packed_documents_read_packed_sources(monkeypatch: pytest.MonkeyPatch):

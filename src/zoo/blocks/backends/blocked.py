@@ -1,20 +1,22 @@
 """Backend `blocked`: the formula on a CPU, some queries at a time, with a backward pass of its own."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
+from zoo.blocks.backends.tiling import Tile, Tiling, masks
 from zoo.blocks.dropout import draw_kept, dropped_steps, enlarged
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View
+from zoo.devices.precision import has_amx
 
-QUERIES = 128  # of a row at a time, where they see less than all keys: the rest is not computed
-WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
+FUSED = has_amx()  # whether the forward pass of torch's fused kernel is faster; its backward pass is not
 REMEMBERED = 128  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
 
 Weights = Float[Tensor, "rows heads asking answering"]
@@ -58,74 +60,6 @@ class Blocked(Backend):
         return None
 
 
-class Tile(NamedTuple):
-    """Queries that are computed together, and the keys that they may see."""
-
-    rows: slice
-    queries: slice
-    keys: slice
-
-
-class Tiling(NamedTuple):
-    """What is computed together, and who sees whom.
-
-    Args:
-        tiles: together all queries of all rows.
-        added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
-        seeing: 0 where a query sees no key at all, else 1; None: everywhere.
-    """
-
-    tiles: list[Tile]
-    added: Float[Tensor, "rows 1 queries keys"] | None
-    seeing: Float[Tensor, "rows 1 queries 1"] | None
-
-    @staticmethod
-    def of(view: View, window: int | None, queries: Queries) -> "Tiling":
-        """Of one layer."""
-        visibility = view.visibility
-        rows, heads, length, _ = queries.shape
-        n_keys = visibility.n_keys
-        # only where queries and keys are the same places does a distance between them bound what is seen
-        aligned = length == n_keys and visibility.key_places is None and isinstance(visibility.start, int)
-        back, ahead = visibility.reach(window) if aligned and visibility.start == 0 else (None, None)
-        some = max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys)) if back is None and ahead is None else QUERIES
-        some = max(1, min(length, some))
-        pieces = []
-        for start in range(0, length, some):
-            stop = min(start + some, length)
-            first = 0 if back is None else max(0, start - back)
-            last = n_keys if ahead is None else min(n_keys, stop + ahead)
-            pieces.append((slice(start, stop), slice(first, last)))
-        step = max(1, WEIGHTS // max(1, heads * some * n_keys))
-        together = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-        tiles = [Tile(few, asking, answering) for few in together for asking, answering in pieces]
-        return Tiling(tiles, *masks(view, window, queries.dtype))
-
-    @property
-    def several(self) -> bool:
-        """Whether a key may be seen by queries of several tiles."""
-        return len({tile.queries.start for tile in self.tiles}) > 1
-
-    def weigh(self, queries: Queries, keys: Keys, tile: Tile) -> Weights:
-        """The weights of a tile: 0 where nothing may be seen, but by a query that sees nothing."""
-        rows, asking, answering = tile
-        scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
-        if self.added is not None:
-            scores += (self.added[rows] if len(self.added) > 1 else self.added)[:, :, asking, answering]
-        return scores.softmax(-1)
-
-
-def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-    """`added` and `seeing` of a tiling, the same for all layers: numbers, since booleans take ten times as long."""
-    opened, blind = view.opened(window), view.visibility.blind(window)
-
-    def add() -> Tensor | None:
-        return None if opened is None else torch.zeros_like(opened, dtype=dtype).masked_fill_(~opened, -torch.inf)
-
-    added: Tensor | None = view.once(("added", window, dtype), add)
-    return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
-
-
 class BlockedAttention(torch.autograd.Function):
     """dropout(softmax(Q'K)) V for scaled queries; a query that sees no key gets 0.
 
@@ -137,14 +71,17 @@ class BlockedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, dropout: float, recorded: bool
     ) -> Heads:
-        said = heads_like(queries, values.shape[-1])
-        dropped, kept, remembered = dropped_steps(dropout), [], keys.shape[2] <= REMEMBERED
-        for tile in tiling.tiles:
-            rows, asking, answering = tile
-            weights = tiling.weigh(queries, keys, tile)
-            left = [draw_kept(weights, dropped)] if dropped else []
-            said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
-            kept += [*([weights] if remembered else []), *left] if recorded else []
+        dropped, kept = dropped_steps(dropout), list[Tensor]()
+        if FUSED and not dropped:
+            said, remembered = fused(queries, keys, values, tiling), False
+        else:
+            said, remembered = heads_like(queries, values.shape[-1]), keys.shape[2] <= REMEMBERED
+            for tile in tiling.tiles:
+                rows, asking, answering, _ = tile
+                weights = weigh(queries, keys, tile, tiling)
+                left = [draw_kept(weights, dropped)] if dropped else []
+                said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
+                kept += [*([weights] if remembered else []), *left] if recorded else []
         ctx.save_for_backward(queries, keys, values, *kept)
         ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
         return scale_(said, tiling.seeing, dropped)
@@ -153,17 +90,16 @@ class BlockedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, values, *kept = ctx.saved_tensors
-        dropped, waiting = ctx.dropped, iter(kept)
-        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), ctx.tiling.seeing, dropped)
+        tiling, dropped, waiting = ctx.tiling, ctx.dropped, iter(kept)
+        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.seeing, dropped)
         of_queries = heads_like(queries, queries.shape[-1])
         of_keys, of_values = heads_like(keys, keys.shape[-1]), heads_like(values, values.shape[-1])
-        write: Callable[[Tensor, Tensor], Tensor] = Tensor.copy_
-        if ctx.tiling.several:  # tiles add up, which bfloat16 would round too often
-            of_keys, of_values = (x.new_zeros(x.shape, dtype=at_least_float32(x)) for x in (of_keys, of_values))
-            write = Tensor.add_
-        for tile in ctx.tiling.tiles:
-            rows, asking, answering = tile
-            weights = next(waiting) if ctx.remembered else ctx.tiling.weigh(queries, keys, tile)
+        sums, write = (of_keys, of_values), Tensor.copy_
+        if tiling.several:  # tiles add up, which bfloat16 would round too often
+            sums, write = tuple(torch.zeros(x.shape, dtype=at_least_float32(x)) for x in sums), Tensor.add_
+        for tile in tiling.tiles:
+            rows, asking, answering, _ = tile
+            weights = next(waiting) if ctx.remembered else weigh(queries, keys, tile, tiling)
             of_weights = gradient[rows, :, asking] @ values[rows, :, answering].transpose(-1, -2)
             if dropped:
                 left = next(waiting)
@@ -173,9 +109,36 @@ class BlockedAttention(torch.autograd.Function):
                 left = weights
             of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
             of_queries[rows, :, asking] = of_scores @ keys[rows, :, answering]
-            write(of_keys[rows, :, answering], of_scores.transpose(-1, -2) @ queries[rows, :, asking])
-            write(of_values[rows, :, answering], left.transpose(-1, -2) @ gradient[rows, :, asking])
-        return of_queries, of_keys.to(keys.dtype), of_values.to(values.dtype), None, None, None
+            write(sums[0][rows, :, answering], of_scores.transpose(-1, -2) @ queries[rows, :, asking])
+            write(sums[1][rows, :, answering], left.transpose(-1, -2) @ gradient[rows, :, asking])
+        if tiling.several:
+            of_keys.copy_(sums[0]), of_values.copy_(sums[1])
+        return of_queries, of_keys, of_values, None, None, None
+
+
+def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads:
+    """What torch's fused kernel says without dropout, span by span."""
+    found = []
+    for rows, asking, answering, masked in tiling.spans:
+        added = tiling.added_to(rows, asking, answering) if masked else None
+        given = queries[rows, :, asking], keys[rows, :, answering], values[rows, :, answering]
+        found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
+    if len(found) == 1:
+        return found[0]
+    said = heads_like(queries, values.shape[-1])
+    for (rows, asking, _, _), heads in zip(tiling.spans, found, strict=True):
+        said[rows, :, asking] = heads
+    return said
+
+
+def weigh(queries: Queries, keys: Keys, tile: Tile, tiling: Tiling) -> Weights:
+    """The weights of a tile: 0 where nothing may be seen, but by a query that sees nothing."""
+    rows, asking, answering, masked = tile
+    scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
+    added = tiling.added_to(rows, asking, masked)
+    if added is not None:
+        scores[..., masked.start - answering.start : masked.stop - answering.start] += added
+    return scores.softmax(-1)
 
 
 def scale_(heads: Heads, seeing: Tensor | None, dropped: int) -> Heads:
@@ -191,6 +154,6 @@ def at_least_float32(x: Tensor) -> torch.dtype:
 
 
 def heads_like(x: Float[Tensor, "rows heads places width"], width: int) -> Heads:
-    """Room for heads that lie place by place, as the map that comes after attention reads them."""
+    """Room for heads that lie place by place, as the map that comes after attention reads them; 0 where none is."""
     rows, heads, places, _ = x.shape
-    return x.new_empty(rows, places, heads, width).transpose(1, 2)
+    return x.new_zeros(rows, places, heads, width).transpose(1, 2)

@@ -1,0 +1,145 @@
+"""Which queries of backend `blocked` are computed together, which keys they read, and where those need a mask."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.blocks.backends.backend import Queries
+from zoo.blocks.rows.view import View, Visibility
+from zoo.devices.precision import has_amx
+
+# Of a row at a time, where they see less than all keys: the rest is not computed. With AMX products are so fast that
+# leaving more of them out saves less than it costs.
+QUERIES = 256 if has_amx() else 128
+WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
+CUT = 128  # places: in longer rows, documents are computed apart
+LONG = 64  # places: so long a document is computed alone; starting operators for a shorter one costs more than a mask
+
+
+class Span(NamedTuple):
+    """Places of some rows that see none of the others.
+
+    Args:
+        masked: whether more is hidden from a query than what comes after it in a causal row.
+    """
+
+    rows: slice
+    queries: slice
+    keys: slice
+    masked: bool
+
+
+class Tile(NamedTuple):
+    """Queries that are computed together, and the keys that they may see.
+
+    Args:
+        masked: of the keys, those that some of the queries may not see.
+    """
+
+    rows: slice
+    queries: slice
+    keys: slice
+    masked: slice
+
+
+class Tiling(NamedTuple):
+    """What is computed together, and who sees whom.
+
+    Args:
+        spans: all places that see any.
+        tiles: the same, some queries at a time.
+        several: whether a key may be seen by queries of several tiles.
+        causal: whether a query sees nothing that comes after it.
+        added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
+        seeing: 0 where a query sees no key at all, else 1; None: everywhere.
+    """
+
+    spans: list[Span]
+    tiles: list[Tile]
+    several: bool
+    causal: bool
+    added: Float[Tensor, "rows 1 queries keys"] | None
+    seeing: Float[Tensor, "rows 1 queries 1"] | None
+
+    @staticmethod
+    def of(view: View, window: int | None, queries: Queries) -> "Tiling":
+        """Of one layer."""
+        seen, (_, heads, length, _) = view.visibility, queries.shape
+        # only where queries and keys are the same places does a distance between them bound what is seen
+        aligned = length == seen.n_keys and seen.key_places is None and isinstance(seen.start, int) and seen.start == 0
+        spans = spans_of(seen, window) if aligned else [every_place(seen, masked=True)]
+        reach = seen.reach(window) if aligned else (None, None)
+        tiles = [list(tiles_of(span, reach, heads)) for span in spans]
+        several = any(len({tile.queries.start for tile in of_one}) > 1 for of_one in tiles)
+        together = [tile for of_one in tiles for tile in of_one]
+        return Tiling(spans, together, several, seen.causal, *masks(view, window, queries.dtype))
+
+    def added_to(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
+        """What is added to some of the scores."""
+        if self.added is None or keys.start == keys.stop:
+            return None
+        return (self.added[rows] if len(self.added) > 1 else self.added)[:, :, queries, keys]
+
+
+def every_place(seen: Visibility, masked: bool) -> Span:
+    """All rows as one span."""
+    rows, length = seen.queries.numbers.shape
+    return Span(slice(0, rows), slice(0, length), slice(0, seen.n_keys), masked)
+
+
+def spans_of(seen: Visibility, window: int | None) -> list[Span]:
+    """The spans of rows that read themselves, or others of the same length.
+
+    What is compiled sees one: it would be compiled anew for each batch.
+    """
+    lengths = seen.queries.lengths
+    apart = seen.keys is seen.queries and not seen.whole and seen.n_keys > CUT and not torch.compiler.is_compiling()
+    if lengths is None or not apart:
+        return [every_place(seen, masked=window is not None or not seen.whole)]
+    return [span for row, of_row in enumerate(lengths) for span in spans_of_row(row, of_row, window)]
+
+
+def spans_of_row(row: int, lengths: Sequence[int], window: int | None) -> Iterator[Span]:
+    """A span for each long document, and for short ones that follow each other until they are as long."""
+    start, stop, documents = 0, 0, 0
+    for number, length in enumerate(lengths, 1):
+        stop, documents = stop + length, documents + 1
+        last = number == len(lengths)
+        if stop > start and (last or stop - start >= LONG or lengths[number] >= LONG):
+            places = slice(start, stop)
+            yield Span(slice(row, row + 1), places, places, masked=window is not None or documents > 1)
+            start, documents = stop, 0
+
+
+def tiles_of(span: Span, reach: tuple[int | None, int | None], heads: int) -> Iterator[Tile]:
+    """The tiles of a span whose queries see so far back and ahead (places; None: to its end)."""
+    (rows, asking, answering, masked), (back, ahead) = span, reach
+    n_keys, length = answering.stop - answering.start, asking.stop - asking.start
+    bounded = back is not None or ahead is not None
+    some = QUERIES if bounded else max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys))
+    some = max(1, min(length, some))
+    step = max(1, WEIGHTS // max(1, heads * some * n_keys))
+    for row in range(rows.start, rows.stop, step):
+        for start in range(asking.start, asking.stop, some):
+            stop = min(start + some, asking.stop)
+            first = answering.start if back is None else max(answering.start, start - back)
+            last = answering.stop if ahead is None else min(answering.stop, stop + ahead)
+            # of a causal document, only what the queries themselves see of each other
+            hidden = slice(first, last) if masked else slice(start if ahead == 0 else stop, stop)
+            yield Tile(slice(row, min(row + step, rows.stop)), slice(start, stop), slice(first, last), hidden)
+
+
+def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+    """`added` and `seeing` of a tiling, the same for all layers: numbers, since booleans take ten times as long."""
+    seen, opened = view.visibility, view.opened(window)
+    sees_itself = seen.whole and seen.queries is seen.keys  # so does each place
+    blind = None if sees_itself else seen.blind(window)
+
+    def add() -> Tensor | None:
+        return None if opened is None else torch.zeros_like(opened, dtype=dtype).masked_fill_(~opened, -torch.inf)
+
+    added: Tensor | None = view.once(("added", window, dtype), add)
+    return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
