@@ -16,6 +16,7 @@ from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.training.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
 from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.clipping import limit_norm, norm_of
 from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled
@@ -74,8 +75,10 @@ class Learner:
     def clip(self) -> Tensor:
         """Clip the gradients; the norm that they had."""
         self.scaler.unscale_(self.optimizer)
-        limit = torch.inf if self.settings.clip is None else self.settings.clip
-        return whole(nn.utils.clip_grad_norm_(self.trained, limit))
+        norm = norm_of([parameter.grad for parameter in self.trained if parameter.grad is not None])
+        if self.settings.clip is not None:
+            limit_norm(self.trained, self.optimizer, norm, self.settings.clip)
+        return whole(norm)
 
     def update(self, step: int, bad: Tensor) -> float:
         """Change the weights, unless a gradient is not finite, which the device decides; the learning rate.

@@ -1,6 +1,5 @@
 """Backend `blocked`: the formula on a CPU, some queries at a time, with a backward pass of its own."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -71,7 +70,8 @@ class BlockedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, dropout: float, recorded: bool
     ) -> Heads:
-        dropped, kept = dropped_steps(dropout), list[Tensor]()
+        kept: list[Tensor] = []
+        dropped = dropped_steps(dropout)
         if FUSED and not dropped:
             said, remembered = fused(queries, keys, values, tiling), False
         else:
@@ -92,11 +92,11 @@ class BlockedAttention(torch.autograd.Function):
         queries, keys, values, *kept = ctx.saved_tensors
         tiling, dropped, waiting = ctx.tiling, ctx.dropped, iter(kept)
         gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.seeing, dropped)
-        of_queries = heads_like(queries, queries.shape[-1])
-        of_keys, of_values = heads_like(keys, keys.shape[-1]), heads_like(values, values.shape[-1])
-        sums, write = (of_keys, of_values), Tensor.copy_
+        of_queries, of_keys, of_values = (heads_like(x, x.shape[-1]) for x in (queries, keys, values))
+        write: Callable[[Tensor, Tensor], Tensor] = Tensor.copy_
+        sums = of_keys, of_values
         if tiling.several:  # tiles add up, which bfloat16 would round too often
-            sums, write = tuple(torch.zeros(x.shape, dtype=at_least_float32(x)) for x in sums), Tensor.add_
+            write, sums = Tensor.add_, (sums_like(keys), sums_like(values))
         for tile in tiling.tiles:
             rows, asking, answering, _ = tile
             weights = next(waiting) if ctx.remembered else weigh(queries, keys, tile, tiling)
@@ -112,7 +112,8 @@ class BlockedAttention(torch.autograd.Function):
             write(sums[0][rows, :, answering], of_scores.transpose(-1, -2) @ queries[rows, :, asking])
             write(sums[1][rows, :, answering], left.transpose(-1, -2) @ gradient[rows, :, asking])
         if tiling.several:
-            of_keys.copy_(sums[0]), of_values.copy_(sums[1])
+            of_keys.copy_(sums[0])
+            of_values.copy_(sums[1])
         return of_queries, of_keys, of_values, None, None, None
 
 
@@ -148,9 +149,9 @@ def scale_(heads: Heads, seeing: Tensor | None, dropped: int) -> Heads:
     return heads.mul_(enlarged(dropped)) if dropped else heads
 
 
-def at_least_float32(x: Tensor) -> torch.dtype:
-    """The dtype of sums of what is in a tensor."""
-    return torch.promote_types(x.dtype, torch.float32)
+def sums_like(x: Tensor) -> Tensor:
+    """Zeros in at least float32, each head's place by place, as products of heads have them."""
+    return torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
 def heads_like(x: Float[Tensor, "rows heads places width"], width: int) -> Heads:

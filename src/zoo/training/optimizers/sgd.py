@@ -51,6 +51,7 @@ class Descent(torch.optim.SGD):
                 [local(weight.grad) for weight in weights],
                 [local(self.state[weight]["momentum_buffer"]) if group["momentum"] else None for weight in weights],
                 fused=group["fused"],
+                grad_scale=getattr(self, "grad_scale", None),
                 found_inf=getattr(self, "found_inf", None),
                 **{key: group[key] for key in ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize")},
             )
