@@ -1,5 +1,6 @@
 """Backend `blocked`: the formula on a CPU, some queries at a time, with a backward pass of its own."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
