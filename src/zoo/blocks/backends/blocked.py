@@ -76,7 +76,7 @@ class BlockedAttention(torch.autograd.Function):
         if FUSED and not dropped:
             said, remembered = fused(queries, keys, values, tiling), False
         else:
-            said, remembered = heads_like(queries, values.shape[-1]), keys.shape[2] <= REMEMBERED
+            said, remembered = heads_like(queries, values.shape[-1], tiling), keys.shape[2] <= REMEMBERED
             for tile in tiling.tiles:
                 rows, asking, answering, _ = tile
                 weights = weigh(queries, keys, tile, tiling)
@@ -93,7 +93,7 @@ class BlockedAttention(torch.autograd.Function):
         queries, keys, values, *kept = ctx.saved_tensors
         tiling, dropped, waiting = ctx.tiling, ctx.dropped, iter(kept)
         gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.seeing, dropped)
-        of_queries, of_keys, of_values = (heads_like(x, x.shape[-1]) for x in (queries, keys, values))
+        of_queries, of_keys, of_values = (heads_like(x, x.shape[-1], tiling) for x in (queries, keys, values))
         write: Callable[[Tensor, Tensor], Tensor] = Tensor.copy_
         sums = of_keys, of_values
         if tiling.several:  # tiles add up, which bfloat16 would round too often
@@ -127,7 +127,7 @@ def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
     if len(found) == 1:
         return found[0]
-    said = heads_like(queries, values.shape[-1])
+    said = heads_like(queries, values.shape[-1], tiling)
     for (rows, asking, _, _), heads in zip(tiling.spans, found, strict=True):
         said[rows, :, asking] = heads
     return said
@@ -155,7 +155,11 @@ def sums_like(x: Tensor) -> Tensor:
     return torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
-def heads_like(x: Float[Tensor, "rows heads places width"], width: int) -> Heads:
-    """Room for heads that lie place by place, as the map that comes after attention reads them; 0 where none is."""
+def heads_like(x: Float[Tensor, "rows heads places width"], width: int, tiling: Tiling) -> Heads:
+    """Room for heads that lie place by place, as the map that comes after attention reads them.
+
+    Several spans may leave places out, which see nothing: those are 0.
+    """
     rows, heads, places, _ = x.shape
-    return x.new_zeros(rows, places, heads, width).transpose(1, 2)
+    make = x.new_empty if len(tiling.spans) == 1 else x.new_zeros
+    return make(rows, places, heads, width).transpose(1, 2)
