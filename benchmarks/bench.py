@@ -29,11 +29,13 @@ from rows.figures import MACHINE, OURS, alternate, cells, judge
 from rows.given import Given
 from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, has_amx, load, today
+from rows.overview import overviews
 from rows.table import ROWS, Row
 from rows.turns import LATE, PROFILE, PROGRAM, Worker
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
+OVERVIEW = "<!-- begin: overview, by python benchmarks/bench.py --write -->"
 COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # by settings of the allocator
 Figures = dict[str, Any]
 
@@ -141,7 +143,7 @@ def show(result: Figures) -> None:
 
 
 def write(results: list[Figures], docs: Path) -> None:
-    """Put rows into docs/benchmarks.json, in the order of the table, and the table into docs/benchmarks.md.
+    """Put rows into docs/benchmarks.json, in the order of the table, and the tables into docs/benchmarks.md.
 
     A row takes the place of what the same machine, with the same versions, measured before; one that failed does not.
     """
@@ -154,6 +156,7 @@ def write(results: list[Figures], docs: Path) -> None:
             known[key] = result
     ordered = [result for name in [*ROWS, *GPU_ROWS] for (row, _), result in known.items() if row == name]
     file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    put(overviews(ordered), page, OVERVIEW)
     put(tables(ordered), page, BEGIN)
 
 

@@ -64,7 +64,7 @@ def test_memory_is_what_a_step_needs_beyond_weights_gradients_and_moments(bench:
 
 def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, tmp_path: Path):
     page = tmp_path / "benchmarks.md"
-    page.write_text(f"before\n{bench.BEGIN}\nold\n{bench.FINISH}\nafter\n", "utf-8")
+    page.write_text(page_of(bench), "utf-8")
     later = {**result_of(bench, "as it comes"), "row": "bert", "told": {"BLEU": {"float32": 20.5, "bfloat16": 20.4}}}
     bench.write([later], tmp_path)
     bench.write([result_of(bench, "as it comes")], tmp_path)
@@ -72,10 +72,34 @@ def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, t
     bench.write([{**later, "machine": "another", "told": {}}], tmp_path)
     text = page.read_text("utf-8")
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    over = "| row | beside | two cores | another |\n| --- | --- | --- | --- |\n| `gpt` | hf | **3x of 1.6x** |  |\n"
+    assert f"{over}| `bert` | hf | **3x of 1.6x** | **3x of 1.6x** |\n" in text
     ratio = "| 10 (5 to 10) | 2.5 (2.5 to 3.33) | 3 (2 to 4)x | 1.6x | 50% | 0.25x |"
     assert f"| `gpt`: tokens/s | hf | zoo's {ratio}\n| `bert`: tokens/s | hf | as it comes {ratio}\n" in text
     assert "|\n\n`bert`, BLEU: float32 20.5, bfloat16 20.4.\n\nanother\n\n" in text
-    assert text.count("| `gpt`") == 1 and text.count("| `bert`") == 2
+    assert text.count("| `gpt`:") == 1 and text.count("| `bert`:") == 2
+
+
+def page_of(bench: Any) -> str:
+    """A guide before anything was measured."""
+    places = (f"{mark}\nold\n{bench.FINISH}" for mark in (bench.OVERVIEW, bench.BEGIN))
+    return "\n".join(["before", *places, "after", ""])
+
+
+def test_the_overview_has_goals_and_says_which_are_met(bench: Any):
+    missed = {**result_of(bench, "as it comes"), "goals": {"hf": "4x"}, "row": "gpu-gpt", "machine": "a GPU, torch 2"}
+    turns = {name: [{"units": 1, "seconds": 0.4, "processor": 0.25}] for name in ("list", "help")}
+    goals = {"list": "0.3 s", "help": "0.5 s"}
+    about = {"row": "start-up", "goals": goals, "machine": "a processor, 2 cores, 1 thread"}
+    commands = {**about, "columns": {"as it comes": bench.judge(turns, {})}}
+    bad = {"row": "bert", "goals": {"hf": "1x"}, "machine": "a processor, 2 cores", "columns": {}}
+    unwanted = {**result_of(bench, "as it comes"), "goals": {"hf": ""}, "row": "head"}
+    found = bench.overviews([commands, bad, unwanted, missed]).split("\n\n")
+    assert [table.splitlines()[2:] for table in found] == [
+        ["| `start-up` | list | 0.4 s of 0.3 s |", "| `start-up` | help | **0.4 s of 0.5 s** |"],
+        ["| `gpu-gpt` | hf | 3x of 4x |"],
+    ]
+    assert found[0].startswith("| row | beside | a processor |\n") and found[1].startswith("| row | beside | a GPU |\n")
 
 
 def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench: Any):
@@ -97,7 +121,8 @@ def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
         assert re.search(rf"^def {name}\(turn: Turn, given: Given\)", text, re.MULTILINE)
 
 
-def test_the_table_of_the_guide_is_what_was_measured(bench: Any):
-    page, file = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.json"
-    shown = page.read_text("utf-8").split(bench.BEGIN)[1].split(bench.FINISH)[0].strip()
-    assert shown == (bench.tables(json.loads(file.read_text("utf-8"))) if file.exists() else "")
+def test_the_tables_of_the_guide_are_what_was_measured(bench: Any):
+    text, file = (ROOT / "docs" / "benchmarks.md").read_text("utf-8"), ROOT / "docs" / "benchmarks.json"
+    measured = json.loads(file.read_text("utf-8"))
+    for mark, made in ((bench.OVERVIEW, bench.overviews), (bench.BEGIN, bench.tables)):
+        assert text.split(mark)[1].split(bench.FINISH)[0].strip() == made(measured)

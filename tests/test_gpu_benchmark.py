@@ -67,7 +67,7 @@ def test_a_row_that_fails_is_noted_and_the_next_goes_on(gpu: Any, tmp_path: Path
 def test_a_failure_stands_in_the_table_but_in_the_place_of_no_figures(gpu: Any, tmp_path: Path):
     page = tmp_path / "benchmarks.md"
     bench = load_program("benchmarks/bench.py")
-    page.write_text(f"before\n{bench.BEGIN}\nold\n{bench.FINISH}\nafter\n", "utf-8")
+    page.write_text(f"{bench.OVERVIEW}\nold\n{bench.FINISH}\n{bench.BEGIN}\nold\n{bench.FINISH}\n", "utf-8")
     bad = gpu.failed("gpu-bert", gpu.TRAINING["gpu-bert"], options_in(tmp_path), ValueError("no such kernel"))
     for result in (figures("gpu-gpt"), {**bad, "machine": "a GPU"}, {**bad, "row": "gpu-gpt", "machine": "a GPU"}):
         gpu.write([result], tmp_path)
@@ -218,7 +218,7 @@ def test_a_row_of_another_part_is_refused(
 
 def test_names_of_kernels_stay_out_of_the_guides(gpu: Any, tmp_path: Path):
     bench = load_program("benchmarks/bench.py")
-    (tmp_path / "benchmarks.md").write_text(f"{bench.BEGIN}\nold\n{bench.FINISH}\n", "utf-8")
+    (tmp_path / "benchmarks.md").write_text(f"{bench.OVERVIEW}\n{bench.FINISH}\n{bench.BEGIN}\n{bench.FINISH}\n")
     result = figures("gpu-gpt")
     result["columns"]["as it comes"]["profiles"] = {"zoo": {"kinds": {}, "longest": ["1 %: a kernel"]}}
     bench.write([result], tmp_path)
