@@ -14,7 +14,7 @@ Vectors = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_key"]
 At = Int[Tensor, "batch length"]
 Bias = Float[Tensor, "heads queries keys"]
-Turns = tuple[Float[Tensor, "batch 1 length pairs"], Float[Tensor, "batch 1 length pairs"]]
+Turns = tuple[Float[Tensor, "batch 1 length d_key"], Float[Tensor, "batch 1 length d_key"]]
 
 
 class Position(nn.Module):
@@ -175,12 +175,14 @@ class Rotary(Position):
         cos, sin = angles.cos(), angles.sin()
         if scaling is not None:
             cos, sin = cos * scaling.length, sin * scaling.length
-        return cos.to(dtype), sin.to(dtype)
+        cos, sin = cos.to(dtype), sin.to(dtype)
+        # a pair (a, b) becomes (a cos - b sin, b cos + a sin)
+        return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
     def rotate(self, heads: Heads, turns: Turns) -> Heads:
         cos, sin = turns
-        first, second = heads.chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        others = heads.roll(self.d_key // 2, dims=-1)  # of each pair
+        return heads * cos + others * sin
 
 
 @positions.register("alibi")
