@@ -9,9 +9,8 @@ from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.delimited import Delimited
-from zoo.data.formats.format import ReadOptions, format_of, formats
+from zoo.data.formats.format import ReadOptions, claims, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
-from zoo.data.formats.lines import extension
 from zoo.data.sources.groups import first_of, group_files
 from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
@@ -175,16 +174,16 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     Raises:
         ValueError: there are none.
     """
-    known = {ending for name in formats.names() for ending in formats[name].extensions}
     seen, links = [], Links(folder)
     for stands, folders, names in os.walk(folder, followlinks=True):
         within = Path(stands)
         folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
         seen += [path for name in names if not name.startswith(".") and (path := within / name).is_file()]
     seen.sort(key=lambda path: path.parts)
-    files = [path for path in seen if extension(path) in known]
+    files = [path for path in seen if claims(path) is not None]
     if not files:
-        raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(sorted(known))}")
-    if others := [str(path.relative_to(folder)) for path in seen if extension(path) not in known]:
+        known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
+        raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(known)}")
+    if others := [str(path.relative_to(folder)) for path in seen if claims(path) is None]:
         logger.warning("%s: left out, since no format reads them: %s", folder, first_few(others))
     return files
