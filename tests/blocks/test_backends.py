@@ -205,6 +205,18 @@ def test_blocked_computes_documents_of_a_packer_apart(
     check_the_same(build(16, 4, 2, window=window), Blocked(), view, randn(4, 6, 16))
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("rows", [[[4]], [[], [6]], [[1, 2], []], [[6], []], [[], []]], ids=str)
+@pytest.mark.usefixtures("blocks")
+def test_blocked_leaves_places_beside_one_document_empty(
+    rows: list[list[int]], causal: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tiling, "CUT", 5)
+    documents = packed(rows, 6)
+    view = View(Visibility(documents, documents, causal=causal), position_of("rotary", causal))
+    check_the_same(build(16, 4, 2), Blocked(), view, randn(len(rows), 6, 16))
+
+
 def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiling, "CUT", 9)
     monkeypatch.setattr(tiling, "LONG", 3)
