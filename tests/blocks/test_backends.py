@@ -124,6 +124,15 @@ def test_blocked_is_the_formula(options: dict[str, Any], n_kv_heads: int | None,
     check_the_same(build(12, 4, n_kv_heads, **options), Blocked(), view, randn(2, 5, 12))
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 1, 2, 9])
+@pytest.mark.usefixtures("blocks")
+def test_blocked_is_the_formula_of_whole_rows(window: int | None, causal: bool):
+    view = View(Visibility(Documents.of(None, randn(2, 5)), Documents.of(None, randn(2, 5)), causal=causal))
+    for given in (view, View.of(view.documents, causal=causal)):  # of others as long, and of themselves
+        check_the_same(build(12, 4, 2, window=window), Blocked(), given, randn(2, 5, 12))
+
+
 @pytest.mark.parametrize("share", [0.25, 0.9])
 def test_blocked_drops_the_weights_that_eager_drops(share: float):
     attention, view = build(12, 4, dropout=share).train(), view_of(DOCUMENTS, DOCUMENTS, causal=True)
