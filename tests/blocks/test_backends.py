@@ -133,6 +133,39 @@ def test_blocked_is_the_formula_of_whole_rows(window: int | None, causal: bool):
         check_the_same(build(12, 4, 2, window=window), Blocked(), given, randn(2, 5, 12))
 
 
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.usefixtures("blocks")
+def test_blocked_says_0_where_a_query_sees_nothing(window: int | None):
+    """Of rows too short to be computed apart, and of queries further behind a memory than the window."""
+    check_the_same(build(16, 4, 2, window=window), Blocked(), View.of(PACKED), randn(4, 6, 16))
+    attention = filled(FullAttention(12, 4, 7, window=window))
+    behind = View.of(Documents.of(None, randn(2, 6)), Documents.of(None, randn(2, 2)))
+    check_the_same(attention, Blocked(), behind, randn(2, 6, 12), randn(2, 2, 7, seed=1))
+
+
+@pytest.mark.parametrize(("d_value", "called"), [(None, True), (5, False)])
+def test_torchs_kernel_is_asked_where_it_is_fused(d_value: int | None, called: bool, monkeypatch: pytest.MonkeyPatch):
+    """Of values that are not as wide as the keys it would compute all weights at once."""
+    asked = []
+    monkeypatch.setattr(blocked, "FUSED", True)
+    monkeypatch.setattr(blocked, "fused", lambda queries, keys, values, tiling: asked.append(1) or values.clone())
+    attention = build(12, 4, d_value=d_value)
+    attention.backend = Blocked()
+    attend(attention, randn(2, 5, 12), View.of(Documents.of(None, randn(2, 5)), causal=True))
+    assert bool(asked) == called
+
+
+def test_gradients_of_many_blocks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch):
+    """Place i gives each place up to it a weight of 1/i; in bfloat16 their sum would stay at 5.5."""
+    monkeypatch.setattr(tiling, "QUERIES", 2)
+    heads, values = torch.zeros(1, 4, 512, 3).bfloat16(), torch.zeros(1, 4, 512, 3).bfloat16().requires_grad_()
+    view, rule = View.of(Documents.of(None, randn(1, 512)), causal=True), build(12, 4).rule(training=False)
+    Blocked().attend(heads, heads, values, view, rule).sum().backward()
+    assert values.grad is not None
+    expected = (1 / torch.arange(1, 513)).sum().expand(4, 3)
+    torch.testing.assert_close(values.grad[0, :, 0].float(), expected, rtol=0.01, atol=0)
+
+
 @pytest.mark.parametrize("share", [0.25, 0.9])
 def test_blocked_drops_the_weights_that_eager_drops(share: float):
     attention, view = build(12, 4, dropout=share).train(), view_of(DOCUMENTS, DOCUMENTS, causal=True)

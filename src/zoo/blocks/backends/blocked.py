@@ -73,7 +73,7 @@ class BlockedAttention(torch.autograd.Function):
     ) -> Heads:
         kept: list[Tensor] = []
         dropped = dropped_steps(dropout)
-        if FUSED and not dropped:
+        if FUSED and not dropped and queries.shape[-1] == values.shape[-1]:  # of other widths torch fuses nothing
             said, remembered = fused(queries, keys, values, tiling), False
         else:
             said, remembered = heads_like(queries, values.shape[-1], tiling), keys.shape[2] <= REMEMBERED
