@@ -145,6 +145,7 @@ def test_blocked_computes_documents_of_a_packer_apart(
 def test_blocked_leaves_places_beside_one_document_empty(
     rows: list[list[int]], causal: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(Tensor, "new_empty", lambda x, *shape: x.new_full(shape, torch.nan))
     monkeypatch.setattr(tiling, "CUT", 5)
     documents = packed(rows, 6)
     view = View(Visibility(documents, documents, causal=causal), position_of("rotary", causal))

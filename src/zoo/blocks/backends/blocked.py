@@ -125,7 +125,7 @@ def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads
         added = tiling.added_to(rows, asking, answering) if masked else None
         given = queries[rows, :, asking], keys[rows, :, answering], values[rows, :, answering]
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
-    if len(found) == 1 and found[0].shape[:3] == queries.shape[:3]:  # else the other places are empty
+    if len(found) == 1 and tiling.complete:
         return found[0]
     said = heads_like(queries, values.shape[-1], tiling)
     for (rows, asking, _, _), heads in zip(tiling.spans, found, strict=True):
@@ -158,8 +158,8 @@ def sums_like(x: Tensor) -> Tensor:
 def heads_like(x: Float[Tensor, "rows heads places width"], width: int, tiling: Tiling) -> Heads:
     """Room for heads that lie place by place, as the map that comes after attention reads them.
 
-    Several spans may leave places out, which see nothing: those are 0.
+    Spans may leave places out, which see nothing: those are 0.
     """
     rows, heads, places, _ = x.shape
-    make = x.new_empty if len(tiling.spans) == 1 else x.new_zeros
+    make = x.new_empty if tiling.complete else x.new_zeros
     return make(rows, places, heads, width).transpose(1, 2)

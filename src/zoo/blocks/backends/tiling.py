@@ -52,6 +52,7 @@ class Tiling(NamedTuple):
         spans: all places that see any.
         tiles: the same, some queries at a time.
         several: whether a key may be seen by queries of several tiles.
+        complete: whether spans leave no place out.
         causal: whether a query sees nothing that comes after it.
         added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
         seeing: 0 where a query sees no key at all, else 1; None: everywhere.
@@ -60,6 +61,7 @@ class Tiling(NamedTuple):
     spans: list[Span]
     tiles: list[Tile]
     several: bool
+    complete: bool
     causal: bool
     added: Float[Tensor, "rows 1 queries keys"] | None
     seeing: Float[Tensor, "rows 1 queries 1"] | None
@@ -75,13 +77,19 @@ class Tiling(NamedTuple):
         tiles = [list(tiles_of(span, reach, heads)) for span in spans]
         several = any(len({tile.queries.start for tile in of_one}) > 1 for of_one in tiles)
         together = [tile for of_one in tiles for tile in of_one]
-        return Tiling(spans, together, several, seen.causal, *masks(view, window, queries.dtype))
+        complete = sum(map(places_of, spans)) == seen.queries.numbers.numel()
+        return Tiling(spans, together, several, complete, seen.causal, *masks(view, window, queries.dtype))
 
     def added_to(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
         """What is added to some of the scores."""
         if self.added is None or keys.start == keys.stop:
             return None
         return (self.added[rows] if len(self.added) > 1 else self.added)[:, :, queries, keys]
+
+
+def places_of(span: Span) -> int:
+    """How many places ask in it, of all its rows."""
+    return (span.rows.stop - span.rows.start) * (span.queries.stop - span.queries.start)
 
 
 def every_place(seen: Visibility, masked: bool) -> Span:
