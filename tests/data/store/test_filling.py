@@ -33,3 +33,16 @@ def test_processes_make_the_shards_that_this_one_means(tmp_path: Path, monkeypat
     assert len(asked.missing) == 3
     asked.fill_together(1)
     assert not asked.missing and asked.count() == ({"train": 4, "validation": 2}, 1)
+
+
+def test_a_split_held_out_of_train_is_evaluated_from_the_shards_of_training(tmp_path: Path) -> None:
+    (tmp_path / "all.txt").write_text("".join(f"text {number}\n" for number in range(50)))
+    task = read_task({"objective": "causal_lm", "source": {"files": {"train": "all.txt"}}}, "task")
+    recipe = StoreRecipe(StoredFields(("text",)), None)
+
+    def folders(*splits: str) -> set[str]:
+        planned = plan(load_rows(task, inputs(), tmp_path, list(splits) or None), recipe)
+        return {shard.folder.name for _, shard in planned}
+
+    assert folders("validation") == folders()
+    assert folders("train") != folders(), "whoever evaluates train asks for its rows, too"

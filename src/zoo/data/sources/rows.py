@@ -56,9 +56,11 @@ class SplitRows:
     def sides(self) -> dict[str, bool]:
         """The splits that its source's split becomes, and whether their rows are kept where they are tokenised.
 
-        References, and the bytes of what was read in part, are asked for where a model is evaluated.
+        References, and the bytes of what was read in part, are asked for where a model is evaluated. Where a split is
+        held out of train and evaluated, it lies in the shards that training made: no row of train is asked for.
         """
-        return {side: side != TRAIN or self.asked for side in self.reader.sides(self.source)}
+        keeps_train = self.asked and self.split == TRAIN
+        return {side: side != TRAIN or keeps_train for side in self.reader.sides(self.source)}
 
     @property
     def place(self) -> str:
