@@ -117,3 +117,19 @@ def test_a_reader_who_has_seen_enough_is_no_failure(
 def test_nobody_may_read_what_is_printed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert call("--version") == 0
+
+
+@pytest.mark.parametrize("gone", ["reader", "disk"])
+def test_work_whose_log_nobody_can_read_goes_on_and_keeps_its_status(gone: str, data: Path, tmp_path: Path):
+    reading, log = os.pipe()
+    os.close(reading)
+    if gone == "disk":
+        os.close(log)
+        log = os.open("/dev/full", os.O_WRONLY)
+    zoo, made = [sys.executable, "-m", "zoo"], tmp_path / "run"
+    words = [*zoo, "pretrain", "gpt2-nano", str(data / "lm.yaml"), "-o", str(made), "--data", str(data)]
+    trained = subprocess.run(words, stdout=subprocess.PIPE, stderr=log)
+    wrong = subprocess.run([*zoo, "show", "no-such-model"], stderr=log)
+    os.close(log)
+    assert (trained.returncode, wrong.returncode) == (0, 2)
+    assert b"(3 steps)" in trained.stdout and (made / "checkpoints" / "3").is_dir()

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from unicodedata import category
@@ -15,15 +17,15 @@ from rich.text import Text
 from zoo.config import parse_yaml
 
 
-class Results(Console):
-    """A console that leaves it to the command what a closed pipe means; rich would end with status 1."""
+class Piped(Console):
+    """A console that leaves it to its caller what a closed pipe means; rich would end with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise
 
 
-errors = Console(stderr=True, soft_wrap=True, highlight=False)
-results = Results(highlight=False, soft_wrap=True)
+errors = Piped(stderr=True, soft_wrap=True, highlight=False)
+results = Piped(highlight=False, soft_wrap=True)
 TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # the order in which all that follows is written
 LONGEST = 1 << 16  # of a table's lines in a file
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags: one has the same colour in every text
@@ -106,8 +108,11 @@ def say_json(value: Any) -> None:
 
 
 def complain(text: str, style: str | None = "red") -> None:
-    """One line on standard error."""
-    errors.print(visible(text), style=style, markup=False)
+    """One line on standard error; where its reader, its terminal or its disk is gone, the work goes on in silence."""
+    try:
+        errors.print(visible(text), style=style, markup=False)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class Printed(logging.Handler):
