@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate.utils import LoggerType
 from tiny import TinyModel, lines, settings
 
 from zoo.devices.precision import forward_dtype
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
+from zoo.training.supervision import launch
 from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
 
 
@@ -83,6 +85,12 @@ def test_another_number_of_processes_than_expected_is_refused(tmp_path: Path):
 def test_an_unknown_tracker_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"trackers: unknown tracker 'tensorbord' \(did you mean 'tensorboard'"):
         start_processes(settings(trackers=["tensorbord"]), tmp_path)
+
+
+def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launch, "get_available_trackers", lambda: [LoggerType.TENSORBOARD])
+    with pytest.raises(ValueError, match="trackers: the package of 'wandb' is not installed; install it, or leave it"):
+        start_processes(settings(trackers=["tensorboard", "wandb"]), tmp_path)
 
 
 def test_float16_is_refused_on_a_cpu():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-from accelerate.utils import DistributedDataParallelKwargs, DistributedType, InitProcessGroupKwargs
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+from accelerate.utils import DistributedDataParallelKwargs, DistributedType, InitProcessGroupKwargs, LoggerType
 from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
@@ -39,10 +39,16 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
         folder: the run's; trackers write under it.
 
     Raises:
-        ValueError: not as many processes as were launched or asked for, or a strategy that is not supported.
+        ValueError: not as many processes as were launched or asked for, a strategy that is not supported, or a tracker
+            that is unknown or not installed.
     """
     for tracker in settings.trackers:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
+        # Accelerate would leave it out without a word
+        if tracker in LoggerType.list() and tracker not in map(str, get_available_trackers()):
+            raise ValueError(
+                f"training.trackers: the package of '{tracker}' is not installed; install it, or leave it out"
+            )
     set_imports_aside()
     if settings.keep_memory:
         keep_large_blocks()
