@@ -32,6 +32,20 @@ def test_what_a_launcher_hands_on_is_no_second_signal():
         assert [signals.note(number) for number in sent] == expected and signals.count == sum(expected)
 
 
+def test_a_terminal_that_closes_is_one_signal_though_its_shell_hands_it_on_and_none_under_nohup():
+    with catch_signals() as signals:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGHUP)
+    assert first_of(signals.flags()) == signal.SIGHUP and signals.count == 1
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with catch_signals() as signals:
+            signal.raise_signal(signal.SIGHUP)
+        assert first_of(signals.flags()) is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 STUCK = """
 import ctypes, threading
 from zoo.training.supervision import stopping
@@ -106,7 +120,7 @@ def test_a_signal_where_python_ignores_exceptions_ends_the_process():
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "error: stopped by SIGTERM\n")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_what_has_nothing_to_save_ends_with_the_status_of_its_signal(number: signal.Signals, status: int):
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped, stop_at_once():
@@ -138,4 +152,4 @@ def test_a_stop_that_a_library_swallows_is_obeyed_at_the_next_raise_if_stopped()
 
 
 def test_no_signal_is_none():
-    assert first_of([0.0, 0.0]) is None
+    assert first_of([0.0, 0.0, 0.0]) is None

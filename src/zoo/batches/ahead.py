@@ -146,5 +146,5 @@ def as_it_is(step: Any) -> Any:
 def leave_signals_alone(worker: int) -> None:
     """A signal to the whole group is for the training process, which ends the others when its state is saved."""
     signal.set_wakeup_fd(-1)  # inherited: a signal here would be taken for one there
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)

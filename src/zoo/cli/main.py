@@ -22,7 +22,7 @@ zoo --version prints the version. With --debug, any command shows the traceback 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its status: 0 done, 1 the work failed, 2 the request was wrong.
 
-    A signal ends it with 130 or 143, whatever it does: imports, too, take seconds.
+    A signal ends it with 130, 143 or 129, whatever it does: imports, too, take seconds.
     """
     arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
     word = arguments[0] if arguments else "--help"

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-FORWARDED = 2.0  # seconds in which a launcher may hand on a signal that the process got itself
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FORWARDED = (
+    2.0  # seconds in which a launcher, or a shell whose terminal is gone, may hand on a signal that came already
+)
 AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
 AGAIN = "at once; what was saved stands, --resume continues"
 
@@ -36,7 +38,7 @@ class Stopped(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status that shells give: 130 for SIGINT, 143 for SIGTERM."""
+        """The exit status that shells give: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
         return 128 + self.signal
 
 
@@ -60,9 +62,9 @@ class Signals:
         self.launched, self.count = launched, 0
 
     def note(self, number: int) -> bool:
-        """Count a signal, unless a launcher handed it on a second time; whether it was counted."""
+        """Count a signal, unless a launcher or a shell handed it on a second time; whether it was counted."""
         now = time.monotonic()
-        new = not self.launched or now - self.received.get(number, -FORWARDED) >= FORWARDED
+        new = not (self.launched or number == signal.SIGHUP) or now - self.received.get(number, -FORWARDED) >= FORWARDED
         self.count += new
         self.received.setdefault(number, now)
         return new
@@ -131,7 +133,7 @@ def never_ignored() -> Iterator[None]:
 
 @contextmanager
 def catch_signals() -> Iterator[Signals]:
-    """Note SIGINT and SIGTERM, so that the loop can finish its step and save.
+    """Note SIGINT, SIGTERM and SIGHUP, so that the loop can finish its step and save.
 
     Raises:
         Stopped: on a second signal, or one that came before.
@@ -164,6 +166,7 @@ def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event
 
     Python runs handlers in the main thread, between two of its instructions: never while a library computes or waits
     in C. But it also writes each signal's number into a socket at once, which the thread of `end_by_force` reads.
+    Where SIGHUP is ignored, as under nohup, it stays so.
 
     Args:
         allowed: how many signals leave the process alive.
@@ -179,7 +182,8 @@ def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event
     given = woken, Signals(launched()), allowed, heard
     thread = threading.Thread(target=end_by_force, args=given, daemon=True, name="zoo-signals")
     thread.start()
-    before = {number: signal.signal(number, lambda sent, _: work(sent)) for number in SIGNALS}
+    heeded = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda sent, _: work(sent)) for number in heeded}
     try:
         yield
     finally:
