@@ -4,6 +4,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -244,7 +245,13 @@ def take_lock(folder: Path) -> IO[str]:
     if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
         lock.close()  # whoever had it before has removed it
         return take_lock(folder)
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
+    try:
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+    except OSError:  # a full disk
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            lock.close()
+        raise
     return lock

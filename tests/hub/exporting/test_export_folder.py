@@ -141,6 +141,21 @@ def test_a_lock_that_is_none_of_zoos_stays_as_it_is(build: Any, tmp_path: Path, 
     assert other.read_text() == "7" and (folder / ".lock").read_text() == (held or "7")
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_a_disk_too_full_for_the_lock_is_left_as_it_was(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+):
+    def full() -> int:  # when the lock's content is written
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if not made:
+        (tmp_path / "new").mkdir()
+    monkeypatch.setattr("os.getpid", full)
+    with pytest.raises(ValueError, match="new: cannot be written: No space left on device"):
+        export_model(build("gpt2-nano"), tmp_path / "new", reload=reload)
+    assert (tmp_path / "new").exists() != made and not list(tmp_path.glob("new/.*"))
+
+
 def test_where_a_disk_knows_no_locks_an_export_goes_on_and_says_so(
     build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

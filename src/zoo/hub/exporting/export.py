@@ -118,6 +118,9 @@ def locked(folder: Path) -> Iterator[None]:
         lock = take_lock(folder)
     except OSError as error:
         if error.errno not in NO_LOCKS:
+            if made:
+                with suppress(OSError):  # it was not made, or another process fills it
+                    folder.rmdir()
             raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
         logger.warning("%s: its disk knows no locks, so nothing keeps other commands from writing there", folder)
     try:
