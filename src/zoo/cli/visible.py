@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from unicodedata import category
 from zlib import crc32
@@ -112,7 +113,8 @@ def complain(text: str, style: str | None = "red") -> None:
     try:
         errors.print(visible(text), style=style, markup=False)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        with suppress(AttributeError, OSError):  # a program's own standard error may be no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class Printed(logging.Handler):
