@@ -1,7 +1,12 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.example import Example, ExamplePlan
@@ -9,6 +14,7 @@ from zoo.examples.form import Form, Limits, ModelTraits
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
+from zoo.examples.template import shorten
 
 ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
@@ -108,7 +114,16 @@ def test_texts_that_must_stay_whole_are_truncated_and_counted():
     assert plan.truncated == 6
 
 
-@pytest.mark.parametrize(("first", "second", "kept"), [(9, 2, (5, 2)), (2, 9, (2, 5)), (9, 9, (4, 3)), (4, 3, (4, 3))])
+def test_pairs_are_truncated_to_the_tokens_that_the_tokenizer_of_an_export_keeps():
+    theirs = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
+    theirs.pre_tokenizer = WhitespaceSplit()
+    for first, second, room in product(range(1, 9), range(1, 9), range(2, 9)):
+        theirs.enable_truncation(room, strategy="longest_first")
+        read = theirs.encode("a " * first, "a " * second).type_ids
+        assert shorten(first, second, room) == (read.count(0), read.count(1))
+
+
+@pytest.mark.parametrize(("first", "second", "kept"), [(9, 2, (5, 2)), (2, 9, (2, 5)), (9, 9, (3, 4)), (4, 3, (4, 3))])
 def test_of_a_pair_the_longer_side_is_truncated_first(first: int, second: int, kept: tuple[int, int]):
     [(plan, _)] = examples(Pair(ENCODER, True), lengths_of(text=[first], pair=[second]), Limits(10))
     assert tuple(piece.length for piece in plan.pieces) == kept

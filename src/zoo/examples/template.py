@@ -105,10 +105,11 @@ def cut(total: int, room: int, generator: np.random.Generator, first: int = 1, l
 
 
 def shorten(first: int, second: int, room: int) -> tuple[int, int]:
-    """Take tokens off the longer of two texts until both fit in `room`."""
-    half = room // 2
+    """Take tokens off the longer of two texts until both fit in `room`; as the tokenizer of an export does with pairs.
+
+    Of an odd room the longer one has one token more; the second one, where they are equally long.
+    """
     if first + second <= room:
         return first, second
-    if second <= half:
-        return room - second, second
-    return (first, room - first) if first <= room - half else (room - half, half)
+    kept = min(first, second, room // 2)
+    return (kept, room - kept) if first <= second else (room - kept, kept)
