@@ -78,6 +78,12 @@ def test_f1_of_several_classes_at_once_counts_pairs_or_means_over_classes():
     assert compute("f1_macro", predictions=predictions, references=references) == pytest.approx(by_class.mean())
 
 
+@pytest.mark.parametrize("name", ["f1_micro", "f1_macro"])
+def test_f1_of_sets_of_one_class_is_that_of_the_class(name: str):
+    assert compute(name, predictions=[[1], [0], [0], [1]], references=[[0], [0], [0], [1]]) == pytest.approx(2 / 3)
+    assert compute(name, predictions=[[1], [0]], references=[[0], [0]]) == 0.0
+
+
 def test_correlations_are_scipys_and_zero_for_a_constant():
     predictions, references = [0.5, 2.0, 2.5, 2.5, -1.0], [1.0, 3.0, 2.0, 5.0, 0.0]
     for name, judge in (("pearson", scipy.stats.pearsonr), ("spearman", scipy.stats.spearmanr)):

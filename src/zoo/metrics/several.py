@@ -17,7 +17,9 @@ class SetMetric(Metric):
     average: Literal["micro", "macro"]
 
     def measure(self, predictions: list[list[int]], references: list[list[int]]) -> float:
-        return float(f1_score(references, predictions, average=type(self).average, zero_division=0.0))
+        # sets of one class look like single answers to scikit-learn, for which not having the class is a class, too
+        own = [1] if len(references[0]) == 1 else None
+        return float(f1_score(references, predictions, labels=own, average=type(self).average, zero_division=0.0))
 
 
 @metrics.register("f1_micro")
