@@ -1,5 +1,6 @@
 """Claims about `check_run`: what is whole has no faults, and whatever is changed in any of its files is one."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from zoo.runs.check import check_checkpoint, check_run
+from zoo.runs.checkpoint import Checkpoint, verify
 from zoo.runs.run import RunFiles, create_run
 
 WORDS = {"tokenizer.json": b'{"a": 15}', "roles.json": b'{"a": 5}'}
@@ -86,6 +88,24 @@ def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):
     report = check_run(folder)
     assert "no such folder, but it is the best one" in report.faults[0]
     assert "left by an interrupted save" in report.remarks[-1]
+
+
+def test_a_run_that_is_being_trained_is_whole_while_its_checkpoints_come_and_go(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def late(place: Path) -> Checkpoint:
+        if place.name == "1" and place.is_dir():  # the process that trains is faster
+            shutil.rmtree(place)
+        return verify(place)
+
+    monkeypatch.setattr("zoo.runs.check.verify", late)
+    with create_run(folder, FILES, resume=True):
+        (folder / "checkpoints" / ".partial-9").mkdir()
+        report = check_run(folder)
+    assert report.faults == []
+    assert report.remarks[0] == f"process {os.getpid()} writes to it: its checkpoints come and go"
+    assert "whole checkpoints: 2" in report.remarks and report.remarks[-1].endswith("leave it alone")
+    assert "no such folder, but it is the best one" in check_run(folder).faults[0]
 
 
 def test_lines_that_are_missing_are_a_fault(folder: Path):

@@ -11,6 +11,7 @@ from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
+from zoo.runs.run import writer_of
 from zoo.runs.saved import check_run_files
 from zoo.runs.tensors import finite
 
@@ -65,9 +66,12 @@ def verify_numbers(folder: Path) -> Checkpoint:
 
 def check_run(folder: Path) -> Report:
     """Read every file of a run, and report for each damaged one what is lost with it."""
-    report = Report("run")
-    there = steps(folder / CHECKPOINTS)
-    checked = [report.attempt(verify_numbers, folder / CHECKPOINTS / str(step)) for step in there]
+    report, writer = Report("run"), writer_of(folder)
+    if writer is not None:
+        report.remarks.append(f"process {writer} writes to it: its checkpoints come and go")
+    places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
+    checked = [check_kept(report, place, writer) for place in places]
+    there = [int(place.name) for place in places if place.is_dir()]
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
@@ -75,11 +79,20 @@ def check_run(folder: Path) -> Report:
     report.remarks.append(f"whole checkpoints: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
     if newest is None and there:
         report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")
-    elif newest is not None and newest.step != there[0]:
+    elif newest is not None and newest.step < max(there, default=0):
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest that is whole")
-    check_best(report, folder, newest)
-    check_strays(report, folder)
+    check_best(report, folder, newest, writer)
+    check_strays(report, folder, writer)
     return report
+
+
+def check_kept(report: Report, place: Path, writer: str | None) -> Checkpoint | None:
+    """A checkpoint that is whole; one that was deleted meanwhile by the process that trains is no fault."""
+    own = Report("checkpoint")
+    found = own.attempt(verify_numbers, place)
+    if writer is None or place.is_dir():
+        report.faults += own.faults
+    return found
 
 
 def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> None:
@@ -112,22 +125,28 @@ def recorded(folder: Path) -> dict[str, str]:
         return {}
 
 
-def check_best(report: Report, folder: Path, newest: Checkpoint | None) -> None:
+def check_best(report: Report, folder: Path, newest: Checkpoint | None, writer: str | None) -> None:
     """Look for the checkpoint that RUN stands for."""
-    best = newest.state.get("best") if newest else None
+    best = newest.state.get("best") if newest and newest.folder.is_dir() else None
     if best and newest:
         report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
         place = folder / CHECKPOINTS / str(best["step"])
-        if not place.is_dir():
+        if not place.is_dir() and writer is None:  # else a better one has taken its place meanwhile
             lost = f"the run now means its last one, {newest.step}"
             report.faults.append(f"{place}: no such folder, but it is the best one: {lost}")
 
 
-def check_strays(report: Report, folder: Path) -> None:
-    """Report files that no run reads, and whether they can be deleted: a replaced checkpoint may be the only one."""
+def check_strays(report: Report, folder: Path, writer: str | None) -> None:
+    """Report files that no run reads, and whether they can be deleted: a replaced checkpoint may be the only one.
+
+    Args:
+        writer: the process that writes to the run, which they may be of.
+    """
     for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
         step = path.name.removeprefix(REPLACED)
-        if step != path.name and not (path.parent / step).exists():
+        if writer is not None and path.name.startswith(ASIDE):
+            report.remarks.append(f"{path}: of process {writer}, which is at work; leave it alone")
+        elif step != path.name and not (path.parent / step).exists():
             report.faults.append(
                 f"{path}: is checkpoint {step}, being replaced when the run ended; --resume restores it"
             )

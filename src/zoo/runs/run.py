@@ -255,3 +255,16 @@ def take_lock(folder: Path) -> IO[str]:
             lock.close()
         raise
     return lock
+
+
+def writer_of(folder: Path) -> str | None:
+    """The number of the process that holds a folder's lock; None: nobody does, or its disk knows no locks."""
+    try:
+        with (folder / LOCK).open(encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return lock.read(LONGEST_NUMBER).strip() or "another"
+    except OSError:
+        return None
+    return None
