@@ -20,7 +20,7 @@ BLOCKS = {
     "one block": (128, 2**21, 256, False),
     "blocks": (2, 2**21, 256, False),
     "small blocks": (2, 16, 0, False),
-    "fused, small blocks": (2, 16, 256, True),
+    "fused, small blocks": (2, 16, 0, True),
 }
 
 
@@ -63,15 +63,28 @@ def test_blocked_says_0_where_a_query_sees_nothing(window: int | None):
     check_the_same(attention, Blocked(), behind, randn(2, 6, 12), randn(2, 2, 7, seed=1))
 
 
-@pytest.mark.parametrize(("d_value", "called"), [(None, True), (5, False)])
-def test_torchs_kernel_is_asked_where_it_is_fused(d_value: int | None, called: bool, monkeypatch: pytest.MonkeyPatch):
-    """Of values that are not as wide as the keys it would compute all weights at once."""
+@pytest.mark.parametrize(
+    ("options", "remembered", "learning", "called"),
+    [
+        ({}, 4, True, True),
+        ({}, 5, True, False),  # weights of short rows are kept, which is faster than to compute them again
+        ({}, 5, False, True),
+        ({"d_value": 5}, 4, True, False),  # torch would compute all weights at once
+        ({"dropout": 0.5}, 4, True, False),
+    ],
+    ids=str,
+)
+def test_torchs_kernel_is_asked_where_it_is_fused_and_faster(
+    options: dict[str, Any], remembered: int, learning: bool, called: bool, monkeypatch: pytest.MonkeyPatch
+):
     asked = []
     monkeypatch.setattr(blocked, "FUSED", True)
+    monkeypatch.setattr(blocked, "REMEMBERED", remembered)
     monkeypatch.setattr(blocked, "fused", lambda queries, keys, values, tiling: asked.append(1) or values.clone())
-    attention = build(12, 4, d_value=d_value)
+    attention = build(12, 4, **options).train()
     attention.backend = Blocked()
-    attend(attention, randn(2, 5, 12), View.of(Documents.of(None, randn(2, 5)), causal=True))
+    with torch.set_grad_enabled(learning):
+        attend(attention, randn(2, 5, 12), View.of(Documents.of(None, randn(2, 5)), causal=True))
     assert bool(asked) == called
 
 

@@ -16,7 +16,7 @@ from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View
 from zoo.devices.precision import has_amx
 
-FUSED = has_amx()  # whether the forward pass of torch's fused kernel is faster; its backward pass is not
+FUSED = has_amx()  # whether torch's fused kernel has the faster forward pass; its backward pass is not the faster one
 REMEMBERED = 128  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
 
 Weights = Float[Tensor, "rows heads asking answering"]
@@ -27,7 +27,7 @@ class Blocked(Backend):
     """softmax(QK') V as matrix products and softmaxes of torch, over blocks of queries and the keys that they can see.
 
     On CPUs with bfloat16 that takes a third to two thirds of the time of torch's fused kernel, whose backward pass is
-    slow in that dtype. With AMX its forward pass is faster, and taken where no weights are dropped.
+    slow in that dtype. With AMX its forward pass is faster, and taken where no weights are dropped or remembered.
     """
 
     device = "cpu"
@@ -72,17 +72,18 @@ class BlockedAttention(torch.autograd.Function):
         ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, dropout: float, recorded: bool
     ) -> Heads:
         kept: list[Tensor] = []
-        dropped = dropped_steps(dropout)
-        if FUSED and not dropped and queries.shape[-1] == values.shape[-1]:  # of other widths torch fuses nothing
-            said, remembered = fused(queries, keys, values, tiling), False
+        dropped, remembered = dropped_steps(dropout), recorded and keys.shape[2] <= REMEMBERED
+        alike = queries.shape[-1] == values.shape[-1]  # of other widths torch fuses nothing
+        if FUSED and alike and not (dropped or remembered):
+            said = fused(queries, keys, values, tiling)
         else:
-            said, remembered = heads_like(queries, values.shape[-1], tiling), keys.shape[2] <= REMEMBERED
+            said = heads_like(queries, values.shape[-1], tiling)
             for tile in tiling.tiles:
                 rows, asking, answering, _ = tile
                 weights = weigh(queries, keys, tile, tiling)
                 left = [draw_kept(weights, dropped)] if dropped else []
                 said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
-                kept += [*([weights] if remembered else []), *left] if recorded else []
+                kept += [*([weights] if remembered else []), *(left if recorded else [])]
         ctx.save_for_backward(queries, keys, values, *kept)
         ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
         return scale_(said, tiling.seeing, dropped)
