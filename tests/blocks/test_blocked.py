@@ -169,10 +169,10 @@ def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: 
     monkeypatch.setattr(tiling, "CUT", 9)
     monkeypatch.setattr(tiling, "LONG", 3)
     documents = packed([[1, 1, 4, 2, 1, 1], [], [10]], 10)
-    spans = Tiling.of(View.of(documents, causal=True), None, randn(3, 2, 10, 4)).spans
-    found = [(span.rows.start, span.queries.start, span.queries.stop, span.masked) for span in spans]
+    regions = Tiling.of(View.of(documents, causal=True), None, randn(3, 2, 10, 4)).regions
+    found = [(region.rows.start, region.queries.start, region.queries.stop, region.masked) for region in regions]
     assert found == [(0, 0, 2, True), (0, 2, 6, False), (0, 6, 9, True), (0, 9, 10, False), (2, 0, 10, False)]
-    assert all(span.keys == span.queries for span in spans)
+    assert all(region.keys == region.queries for region in regions)
     unknown, others = Documents(documents.numbers), packed([[5], [5], [5]], 10)
     for view in (View.of(unknown, causal=True), View.of(documents, others)):  # a document may go on; a source is not it
-        assert [span.masked for span in Tiling.of(view, None, randn(3, 2, 10, 4)).spans] == [True]
+        assert [region.masked for region in Tiling.of(view, None, randn(3, 2, 10, 4)).regions] == [True]

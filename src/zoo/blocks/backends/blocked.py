@@ -120,16 +120,16 @@ class BlockedAttention(torch.autograd.Function):
 
 
 def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads:
-    """What torch's fused kernel says without dropout, span by span."""
+    """What torch's fused kernel says without dropout, region by region."""
     found = []
-    for rows, asking, answering, masked in tiling.spans:
+    for rows, asking, answering, masked in tiling.regions:
         added = tiling.added_to(rows, asking, answering) if masked else None
         given = queries[rows, :, asking], keys[rows, :, answering], values[rows, :, answering]
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
     if len(found) == 1 and tiling.complete:
         return found[0]
     said = heads_like(queries, values.shape[-1], tiling)
-    for (rows, asking, _, _), heads in zip(tiling.spans, found, strict=True):
+    for (rows, asking, _, _), heads in zip(tiling.regions, found, strict=True):
         said[rows, :, asking] = heads
     return said
 

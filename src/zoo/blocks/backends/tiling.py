@@ -19,7 +19,7 @@ CUT = 128  # places: in longer rows, documents are computed apart
 LONG = 64  # places: so long a document is computed alone; starting operators for a shorter one costs more than a mask
 
 
-class Span(NamedTuple):
+class Region(NamedTuple):
     """Places of some rows that see none of the others.
 
     Args:
@@ -49,16 +49,16 @@ class Tiling(NamedTuple):
     """What is computed together, and who sees whom.
 
     Args:
-        spans: all places that see any.
+        regions: all places that see any.
         tiles: the same, some queries at a time.
         several: whether a key may be seen by queries of several tiles.
-        complete: whether spans leave no place out.
+        complete: whether regions leave no place out.
         causal: whether a query sees nothing that comes after it.
         added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
         seeing: 0 where a query sees no key at all, else 1; None: everywhere.
     """
 
-    spans: list[Span]
+    regions: list[Region]
     tiles: list[Tile]
     several: bool
     complete: bool
@@ -72,13 +72,13 @@ class Tiling(NamedTuple):
         seen, (_, heads, length, _) = view.visibility, queries.shape
         # only where queries and keys are the same places does a distance between them bound what is seen
         aligned = length == seen.n_keys and seen.key_places is None and isinstance(seen.start, int) and seen.start == 0
-        spans = spans_of(seen, window) if aligned else [every_place(seen, masked=True)]
+        regions = regions_of(seen, window) if aligned else [every_place(seen, masked=True)]
         reach = seen.reach(window) if aligned else (None, None)
-        tiles = [list(tiles_of(span, reach, heads)) for span in spans]
+        tiles = [list(tiles_of(region, reach, heads)) for region in regions]
         several = any(len({tile.queries.start for tile in of_one}) > 1 for of_one in tiles)
         together = [tile for of_one in tiles for tile in of_one]
-        complete = sum(map(places_of, spans)) == seen.queries.numbers.numel()
-        return Tiling(spans, together, several, complete, seen.causal, *masks(view, window, queries.dtype))
+        complete = sum(map(places_of, regions)) == seen.queries.numbers.numel()
+        return Tiling(regions, together, several, complete, seen.causal, *masks(view, window, queries.dtype))
 
     def added_to(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
         """What is added to some of the scores."""
@@ -87,19 +87,19 @@ class Tiling(NamedTuple):
         return (self.added[rows] if len(self.added) > 1 else self.added)[:, :, queries, keys]
 
 
-def places_of(span: Span) -> int:
+def places_of(region: Region) -> int:
     """How many places ask in it, of all its rows."""
-    return (span.rows.stop - span.rows.start) * (span.queries.stop - span.queries.start)
+    return (region.rows.stop - region.rows.start) * (region.queries.stop - region.queries.start)
 
 
-def every_place(seen: Visibility, masked: bool) -> Span:
-    """All rows as one span."""
+def every_place(seen: Visibility, masked: bool) -> Region:
+    """All rows as one region."""
     rows, length = seen.queries.numbers.shape
-    return Span(slice(0, rows), slice(0, length), slice(0, seen.n_keys), masked)
+    return Region(slice(0, rows), slice(0, length), slice(0, seen.n_keys), masked)
 
 
-def spans_of(seen: Visibility, window: int | None) -> list[Span]:
-    """The spans of rows that read themselves, or others of the same length.
+def regions_of(seen: Visibility, window: int | None) -> list[Region]:
+    """The regions of rows that read themselves, or others of the same length.
 
     What is compiled sees one: it would be compiled anew for each batch.
     """
@@ -107,24 +107,24 @@ def spans_of(seen: Visibility, window: int | None) -> list[Span]:
     apart = seen.keys is seen.queries and not seen.whole and seen.n_keys > CUT and not torch.compiler.is_compiling()
     if lengths is None or not apart:
         return [every_place(seen, masked=window is not None or not seen.whole)]
-    return [span for row, of_row in enumerate(lengths) for span in spans_of_row(row, of_row, window)]
+    return [region for row, of_row in enumerate(lengths) for region in regions_of_row(row, of_row, window)]
 
 
-def spans_of_row(row: int, lengths: Sequence[int], window: int | None) -> Iterator[Span]:
-    """A span for each long document, and for short ones that follow each other until they are as long."""
+def regions_of_row(row: int, lengths: Sequence[int], window: int | None) -> Iterator[Region]:
+    """A region for each long document, and for short ones that follow each other until they are as long."""
     start, stop, documents = 0, 0, 0
     for number, length in enumerate(lengths, 1):
         stop, documents = stop + length, documents + 1
         last = number == len(lengths)
         if stop > start and (last or stop - start >= LONG or lengths[number] >= LONG):
             places = slice(start, stop)
-            yield Span(slice(row, row + 1), places, places, masked=window is not None or documents > 1)
+            yield Region(slice(row, row + 1), places, places, masked=window is not None or documents > 1)
             start, documents = stop, 0
 
 
-def tiles_of(span: Span, reach: tuple[int | None, int | None], heads: int) -> Iterator[Tile]:
-    """The tiles of a span whose queries see so far back and ahead (places; None: to its end)."""
-    (rows, asking, answering, masked), (back, ahead) = span, reach
+def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -> Iterator[Tile]:
+    """The tiles of a region whose queries see so far back and ahead (places; None: to its end)."""
+    (rows, asking, answering, masked), (back, ahead) = region, reach
     n_keys, length = answering.stop - answering.start, asking.stop - asking.start
     bounded = back is not None or ahead is not None
     some = QUERIES if bounded else max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys))
