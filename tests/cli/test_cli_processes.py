@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import torch
 from commands import Said, call
 
 from patience import HANGS
+from ports import free_port
 from zoo.runs.saved import open_run
 from zoo.training import loop
 
@@ -59,12 +59,6 @@ def test_a_run_stopped_by_sigterm_resumes_to_the_same_bits(
     one, other = (open_run(tmp_path / name / "checkpoints" / "20").weights for name in ("whole", "run"))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def test_two_processes_give_the_losses_of_one(data: Path, tmp_path: Path):

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from patience import HANGS
+from ports import free_port
 
 HERE = Path(__file__).parent
 
@@ -57,10 +57,7 @@ class Server:
         Args:
             machines: the environment of each machine, which the processes are dealt out to; none: they share this one.
         """
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         shared |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
         environments = [
             {
