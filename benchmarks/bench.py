@@ -28,10 +28,11 @@ from rows.crossing import tables
 from rows.figures import MACHINE, OURS, alternate, cells, judge
 from rows.given import Given
 from rows.gpu_table import GPU_ROWS
-from rows.machine import cores, describe, has_amx, load, today
+from rows.machine import cores, describe, load, today
 from rows.overview import overviews
 from rows.table import ROWS, Row
 from rows.turns import LATE, PROFILE, PROGRAM, Worker
+from zoo.devices.precision import has_amx
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"

@@ -26,11 +26,6 @@ def processor() -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def has_amx() -> bool:
-    """Whether matrices of bfloat16 are multiplied by tiles."""
-    return "amx_bf16" in processor().get("flags", "").split()
-
-
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0))

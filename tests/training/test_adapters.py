@@ -14,7 +14,7 @@ from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
 from zoo.runs.saved import open_run
-from zoo.training.adapters import LowRank, adapt, adapted, is_of_adapter
+from zoo.training.weights.adapters import LowRank, adapt, adapted, is_of_adapter
 
 RANK, ALPHA = 3, 6.0
 LORA = {"rank": RANK, "alpha": ALPHA, "targets": ["hidden"]}

@@ -3,7 +3,7 @@
 import torch
 from tiny import TinyModel
 
-from zoo.training.averaging import MovingAverage, mean_of, shown
+from zoo.training.weights.averaging import MovingAverage, mean_of, shown
 
 
 def test_a_moving_average_follows_the_formula():

@@ -4,8 +4,8 @@ import pytest
 
 from zoo.models.create import create_model
 from zoo.models.kinds.part import Part
-from zoo.training.depth import depths, share_rates
 from zoo.training.optimizers.optimizer import optimizers
+from zoo.training.weights.depth import depths, share_rates
 
 BLOCKS = {"stack.blocks.0": 2, "stack.blocks.1": 1, "stack.embeddings": 3, "stack.positions": 3, "stack.norm": 0}
 DEPTHS = {  # of the parameters whose names begin so; every parameter of the model is named

@@ -3,8 +3,8 @@
 import pytest
 
 from zoo.models.create import create_model
-from zoo.training.adapters import LowRank, is_of_adapter
-from zoo.training.freezing import choose_trained
+from zoo.training.weights.adapters import LowRank, is_of_adapter
+from zoo.training.weights.freezing import choose_trained
 
 
 def frozen(name: str, *chosen: str) -> set[str]:

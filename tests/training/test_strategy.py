@@ -17,8 +17,8 @@ from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.shards import whole
 from zoo.training.devices.strategy import choose_strategy, shard
-from zoo.training.freezing import choose_trained
 from zoo.training.supervision.launch import start_processes
+from zoo.training.weights.freezing import choose_trained
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
 COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3, "layer_decay": 0.9, "freeze": ["*.blocks.0.norms"]}

@@ -18,8 +18,8 @@ from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.runs.checkpoint import is_begun
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
-from zoo.training.adapters import KEY as LORA
 from zoo.training.state import State
+from zoo.training.weights.adapters import KEY as LORA
 
 logger = logging.getLogger(__name__)
 

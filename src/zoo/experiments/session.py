@@ -36,12 +36,12 @@ from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.devices.compiling import compiling_said
 from zoo.training.devices.strategy import refuse_single_numbers
 from zoo.training.fast import fast_settings
-from zoo.training.freezing import choose_trained
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
+from zoo.training.weights.freezing import choose_trained
 
 T = TypeVar("T")
 Data = dict[str, tuple[Examples, Split]]  # by split, its examples and its tokens

@@ -14,18 +14,18 @@ from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
-from zoo.training.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
-from zoo.training.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.clipping import limit_norm, norm_of
-from zoo.training.depth import share_rates
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled
 from zoo.training.devices.shards import local, spread_like, whole
 from zoo.training.devices.strategy import gathered, spread
-from zoo.training.freezing import choose_trained
 from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
+from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
+from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.weights.depth import share_rates
+from zoo.training.weights.freezing import choose_trained
 
 CPU = torch.device("cpu")
 
@@ -73,7 +73,7 @@ class Learner:
         self.processes.accelerator.backward(self.scaler.scale(loss * self.processes.count))
 
     def clip(self) -> Tensor:
-        """Clip the gradients; the norm that they had."""
+        """Clip the gradients, or let `update` do it; the norm that they had."""
         self.scaler.unscale_(self.optimizer)
         norm = norm_of([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:

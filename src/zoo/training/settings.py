@@ -11,9 +11,9 @@ from torch import nn
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import Tree, merge
 from zoo.registry import Choice, refuse_unknown
-from zoo.training.adapters import LowRank
 from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import Schedule, schedules
+from zoo.training.weights.adapters import LowRank
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from zoo.registry import nearest
-from zoo.training.adapters import LowRank, adapt
-from zoo.training.depth import embeddings, parts
+from zoo.training.weights.adapters import LowRank, adapt
+from zoo.training.weights.depth import embeddings, parts
 
 KEY = "training.freeze"
 EMBEDDINGS = "embeddings"
