@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from looking import loaded
 
 from zoo.inference.pipeline import Pipeline
@@ -30,6 +31,18 @@ def test_generation_settings_count_for_the_call_alone():
     assert len(short[0]["output"]) < len(usual[0]["output"]) and answer("the red") == usual
     with pytest.raises(ValueError, match=r"generate.*unknown key 'beam' \(did you mean 'beams'"):
         answer("the red", generate={"beam": 2})
+
+
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("beams", [1, 2])
+def test_scores_do_not_depend_on_torchs_default_type(default: torch.dtype, beams: int):
+    answer, how = Pipeline(loaded("gpt2-nano", "causal_lm")), {"beams": beams, "max_new_tokens": 5}
+    usual = answer("the red", generate=how)
+    torch.set_default_dtype(default)
+    try:
+        assert answer("the red", generate=how) == usual
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("texts", [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]]], ids=repr)

@@ -20,3 +20,15 @@ def test_a_blank_model_has_every_tensor_and_draws_no_number(name: str, device: s
     assert torch.equal(torch.get_rng_state(), before)
     assert {key: tensor.shape for key, tensor in found.items()} == wanted
     assert {tensor.device.type for tensor in found.values()} == {device}
+
+
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_a_blank_model_is_of_float32_whatever_torchs_default_type_is(default: torch.dtype):
+    torch.set_default_dtype(default)
+    try:
+        found = blank(load_settings("transformer-nano"))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {parameter.dtype for parameter in found.parameters()} == {torch.float32}
+    assert found.encoder is not None and found.decoder is not None
+    assert found.encoder.embeddings.tokens.weight is found.decoder.embeddings.tokens.weight

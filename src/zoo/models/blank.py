@@ -30,13 +30,13 @@ class Undrawn(TorchFunctionMode):
 
 
 def blank(settings: ModelSettings, device: str = "cpu") -> Model:
-    """A model of these settings, with anything in its parameters.
+    """A model of these settings, with anything in its parameters: of float32, whatever torch's default type is.
 
     Raises:
         ValueError: settings that do not combine, or a parameter that no memory of 64 bits holds.
     """
     with refuse_too_large(), torch.device(device), Undrawn():
-        return Model(settings)
+        return Model(settings).float()
 
 
 @contextmanager

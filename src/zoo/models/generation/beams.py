@@ -26,10 +26,10 @@ class BeamSearch(Search):
         self.width, self.end, self.penalty = settings.beams, end, settings.length_penalty
         rows, self.limits = len(limits), torch.tensor(limits, device=device)[:, None]
         self.sequences = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
-        self.scores = torch.full((rows, self.width), UNREACHABLE, device=device)
+        self.scores = torch.full((rows, self.width), UNREACHABLE, dtype=torch.float32, device=device)
         self.scores[:, 0] = 0.0  # all beams begin equal: only the first may be continued
         self.best = torch.full((rows, self.width, max(limits)), NOTHING, dtype=torch.long, device=device)
-        self.best_scores = torch.full((rows, self.width), UNREACHABLE, device=device)
+        self.best_scores = torch.full_like(self.scores, UNREACHABLE)
         self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
         self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
@@ -46,7 +46,7 @@ class BeamSearch(Search):
         if self.end is not None:
             ends |= tokens == self.end
         self.finish(sequences, candidates / length**self.penalty, ends)
-        onward = (candidates + ends * UNREACHABLE).topk(self.width)
+        onward = (candidates + ends.float() * UNREACHABLE).topk(self.width)
         self.scores, self.sequences = onward.values, pick(sequences, onward.indices)
         reachable = self.scores[:, :1] / length**self.penalty
         worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
@@ -60,7 +60,7 @@ class BeamSearch(Search):
     ) -> None:
         """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
-        scores = scores + (~now | ~self.improvable) * UNREACHABLE
+        scores = scores + (~now | ~self.improvable).float() * UNREACHABLE
         padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NOTHING)
         merged = torch.cat([self.best_scores, scores], dim=1)
         kept = merged.topk(self.width)

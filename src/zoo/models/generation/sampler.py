@@ -28,7 +28,7 @@ class Sampler(Search):
         self.settings, self.texts, self.end = settings, texts, end
         self.limits = torch.tensor(limits, device=texts.device)
         self.tokens = texts.new_full((len(texts), max(limits)), NOTHING)
-        self.gains = torch.zeros(self.tokens.shape, device=texts.device)
+        self.gains = torch.zeros(self.tokens.shape, dtype=torch.float32, device=texts.device)
         self.ended = torch.zeros(len(texts), dtype=torch.bool, device=texts.device)
         self.steps = 0
 
