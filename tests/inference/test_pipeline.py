@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from looking import loaded
@@ -45,9 +46,12 @@ def test_scores_do_not_depend_on_torchs_default_type(default: torch.dtype, beams
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("texts", [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]]], ids=repr)
+NO_TEXTS = [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]], np.array("the"), torch.tensor(3)]
+
+
+@pytest.mark.parametrize("texts", NO_TEXTS, ids=repr)
 def test_what_is_no_text_is_refused_by_name(texts: Any):
-    with pytest.raises(ValueError, match=r"texts: .*(NoneType|int|bytes|dict|list)\b.*; give a str"):
+    with pytest.raises(ValueError, match=r"texts: .*(NoneType|int|bytes|dict|list|ndarray|Tensor)\b.*; give a str"):
         Pipeline(loaded("gpt2-nano", "causal_lm"))(texts)
 
 
@@ -73,6 +77,16 @@ def test_a_conversation_is_answered_as_its_form_lays_it_out():
     text, more = answer(["the red cat", "{no conversation}"])
     assert (text["input"], more["input"]) == ("the red cat", "{no conversation}")
     assert text["output"] == answer(ASKED[:1])[0]["output"]
+
+
+def test_conversations_may_stand_in_whatever_can_be_counted_off():
+    answer = Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))
+    usual, column = answer([ASKED, ASKED]), np.empty(2, dtype=object)
+    column[:] = [np.array(ASKED, dtype=object), {"messages": np.array(ASKED, dtype=object)}]  # as pandas reads Parquet
+    assert answer(column) == answer(one for one in (ASKED, {"messages": ASKED})) == usual
+    assert answer(iter(ASKED)) == answer(ASKED)
+    with pytest.raises(ValueError, match="give a str"):
+        answer(ASKED[0])
 
 
 def test_a_model_of_other_texts_takes_no_conversation():

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo.config import merge
 from zoo.data.ids import MESSAGES
 from zoo.inference.loaded import Loaded
@@ -33,8 +35,8 @@ class Pipeline:
     @for_python
     def __call__(
         self,
-        texts: str | Sequence[str] | Conversation | Sequence[Conversation],
-        pair: str | Sequence[str] | None = None,
+        texts: str | Iterable[str] | Conversation | Iterable[Conversation],
+        pair: str | Iterable[str] | None = None,
         generate: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """The answers in the order of the texts, each with `input`, `output` and `scores`; a list for one text, too.
@@ -42,6 +44,7 @@ class Pipeline:
         Args:
             texts: one or several, or the files of pictures; for a model that was trained on conversations also one of
                 them, or several: lists of maps with `role` and `content`, or maps `{"messages": …}` of such a list.
+                Several stand in a list or in anything that can be counted off, such as a column of pandas.
             pair: second texts, for a model of pairs: one for each text.
             generate: how text is generated, by the keys of `--set generate.…`; None: as the task says.
 
@@ -64,25 +67,36 @@ def as_texts(loaded: Loaded, given: Any) -> Any:
     """
     if not chats(loaded):
         return given
-    if is_turns(given) or isinstance(given, Mapping):
-        given = [given]
-    if not isinstance(given, list | tuple):
-        return given
-    maps = [{MESSAGES: list(one)} if is_turns(one) else one for one in given]
+    known = listed(given)
+    if is_turns(known) and not isinstance(given, Mapping):
+        known = [known]
+    maps = [{MESSAGES: one} if is_turns(one) else one for one in known]
     return [as_line(one) if isinstance(one, Mapping) and MESSAGES in one else one for one in maps]
 
 
 def is_turns(given: Any) -> bool:
-    """Whether it is a list of turns."""
-    listed = isinstance(given, list | tuple) and bool(given)
-    return listed and all(isinstance(turn, Mapping) and "role" in turn for turn in given)
+    """Whether it is a list of turns, which a table of pandas has as an array."""
+    counted = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    return counted and len(given) > 0 and all(isinstance(turn, Mapping) and "role" in turn for turn in given)
 
 
 def as_line(conversation: Mapping[str, Any]) -> str:
+    turns = conversation[MESSAGES]
     try:
-        return json.dumps(conversation)
+        return json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
     except (TypeError, ValueError) as error:
         raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
+
+
+def listed(given: Any) -> list[Any]:
+    """What is given as a list; what cannot be counted off, or is a text or a map, is the only one."""
+    if isinstance(given, str | Path | bytes | Mapping):
+        return [given]
+    try:
+        several = iter(given)
+    except TypeError:  # an array of no dimension has `__iter__`, too
+        return [given]
+    return list(several)
 
 
 def several(texts: Any, place: str) -> list[str]:
@@ -91,8 +105,7 @@ def several(texts: Any, place: str) -> list[str]:
     Raises:
         ValueError: one of them is no text.
     """
-    alone = isinstance(texts, str | Path | bytes | Mapping) or not isinstance(texts, Iterable)
-    known = [texts] if alone else list(texts)
+    known = listed(texts)
     for number, one in enumerate(known, 1):
         if not isinstance(one, str | Path):
             said = f"{place}: input {number} is {one!r:.200}, of type {type(one).__name__}; give a str"
