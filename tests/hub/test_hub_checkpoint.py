@@ -61,4 +61,6 @@ def test_what_is_no_run_is_refused_in_words(run: Path, tmp_path: Path):
         zoo.load(tmp_path / "none")
     with pytest.raises(ValueError, match="9: no such folder"):
         zoo.export(run / "checkpoints" / "9", tmp_path / "out")
+    with pytest.raises(ValueError, match="target: expected a text or null, got 3"):
+        zoo.export(run, tmp_path / "out", 3)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()

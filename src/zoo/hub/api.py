@@ -67,6 +67,7 @@ def export(
         RuntimeError: what was written does not give what the model gives; nothing is left behind.
     """
     refuse_no_path(path=path, folder=folder)
+    target = check(target, str | None, "target")
     return export_on(path, Path(folder), target, device)
 
 
