@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from zoo.data.task import read_task
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber, SeveralClasses
+from zoo.objectives.kinds.classification import Classification
 from zoo.objectives.mixture import Mixture
 
 NAMES = ("a", "b", "c")
@@ -135,3 +136,13 @@ def test_labels_are_smoothed_wherever_classes_are_scored(objective: str):
     term = one.term(Scores.of(logits), targets)
     expected = nn.CrossEntropyLoss(ignore_index=-1, label_smoothing=0.2)(logits, targets)
     torch.testing.assert_close(term.sum / term.count, expected)
+
+
+def test_a_metric_of_somebody_elses_objective_suits_every_label():
+    class Own(Classification):
+        metrics = ("own", "accuracy", "pearson")
+
+    own = Own()
+    assert own.offered == ("own", "accuracy")
+    own.take_labels("number")
+    assert own.offered == ("own", "pearson")

@@ -11,7 +11,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import Answer, OneClass
+from zoo.objectives.answers import ANSWERS, Answer, OneClass
 from zoo.objectives.objective import Objective, Term, Weights
 
 
@@ -28,7 +28,9 @@ class DocumentLabel(Objective, ABC):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        return tuple(metric for metric in self.metrics if metric in self.answer.metrics)
+        """Its metrics, but for those of other kinds of labels; one that no kind names is the objective's own."""
+        others = {metric for answer in ANSWERS.values() for metric in answer.metrics} - set(self.answer.metrics)
+        return tuple(metric for metric in self.metrics if metric not in others)
 
     @property
     def unscored(self) -> NDArray[Any]:
