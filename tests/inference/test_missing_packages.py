@@ -5,17 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from zoo.inference.loaded import settings_of
+from zoo.inference.loaded import load_run, settings_of
+from zoo.models.model import Model
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.environment import missing_since, versions
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import SavedRun, open_run
+from zoo.runs.tensors import unique_tensors
 
 
 def run_with(folder: Path, norm: str, packages: dict[str, str]) -> SavedRun:
-    tree = dump_settings(load_settings("bert-nano"))
+    settings = load_settings("bert-nano")
+    tree, weights = dump_settings(settings), unique_tensors(Model.drawn(settings, 0))
     with create_run(folder, RunFiles(tree, {}, {}, environment={"versions": {**versions(), **packages}})) as run:
-        run.save(1, {"weights": {}}, {"step": 1, "best": None})
+        run.save(1, {"weights": weights}, {"step": 1, "best": None})
     return replace(open_run(folder), config={**tree, "encoder": {**tree["encoder"], "norm": norm}})
 
 
@@ -26,6 +29,13 @@ def test_the_message_names_the_package_that_knew_the_variant(tmp_path: Path):
     with pytest.raises(ValueError, match="unknown norm 'lengthnorm'.*[^e]$"):
         settings_of(run_with(tmp_path / "b", "lengthnorm", {}))
     assert settings_of(run_with(tmp_path / "c", "rmsnorm", {"my-package": "0.1"})).encoder is not None
+
+
+def test_a_missing_objective_is_blamed_on_its_package_too(tmp_path: Path):
+    saved = run_with(tmp_path / "a", "layernorm", {"my-package": "0.1"})
+    saved = replace(saved, task={"objective": "mine", "source": {"builtin": "pydocs"}})
+    with pytest.raises(ValueError, match="unknown objective 'mine'.*; the run was made with my-package 0.1, not"):
+        load_run(saved)
 
 
 def test_other_mistakes_are_not_blamed_on_a_package(tmp_path: Path):

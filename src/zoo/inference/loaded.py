@@ -135,8 +135,15 @@ def settings_of(saved: SavedRun) -> ModelSettings:
     Raises:
         ValueError: config.yaml says something that zoo does not know, perhaps since a package is missing.
     """
-    try:
+    with naming_missing(saved):
         return parse_settings(saved.config, place=str(saved.folder / "config.yaml"))
+
+
+@contextmanager
+def naming_missing(saved: SavedRun) -> Iterator[None]:
+    """Let errors about unknown names also say which packages a run was made with that are not here."""
+    try:
+        yield
     except ValueError as error:
         missing = ", ".join(missing_since(saved.environment))
         if missing and "unknown" in str(error):
@@ -155,13 +162,15 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     check_sizes(saved, settings, weights)
     model = blank(settings)
     load_tensors(model, weights)
-    task = read_task(saved.task, str(saved.folder / "task.yaml"))
+    with naming_missing(saved):
+        task = read_task(saved.task, str(saved.folder / "task.yaml"))
+        mixture = Mixture.of(task)
     place = str(saved.folder)
     tokenizer = Tokenizer.from_files(saved.tokenizer, place) if BACKEND_FILE in saved.tokenizer else None
     check_vocabulary(tokenizer, settings.vocab_size, place)
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
     known = special, saved.checkpoint.untrained, saved.training.get("precision", AUTO)
-    return Loaded(where.move(model.eval()), tokenizer, task, Mixture.of(task), *known)
+    return Loaded(where.move(model.eval()), tokenizer, task, mixture, *known)
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:
