@@ -1,9 +1,15 @@
 """Variants are found by whoever reads their slot, whatever else was imported before."""
 
+import importlib.metadata
+import logging
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import pytest
+
 from test_imports import import_graph, modules, reachable
+from zoo.discover import GROUP, import_outside
 
 SLOT = re.compile(r"^(\w+): Slot\[.*\] = Slot\(", re.MULTILINE)
 REGISTERS = re.compile(r"^@(\w+)\.register\(", re.MULTILINE)
@@ -42,3 +48,16 @@ def test_a_variant_that_nobody_would_import_is_noticed(tmp_path: Path):
     assert found_from("zoo.parts", dict.fromkeys(files, set()), files) == {"zoo.parts"}
     files["zoo.parts"].write_text('import_all("zoo.kinds")\n')
     assert "zoo.kinds.one" in found_from("zoo.parts", dict.fromkeys(files, set()), files)
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(3)\n", "import nothing_of_this_name\n"])
+def test_a_package_that_leaves_while_it_is_imported_is_named_and_stops_nothing(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "zoo_leaving.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("leaving", "zoo_leaving", GROUP)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    with caplog.at_level(logging.WARNING):
+        import_outside.__wrapped__()
+    assert "package zoo_leaving: zoo_leaving cannot be imported, so its variants are missing" in caplog.text

@@ -31,7 +31,7 @@ def import_outside() -> None:
     for point in importlib.metadata.entry_points(group=GROUP):
         try:
             point.load()
-        except Exception as error:  # whatever a stranger's module raises
+        except (Exception, SystemExit) as error:  # whatever a stranger's module raises; a script may leave
             package = point.dist.name if point.dist is not None else point.value
             logger.warning(
                 "package %s: %s cannot be imported, so its variants are missing: %r", package, point.value, error
