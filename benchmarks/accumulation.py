@@ -131,7 +131,7 @@ def draw(number: int) -> dict[str, Any]:
 class Rows:
     """Row n is example n: one window of as many rows as a step has."""
 
-    windows = 1
+    windows, order = 1, 0
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(BATCH)]
