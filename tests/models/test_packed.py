@@ -1,7 +1,10 @@
 """Packed matrices multiply as the matrices themselves, and never as what these were before."""
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from threading import Event
 from typing import Any
 
 import pytest
@@ -272,3 +275,24 @@ def test_a_score_with_weights_of_its_own_is_read_in_the_dtype_of_the_model(name:
     source = torch.randint(5, 200, (2, 6)) if model.encoder is not None else None
     settings = GenerateSettings(max_new_tokens=4, beams=2)
     assert all(len(one.tokens) == 4 for one in generate(model, [[1, 5], [1, 7]], settings, None, source))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_process_that_is_forked_while_a_thread_writes_can_write() -> None:
+    model, writes, enough = create_model("gpt2-nano").eval(), Event(), Event()
+
+    def write() -> None:
+        with packed(model):
+            writes.set()
+            enough.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(write)
+        writes.wait()
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            generate(create_model("gpt2-nano"), [[1, 5]], GenerateSettings(max_new_tokens=2), None)
+            os._exit(0)
+        enough.set()
+    assert os.waitpid(child, 0)[1] == 0

@@ -1,5 +1,6 @@
 """A model whose maps and heads multiply few vectors, as generation needs it, by the fastest products for them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock, get_ident
@@ -23,6 +24,16 @@ AFTER: dict[type[nn.Module], AfterProduct] = {
 }
 alone = RLock()  # what stands in the place of a model's maps is of one thread at a time
 inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
+
+
+def begin_anew() -> None:
+    """Let a forked process write: the thread that wrote meanwhile, and would give `alone` back, is not in it."""
+    global alone
+    alone = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=begin_anew)
 
 
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
