@@ -69,9 +69,9 @@ def classifier(build: Any) -> TrainedModel:
     return dataclasses.replace(build("bert-nano", heads), task=read_task(TASK, "task.yaml"), history=history())
 
 
-def write(given: TrainedModel) -> str:
+def write(given: TrainedModel, target_name: str | None = None) -> str:
     """The card of a model, as if its check had passed."""
-    target = choose_target(given.settings)
+    target = choose_target(given.settings, target_name)
     chosen = target.native_class(given.settings)
     assert chosen is not None
     fields = {field.name: 0 for field in dataclasses.fields(Check)}
@@ -105,6 +105,13 @@ def test_the_card_tells_data_training_metrics_limitations_and_environment(classi
     ]
     told += [r"- Not for \*poems\* &lt;b&gt;.", "It reads at most 37 tokens (encoder).", "d_ff: 80"]
     assert not [words for words in told if words not in text]
+
+
+def test_a_card_of_zoos_own_class_names_the_packages_whose_variants_the_model_may_have(classifier: TrainedModel):
+    assert "where zoo is installed, after" in write(classifier, "zoo")
+    known = history(environment={"versions": {"torch": "2.13.0", "my-package": "1.2"}})
+    text = write(dataclasses.replace(classifier, history=known), "zoo")
+    assert "where zoo is installed and the variants that it was trained with (my-package) are, after" in text
 
 
 def test_the_cards_command_computes_as_the_validation_did(classifier: TrainedModel):

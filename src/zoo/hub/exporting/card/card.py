@@ -21,6 +21,7 @@ from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
 from zoo.objectives.mixture import Mixture
 from zoo.report.curves import draw_curves
+from zoo.runs.environment import PACKAGES
 
 CARD, CURVES = "README.md", "curves.png"
 BOTH_ORDERS = "It scores two texts in one order: score both orders and add their logits, as training did."
@@ -55,9 +56,16 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
     count = sum(parameter.numel() for parameter in trained.model.parameters())
     loads = f"and one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
-        loads = f"in zoo's own class: `transformers` loads it where zoo is installed, after `import {target.imports}`"
+        needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
+        loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
     what = f"A `{native.name}` with {count:,} parameters, trained for {', '.join(trained.task.objective)}"
     return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {loads}.", ""]
+
+
+def others(known: Mapping[str, Any]) -> list[str]:
+    """The packages beside zoo that registered variants where the model was trained, as a condition; none: nothing."""
+    names = [plain(name) for name in known.get("versions", {}) if name not in PACKAGES]
+    return [f"the variants that it was trained with ({', '.join(names)}) are"] if names else []
 
 
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
