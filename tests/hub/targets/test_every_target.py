@@ -97,6 +97,27 @@ def test_a_model_that_transformers_made_gives_its_logits(
 
 
 @every_target
+@torch.no_grad()
+def test_a_decoder_whose_config_lets_it_look_ahead_is_refused(
+    target: Target, trained: dict[str, Tokenizer], tmp_path: Path
+):
+    export_model(small(target, target.classes[0], trained["bpe"]), tmp_path / "hf", target.name, reload)
+    (tmp_path / "hf" / "hashes.json").unlink()
+    cls, path = getattr(transformers, target.classes[0].name), tmp_path / "hf" / "config.json"
+    tokens = torch.randint(7, trained["bpe"].vocab_size, (1, 8), generator=torch.Generator().manual_seed(2))
+    field = [*target.classes[0].heads.values()][0].removesuffix("[]")
+    asked = {"input_ids": tokens} | ({"decoder_input_ids": tokens} if len(target.sides) > 1 else {})
+    before = getattr(cls.from_pretrained(path.parent).eval()(**asked), field)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "is_causal": False}))
+    after = getattr(cls.from_pretrained(path.parent).eval()(**asked), field)
+    if torch.equal(before, after):  # an encoder, or GPT-1's own code, which asks nobody
+        load_checkpoint(path.parent)
+        return
+    with pytest.raises(ValueError, match="is_causal is false; zoo imports .* with true only"):
+        load_checkpoint(path.parent)
+
+
+@every_target
 def test_every_key_has_the_default_of_its_config_class(target: Target):
     theirs = transformers.CONFIG_MAPPING[target.model_type]()
     declared: list[Key] = [*target.keys, *(key for chosen in target.classes for key in chosen.keys)]

@@ -9,7 +9,7 @@ from zoo.hub.targets.declare.classes import decoder_tagger, double_heads, last_t
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
-from zoo.hub.targets.declare.requirements import activation, exactly, plain_blocks, plain_embeddings
+from zoo.hub.targets.declare.requirements import CAUSAL, activation, exactly, plain_blocks, plain_embeddings
 from zoo.hub.targets.declare.target import Target, first, key
 
 OURS = "decoder.stack.blocks.{i}"
@@ -79,6 +79,7 @@ target = Target(
     longest="decoder.max_length",
     prefix="transformer.",
     strays=("attn.bias", "attn.masked_bias"),
+    demands=CAUSAL,
     recipe=GPT2,
     aliases=ALIASES,
 )

@@ -9,7 +9,7 @@ from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifie
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import activation, as_in, exactly, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
 from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, newer_rope, scaling_keys
 from zoo.hub.targets.declare.target import Config, Key, NativeClass, Requirement, Target, first, key, like
 
@@ -106,7 +106,7 @@ target = Target(
         key("mlp_bias", GATED_BIAS, default=False),
     ),
     newer=newer_rope,
-    demands=UNREAD_SCALING,
+    demands={**UNREAD_SCALING, **CAUSAL},
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

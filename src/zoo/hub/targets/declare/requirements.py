@@ -1,5 +1,6 @@
 """Requirements that several targets share: the plain attention, feed-forward and norm of the first Transformers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
@@ -86,6 +87,8 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
     )
 
 
+# for `demands` of decoders: without it transformers 5 lets every place see those behind it, too
+CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": (True,)}
 SEGMENTS = "embeddings.segments"
 # what is written out in `FlatSettings`; null, so that importing writes no width that follows from another
 SAME_WIDTH = Requirement("embeddings.width", lambda flat: (None, *flat["encoder.d_model"]), "as encoder.d_model")
