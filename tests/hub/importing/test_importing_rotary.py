@@ -208,3 +208,22 @@ def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tm
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": given}))
     with pytest.raises(ValueError, match="config.json: rope_parameters must be a map, got "):
         import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "changed", "words"),
+    [
+        ("MistralForCausalLM", "head_dim", {"num_attention_heads": 0}, "head_dim is not said, and what it follows from"),
+        ("LlamaForCausalLM", "head_dim", {"hidden_size": None}, "head_dim is not said, and what it follows from cannot"),
+        ("Qwen3ForCausalLM", "layer_types", {"num_hidden_layers": None}, "layer_types is not said, and what it follows"),
+    ],
+)
+def test_what_follows_from_values_that_cannot_be_is_refused(
+    name: str, left_out: str, changed: dict[str, Any], words: str, tmp_path: Path
+):
+    saved(name, {}, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    tree = {key: value for key, value in json.loads(path.read_text()).items() if key != left_out}
+    path.write_text(json.dumps(tree | changed))
+    with pytest.raises(ValueError, match=words):
+        import_folder(tmp_path / "theirs", tmp_path / "run")

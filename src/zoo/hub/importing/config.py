@@ -1,6 +1,6 @@
 """config.json read backwards: the target it names, the names of labels, and the model's settings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import category
@@ -10,7 +10,7 @@ from zoo.hub.sources.folder import CONFIG, CheckpointFolder
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.registry import targets
-from zoo.hub.targets.declare.target import Key, NativeClass, Target
+from zoo.hub.targets.declare.target import Config, Key, NativeClass, Target
 from zoo.hub.targets.declare.words import listed, written
 from zoo.hub.targets.shell import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
@@ -79,6 +79,18 @@ class ConfigReader:
             raise ValueError(f"{self.place}: the key '{key}' is missing")
         return value
 
+    def following(self, key: Key, null: Callable[[Config], Any]) -> Any:
+        """What a key means that says nothing, by other keys.
+
+        Raises:
+            ValueError: their values cannot be.
+        """
+        try:
+            return null(self)
+        except (TypeError, ZeroDivisionError) as error:
+            unsaid = f"{key.theirs} is not said, and what it follows from cannot be"
+            raise ValueError(f"{self.place}: {unsaid}: {error}") from None
+
     def settings(self, key: Key) -> dict[str, Any]:
         """The settings that a key gives.
 
@@ -87,7 +99,7 @@ class ConfigReader:
         """
         value = self(key.theirs)
         if value is None and key.null is not None:
-            value = key.null(self)
+            value = self.following(key, key.null)
         try:
             return key.back(value)
         except ValueError as error:
