@@ -1,6 +1,7 @@
 """Llama, Mistral, Qwen3 and ModernBERT as transformers made them, at random, mean the same after importing."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +214,14 @@ def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tm
 @pytest.mark.parametrize(
     ("name", "left_out", "changed", "words"),
     [
-        ("MistralForCausalLM", "head_dim", {"num_attention_heads": 0}, "head_dim is not said, and what it follows from"),
-        ("LlamaForCausalLM", "head_dim", {"hidden_size": None}, "head_dim is not said, and what it follows from cannot"),
-        ("Qwen3ForCausalLM", "layer_types", {"num_hidden_layers": None}, "layer_types is not said, and what it follows"),
+        ("MistralForCausalLM", "head_dim", {"num_attention_heads": 0}, "head_dim is not said, and what it follows"),
+        ("LlamaForCausalLM", "head_dim", {"hidden_size": None}, "head_dim is not said, and what it follows"),
+        (
+            "Qwen3ForCausalLM",
+            "layer_types",
+            {"num_hidden_layers": None},
+            "layer_types is not said, and what it follows",
+        ),
     ],
 )
 def test_what_follows_from_values_that_cannot_be_is_refused(
@@ -227,3 +233,17 @@ def test_what_follows_from_values_that_cannot_be_is_refused(
     path.write_text(json.dumps(tree | changed))
     with pytest.raises(ValueError, match=words):
         import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["Qwen3ForCausalLM", "ModernBertForMaskedLM"])
+def test_a_number_of_layers_that_no_stack_has_makes_no_list_of_their_kinds(name: str, tmp_path: Path):
+    saved(name, TOKENS_OF_ENCODERS if "Bert" in name else {}, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    tree = {key: value for key, value in json.loads(path.read_text()).items() if key != "layer_types"}
+    path.write_text(json.dumps(tree | {"num_hidden_layers": 20_000_000}))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="n_layers must be at most 10000, got 20000000"):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**27

@@ -11,7 +11,7 @@ from typing import Any
 
 from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
-from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Change, affine, same
 from zoo.hub.targets.declare.requirements import (
@@ -49,7 +49,7 @@ def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def older_layers(config: Config) -> list[str]:
     """The kinds of layers where the file does not list them: every n-th one sees all, the first among them."""
     every = config("global_attn_every_n_layers") or 3
-    return [LOCAL if i % every else GLOBAL for i in range(config("num_hidden_layers"))]
+    return [LOCAL if i % every else GLOBAL for i in numbers(config)]
 
 
 def every_nth(kinds: tuple[str, ...]) -> int | None:

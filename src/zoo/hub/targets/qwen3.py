@@ -6,7 +6,7 @@ Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers
 import dataclasses
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
-from zoo.hub.targets.declare.layer_types import also, layer_types
+from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
@@ -21,7 +21,7 @@ WINDOW = in_layers(LOCAL, "decoder.attention.window")
 def older_layers(config: Config) -> list[str]:
     """The kinds of layers where the file does not list them: the last ones have the window, if it is used."""
     whole = config("max_window_layers") if config("use_sliding_window") else config("num_hidden_layers")
-    return [GLOBAL if i < whole else LOCAL for i in range(config("num_hidden_layers"))]
+    return [GLOBAL if i < whole else LOCAL for i in numbers(config)]
 
 
 target = dataclasses.replace(

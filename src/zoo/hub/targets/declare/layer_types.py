@@ -6,6 +6,7 @@ from typing import Any
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
 from zoo.hub.targets.declare.renaming import Change
 from zoo.hub.targets.declare.target import Config, Key, key
+from zoo.models.kinds.layer import MOST_LAYERS
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}
 OURS = {theirs: ours for ours, theirs in THEIRS.items()}
@@ -25,6 +26,11 @@ def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
         default=None,
         null=lambda config: [THEIRS[kind] for kind in older(config)],
     )
+
+
+def numbers(config: Config) -> range:
+    """The layers' numbers, from 0; where a file claims more than there can be, and is refused later, the first ones."""
+    return range(min(config("num_hidden_layers"), MOST_LAYERS))
 
 
 def also(theirs: str, side: str, said: Callable[[tuple[str, ...]], Any], default: Any) -> Key:
