@@ -38,6 +38,8 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     named = named_tokens(foreign, options, backend, target)
     every = named_or_numbered(named, options, config, backend, target, chosen.generates)
     tokens = role_tokens(backend, every, target, chosen)
+    if passed_over(tokens.get("extract"), backend, config, target, chosen):
+        del tokens["extract"]
     if "pad" not in tokens:
         return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
     place = str(foreign.folder)
@@ -186,6 +188,15 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     if "pad" not in found and stand_ins:
         found["pad"] = stand_ins[0]
     return {role: found[role] for role in ROLES if role in found}
+
+
+def passed_over(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
+    """Whether a decoder's classifier of texts does not read at the token behind them.
+
+    It reads at the last token that is none for padding, even where its tokenizer ends each text with that.
+    """
+    padding, classifies = config.get("pad_token_id"), target.sides == ("decoder",) and "classification" in chosen.heads
+    return classifies and token is not None and type(padding) is int and backend.token_to_id(token) == padding
 
 
 def written_tokens(backend: Backend) -> set[str]:

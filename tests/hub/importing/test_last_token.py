@@ -1,0 +1,45 @@
+"""Decoders that classify a text by its last token: which one that is where the tokenizer ends each text with one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from published_tokenizers import ENDING, publish
+from strangers import change, saved
+from tokenizers import Tokenizer as Backend
+from tokenizers import processors
+from untold import untold_run
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import reload
+from zoo.inference.predict import predict
+from zoo.models.generation.settings import GenerateSettings
+
+
+def given(folder: Path) -> Tokenizer:
+    """The folder's tokenizer."""
+    tokenizer = load_checkpoint(folder).given_tokenizer
+    assert isinstance(tokenizer, Tokenizer)
+    return tokenizer
+
+
+@pytest.mark.parametrize("padding", ["the end", "another"])
+def test_a_text_is_read_where_transformers_reads_it(padding: str, tmp_path: Path):
+    folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", vocab_size=400, pad_token_id=0)
+    publish(folder, "gpt2", only_vocabulary=True)
+    made = Backend.from_str(given(folder).backend.to_str())
+    end = made.token_to_id(ENDING)
+    made.post_processor = processors.TemplateProcessing(single=f"$A {ENDING}", special_tokens=[(ENDING, end)])
+    made.save(str(folder / "tokenizer.json"))
+    change(folder, pad_token_id=end if padding == "the end" else made.token_to_id("!"))
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    loaded = load_checkpoint(folder)
+    texts = ["add it", "one more", "a"]
+    with torch.no_grad():
+        wanted = [theirs(torch.tensor([made.encode(text).ids])).logits[0].softmax(-1).tolist() for text in texts]
+    found = [list(answer.scores.values()) for answer in predict(loaded, texts, None, GenerateSettings())]
+    assert found == [pytest.approx(scores, abs=1e-5) for scores in wanted]
+    export_model(untold_run(loaded), tmp_path / "out", reload=reload)
