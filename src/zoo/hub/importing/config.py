@@ -226,7 +226,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     if problem is None:  # as their classes decide it
         problem = (OneNumber if len(names) == 1 else OneClass).problem
     kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}
-    if problem not in kinds:
+    if not isinstance(problem, str) or problem not in kinds:
         raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {listed(list(kinds), ' or ')}")
     if kinds[problem] == "number" and len(names) != 1:
         raise ValueError(f"{config.place}: problem_type is {problem!r} of {len(names)} numbers; zoo gives one")

@@ -87,7 +87,8 @@ class Key:
 
     def values(self, flat: FlatSettings) -> list[Any]:
         found = [flat.get(path, ()) for path in self.paths]
-        return list(product(*found)) if self.joined else list(dict.fromkeys(value for one in found for value in one))
+        every: list[Any] = [*product(*found)] if self.joined else sum(map(list, found), [])
+        return [value for i, value in enumerate(every) if value not in every[:i]]  # a stranger's may be a list
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """As that of a requirement."""
@@ -289,9 +290,8 @@ class Target:
         """The first choice that keeps a model from being one of this family."""
         if tuple(settings.parts) != self.sides:
             return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
-        for side, part in settings.parts.items():
-            if part.kind != "transformer":
-                return f"{side}.kind is {part.kind}; {self.family} has transformer"
+        for side, kind in ((side, part.kind) for side, part in settings.parts.items() if part.kind != "transformer"):
+            return f"{side}.kind is {kind}; {self.family} has transformer"
         chosen = self.native_class(settings)
         if chosen is None:
             return f"the first head is {settings.heads[0].name}; {self.family} has {carried_heads(self.classes)}"
