@@ -35,8 +35,7 @@ def other_templates(
         segments: whether the model tells a pair's texts apart.
     """
     named, recipe = foreign.read_json(OPTIONS).get("tokenizer_class"), target.recipe
-    own = recipe is not None and recipe.frames and recipe.is_of(named)
-    if own:
+    if recipe is not None and recipe.writes_around(named):
         return ()
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:

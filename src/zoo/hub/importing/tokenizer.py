@@ -37,7 +37,8 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
     every = named_or_numbered(named, options, config, backend, target, chosen.generates)
-    tokens = role_tokens(backend, every, target, chosen)
+    own = target.recipe is not None and target.recipe.writes_around(options.get("tokenizer_class"))
+    tokens = role_tokens(backend, every, target, chosen, own)
     if passed_over(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
     if "pad" not in tokens:
@@ -171,8 +172,14 @@ def named_or_numbered(
     return by_id | named | {name: token for name, token in deciding.items() if token is not None}
 
 
-def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass) -> Tokens:
-    """Which token plays which role; one token may play several."""
+def role_tokens(
+    backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, own: bool = False
+) -> Tokens:
+    """Which token plays which role; one token may play several.
+
+    Args:
+        own: whether the folder's class writes the named tokens around a text, whatever the tokenizer's template shows.
+    """
     found: Tokens = {}
     first = ("cls_token", "bos_token") if target.sides == ("encoder",) else ("bos_token", "cls_token")
     for name in dict.fromkeys((*first, *THEIR_ROLES)):
@@ -181,7 +188,8 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     if target.sides == ("decoder",) and not chosen.generates:  # what stands around a text is the tokenizer's to say
         around = ("start", "separator", "extract")
         found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
-    found = found | written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
+    written = written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
+    found = written | found if own and target.sides == ("encoder",) else found | written
     if "start" not in found and "end" in found and chosen.generates:  # GPT-2's way: what ends one text begins the next
         found["start"] = found["end"]
     stand_ins = [found[role] for role in ("end", "unk", "separator", "start") if role in found]

@@ -45,6 +45,10 @@ class Recipe:
         every = (self.class_name, *self.alike)
         return named is None or named in (*every, *(f"{name}Fast" for name in every))
 
+    def writes_around(self, named: Any) -> bool:
+        """Whether a folder's class puts its own special tokens around a text, whatever tokenizer.json says."""
+        return self.frames and self.is_of(named)
+
 
 def option(options: Options, name: str, default: bool | None) -> bool | None:
     """A switch of tokenizer_config.json.

@@ -1,0 +1,43 @@
+"""Tokens that a folder names around its texts: a family's own class writes them, whatever tokenizer.json shows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from published_tokenizers import backend, publish
+from tokenizers.processors import TemplateProcessing
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.registry import targets
+
+NAMED = {"cls_token": "[MASK]", "sep_token": "[PAD]"}
+SHOWN = TemplateProcessing(
+    single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("options", [{}, {"tokenizer_class": "BertTokenizerFast"}])
+@pytest.mark.parametrize("whole", [False, True])
+def test_texts_stand_between_the_tokens_that_transformers_writes(
+    whole: bool, options: dict[str, Any], name: str, tmp_path: Path
+):
+    publish(tmp_path, "bert")
+    if whole:
+        made = backend("bert")
+        made.post_processor = SHOWN
+        made.save(str(tmp_path / "tokenizer.json"))
+        (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    (tmp_path / name).write_text(json.dumps(NAMED | (options if name == "tokenizer_config.json" else {})))
+    bert = targets["bert"]
+    ours = read_tokenizer(CheckpointFolder(tmp_path), {}, bert, bert.classes[0])
+    assert isinstance(ours, Tokenizer)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for texts in (("add it",), ("add it", "one more")):
+        assert with_template(ours, True, bert.classes[0]).encode(*texts).ids == theirs(*texts).input_ids
