@@ -135,9 +135,10 @@ def test_what_t5_reads_beside_its_own_keys_is_read(changed: dict[str, Any], tmp_
     torch.testing.assert_close(zoo.load(tmp_path)(target, source=source).logits, wanted, atol=1e-5, rtol=0)
 
 
-def test_a_gate_that_zoo_does_not_have_is_refused(tmp_path: Path):
+@pytest.mark.parametrize(("act", "named"), [("gelu", "gated-gelu, and dense_act_fn gelu"), ([1], r"gated-\[1\]")])
+def test_a_gate_that_zoo_does_not_have_is_refused(act: Any, named: str, tmp_path: Path):
     tree = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "feed_forward_proj": "gated-gelu"}
-    (tmp_path / "config.json").write_text(json.dumps({**tree, "dense_act_fn": "gelu"}))
+    (tmp_path / "config.json").write_text(json.dumps({**tree, "dense_act_fn": act}))
     save_file({"shared.weight": torch.zeros(2, 2)}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="feed_forward_proj is 'gated-gelu, and dense_act_fn gelu'; zoo reads relu or"):
+    with pytest.raises(ValueError, match=f"feed_forward_proj is '{named}'; zoo reads relu or"):
         zoo.load(tmp_path)

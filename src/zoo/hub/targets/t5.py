@@ -83,7 +83,7 @@ def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if own is None or own == ("gelu_new" if named == "gated-gelu" else act):
         return {**config, **changed}
     known = {("gated", "gelu_new"): "gated-gelu", ("gated", "gelu"): "gated-gelu, and dense_act_fn gelu"}
-    proj = known.get((gate, own), f"{gate}-{own}" if gate else own)
+    proj = known.get((gate, str(own)), f"{gate}-{own}" if gate else own)
     return {**config, **changed, "feed_forward_proj": proj}
 
 
