@@ -141,23 +141,26 @@ def test_blocked_computes_no_keys_that_a_block_of_queries_cannot_see(
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize("long", [1, 2, 3])
+@pytest.mark.parametrize(("long", "step"), [(1, 1), (2, 1), (3, 1), (1, 2), (1, 4), (2, 4), (1, 16)])
 @pytest.mark.usefixtures("blocks")
 def test_blocked_computes_documents_of_a_packer_apart(
-    long: int, window: int | None, causal: bool, monkeypatch: pytest.MonkeyPatch
+    long: int, step: int, window: int | None, causal: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tiling, "CUT", 5)
     monkeypatch.setattr(tiling, "LONG", long)
+    monkeypatch.setattr(tiling, "STEP", step)
     view = View(Visibility(PACKED, PACKED, causal=causal), position_of("rotary", causal))
     check_the_same(build(16, 4, 2, window=window), Blocked(), view, randn(4, 6, 16))
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("rows", [[[4]], [[], [6]], [[1, 2], []], [[6], []], [[], []]], ids=str)
+@pytest.mark.parametrize("step", [1, 4])
 @pytest.mark.usefixtures("blocks")
 def test_blocked_leaves_places_beside_one_document_empty(
-    rows: list[list[int]], causal: bool, monkeypatch: pytest.MonkeyPatch
+    step: int, rows: list[list[int]], causal: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(tiling, "STEP", step)
     monkeypatch.setattr(Tensor, "new_empty", lambda x, *shape: x.new_full(shape, torch.nan))
     monkeypatch.setattr(tiling, "CUT", 5)
     documents = packed(rows, 6)
@@ -168,11 +171,25 @@ def test_blocked_leaves_places_beside_one_document_empty(
 def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tiling, "CUT", 9)
     monkeypatch.setattr(tiling, "LONG", 3)
+    monkeypatch.setattr(tiling, "STEP", 1)
     documents = packed([[1, 1, 4, 2, 1, 1], [], [10]], 10)
     regions = Tiling.of(View.of(documents, causal=True), None, randn(3, 2, 10, 4)).regions
     found = [(region.rows.start, region.queries.start, region.queries.stop, region.masked) for region in regions]
     assert found == [(0, 0, 2, True), (0, 2, 6, False), (0, 6, 9, True), (0, 9, 10, False), (2, 0, 10, False)]
-    assert all(region.keys == region.queries for region in regions)
+    assert all(region.keys == region.queries == region.own for region in regions)
     unknown, others = Documents(documents.numbers), packed([[5], [5], [5]], 10)
     for view in (View.of(unknown, causal=True), View.of(documents, others)):  # a document may go on; a source is not it
         assert [region.masked for region in Tiling.of(view, None, randn(3, 2, 10, 4)).regions] == [True]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool):
+    """For each shape of a product oneDNN compiles kernels, and remembers them."""
+    documents = packed([[length, 1024 - length] for length in range(64, 960)], 1024)
+    tilings = Tiling.of(View.of(documents, causal=causal), None, randn(len(documents.numbers), 1, 1024, 2))
+    places = torch.arange(1024)
+    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 80
+    for region in tilings.regions:
+        own, computed = len(places[region.own]), len(places[region.queries])
+        assert own <= computed <= max(own + 15, own * 9 / 8)
+        assert set(places[region.own].tolist()) <= set(places[region.queries].tolist())

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from zoo.models.heads.head import Head, Scored
 from zoo.models.heads.pooler import average
 from zoo.models.kinds.part import Part, PartInput
 
+STEP = 16  # places: for each number of them oneDNN would compile kernels, and remember them
 Heads = Mapping[str, Head]
 Places = Mapping[str, Int[Tensor, " places"]]  # by head
 
@@ -44,6 +46,8 @@ class Reading:
         flat, sizes = torch.cat([*picked.values()]), [len(places) for places in picked.values()]
         if flat.device.type == "cpu":  # a GPU would have to be asked how many different places there are
             flat, where = torch.unique(flat, return_inverse=True)
+            left = self.given.tokens.numel() - len(flat)
+            flat = F.pad(flat, (0, min(left, -len(flat) % STEP)))  # with the first place
             states = states_of(replace(self.given, places=flat))[0][where]
         else:
             states = states_of(replace(self.given, places=flat))[0]

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
-from zoo.blocks.backends.tiling import Tile, Tiling, masks
+from zoo.blocks.backends.tiling import Region, Tile, Tiling, masks, part_of
 from zoo.blocks.dropout import draw_kept, dropped_steps, enlarged
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View
@@ -20,6 +20,7 @@ FUSED = has_amx()  # whether torch's fused kernel has the faster forward pass; i
 REMEMBERED = 128  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
 
 Weights = Float[Tensor, "rows heads asking answering"]
+Write = Callable[[Tensor, Tensor], Tensor]
 
 
 @backends.register("blocked")
@@ -79,10 +80,10 @@ class BlockedAttention(torch.autograd.Function):
         else:
             said = heads_like(queries, values.shape[-1], tiling)
             for tile in tiling.tiles:
-                rows, asking, answering, _ = tile
                 weights = weigh(queries, keys, tile, tiling)
                 left = [draw_kept(weights, dropped)] if dropped else []
-                said[rows, :, asking] = (weights * left[0] if dropped else weights) @ values[rows, :, answering]
+                heads = (weights * left[0] if dropped else weights) @ values[tile.rows, :, tile.keys]
+                keep(Tensor.copy_, said, tile.queries, tile, heads)
                 kept += [*([weights] if remembered else []), *(left if recorded else [])]
         ctx.save_for_backward(queries, keys, values, *kept)
         ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
@@ -95,12 +96,12 @@ class BlockedAttention(torch.autograd.Function):
         tiling, dropped, waiting = ctx.tiling, ctx.dropped, iter(kept)
         gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.seeing, dropped)
         of_queries, of_keys, of_values = (heads_like(x, x.shape[-1], tiling) for x in (queries, keys, values))
-        write: Callable[[Tensor, Tensor], Tensor] = Tensor.copy_
+        write: Write = Tensor.copy_
         sums = of_keys, of_values
         if tiling.several:  # tiles add up, which bfloat16 would round too often
             write, sums = Tensor.add_, (sums_like(keys), sums_like(values))
         for tile in tiling.tiles:
-            rows, asking, answering, _ = tile
+            rows, asking, answering = tile.rows, tile.queries, tile.keys
             weights = next(waiting) if ctx.remembered else weigh(queries, keys, tile, tiling)
             of_weights = gradient[rows, :, asking] @ values[rows, :, answering].transpose(-1, -2)
             if dropped:
@@ -110,9 +111,9 @@ class BlockedAttention(torch.autograd.Function):
             else:
                 left = weights
             of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
-            of_queries[rows, :, asking] = of_scores @ keys[rows, :, answering]
-            write(sums[0][rows, :, answering], of_scores.transpose(-1, -2) @ queries[rows, :, asking])
-            write(sums[1][rows, :, answering], left.transpose(-1, -2) @ gradient[rows, :, asking])
+            keep(Tensor.copy_, of_queries, asking, tile, of_scores @ keys[rows, :, answering])
+            keep(write, sums[0], answering, tile, of_scores.transpose(-1, -2) @ queries[rows, :, asking])
+            keep(write, sums[1], answering, tile, left.transpose(-1, -2) @ gradient[rows, :, asking])
         if tiling.several:
             of_keys.copy_(sums[0])
             of_values.copy_(sums[1])
@@ -122,21 +123,29 @@ class BlockedAttention(torch.autograd.Function):
 def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads:
     """What torch's fused kernel says without dropout, region by region."""
     found = []
-    for rows, asking, answering, masked in tiling.regions:
+    for rows, asking, answering, _, masked in tiling.regions:
         added = tiling.added_to(rows, asking, answering) if masked else None
         given = queries[rows, :, asking], keys[rows, :, answering], values[rows, :, answering]
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
     if len(found) == 1 and tiling.complete:
         return found[0]
     said = heads_like(queries, values.shape[-1], tiling)
-    for (rows, asking, _, _), heads in zip(tiling.regions, found, strict=True):
-        said[rows, :, asking] = heads
+    for region, heads in zip(tiling.regions, found, strict=True):
+        keep(Tensor.copy_, said, region.queries, region, heads)
     return said
+
+
+def keep(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Tensor) -> None:
+    """Write what was found for some places of all heads, but for those that belong to a neighbour."""
+    own = part_of(places, of.own)
+    if own != places:
+        found = found[:, :, own.start - places.start : own.stop - places.start]
+    write(into[of.rows, :, own], found)
 
 
 def weigh(queries: Queries, keys: Keys, tile: Tile, tiling: Tiling) -> Weights:
     """The weights of a tile: 0 where nothing may be seen, but by a query that sees nothing."""
-    rows, asking, answering, masked = tile
+    rows, asking, answering, _, masked = tile
     scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
     added = tiling.added_to(rows, asking, masked)
     if added is not None:

@@ -17,18 +17,22 @@ QUERIES = 256 if has_amx() else 128
 WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
 CUT = 128  # places: in longer rows, documents are computed apart
 LONG = 64  # places: so long a document is computed alone; starting operators for a shorter one costs more than a mask
+STEP = 16  # places: what is computed apart is a multiple of so many
 
 
 class Region(NamedTuple):
     """Places of some rows that see none of the others.
 
     Args:
-        masked: whether more is hidden from a query than what comes after it in a causal row.
+        queries, keys: what is computed: its own places, and perhaps some of its neighbours'.
+        own: of these, its own; nothing is said of the others. All, where queries and keys are different places.
+        masked: whether more is hidden from its own queries than what comes after them in a causal row.
     """
 
     rows: slice
     queries: slice
     keys: slice
+    own: slice
     masked: bool
 
 
@@ -36,12 +40,14 @@ class Tile(NamedTuple):
     """Queries that are computed together, and the keys that they may see.
 
     Args:
+        own: as in the region.
         masked: of the keys, those that some of the queries may not see.
     """
 
     rows: slice
     queries: slice
     keys: slice
+    own: slice
     masked: slice
 
 
@@ -88,14 +94,14 @@ class Tiling(NamedTuple):
 
 
 def places_of(region: Region) -> int:
-    """How many places ask in it, of all its rows."""
-    return (region.rows.stop - region.rows.start) * (region.queries.stop - region.queries.start)
+    """How many of its own places ask, of all its rows."""
+    return (region.rows.stop - region.rows.start) * width(part_of(region.queries, region.own))
 
 
 def every_place(seen: Visibility, masked: bool) -> Region:
     """All rows as one region."""
     rows, length = seen.queries.numbers.shape
-    return Region(slice(0, rows), slice(0, length), slice(0, seen.n_keys), masked)
+    return Region(slice(0, rows), slice(0, length), slice(0, seen.n_keys), slice(0, max(length, seen.n_keys)), masked)
 
 
 def regions_of(seen: Visibility, window: int | None) -> list[Region]:
@@ -107,25 +113,50 @@ def regions_of(seen: Visibility, window: int | None) -> list[Region]:
     apart = seen.keys is seen.queries and not seen.whole and seen.n_keys > CUT and not torch.compiler.is_compiling()
     if lengths is None or not apart:
         return [every_place(seen, masked=window is not None or not seen.whole)]
-    return [region for row, of_row in enumerate(lengths) for region in regions_of_row(row, of_row, window)]
+    return [region for row, of_row in enumerate(lengths) for region in regions_of_row(row, of_row, seen, window)]
 
 
-def regions_of_row(row: int, lengths: Sequence[int], window: int | None) -> Iterator[Region]:
+def regions_of_row(row: int, lengths: Sequence[int], seen: Visibility, window: int | None) -> Iterator[Region]:
     """A region for each long document, and for short ones that follow each other until they are as long."""
     start, stop, documents = 0, 0, 0
     for number, length in enumerate(lengths, 1):
         stop, documents = stop + length, documents + 1
         last = number == len(lengths)
         if stop > start and (last or stop - start >= LONG or lengths[number] >= LONG):
-            places = slice(start, stop)
-            yield Region(slice(row, row + 1), places, places, masked=window is not None or documents > 1)
+            own = slice(start, stop)
+            places = widened(own, seen.n_keys)
+            # what comes after its own places is hidden in a causal row as it is
+            unhidden = places.start < start or (places.stop > stop and not seen.causal)
+            yield Region(slice(row, row + 1), places, places, own, window is not None or documents > 1 or unhidden)
             start, documents = stop, 0
+
+
+def widened(own: slice, most: int) -> slice:
+    """These places and some of their neighbours, so that there are few different numbers of them.
+
+    oneDNN compiles kernels for each shape, and remembers them. That takes milliseconds, and what it remembers comes to
+    lie between large tensors: with the lengths of documents as they are, a process grew for hundreds of steps.
+    """
+    length = width(own)
+    step = max(STEP, 1 << max(0, length.bit_length() - 4))  # so an eighth more at most, but for the shortest
+    wide = min(most, -(-length // step) * step)
+    start = min(own.start, most - wide)
+    return slice(start, start + wide)
+
+
+def width(places: slice) -> int:
+    return int(places.stop - places.start)
+
+
+def part_of(places: slice, own: slice) -> slice:
+    """Those that are its own."""
+    return slice(max(places.start, own.start), min(places.stop, own.stop))
 
 
 def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -> Iterator[Tile]:
     """The tiles of a region whose queries see so far back and ahead (places; None: to its end)."""
-    (rows, asking, answering, masked), (back, ahead) = region, reach
-    n_keys, length = answering.stop - answering.start, asking.stop - asking.start
+    (rows, asking, answering, own, masked), (back, ahead) = region, reach
+    n_keys, length = width(answering), width(asking)
     bounded = back is not None or ahead is not None
     some = QUERIES if bounded else max(QUERIES, 4 * WEIGHTS // max(1, heads * n_keys))
     some = max(1, min(length, some))
@@ -133,11 +164,14 @@ def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -
     for row in range(rows.start, rows.stop, step):
         for start in range(asking.start, asking.stop, some):
             stop = min(start + some, asking.stop)
+            if stop <= own.start or own.stop <= start:
+                continue
             first = answering.start if back is None else max(answering.start, start - back)
             last = answering.stop if ahead is None else min(answering.stop, stop + ahead)
-            # of a causal document, only what the queries themselves see of each other
-            hidden = slice(first, last) if masked else slice(start if ahead == 0 else stop, stop)
-            yield Tile(slice(row, min(row + step, rows.stop)), slice(start, stop), slice(first, last), hidden)
+            # of a causal document, only what the queries themselves see of each other; of a neighbour's queries, all
+            apart = masked or start < own.start or stop > own.stop
+            hidden = slice(first, last) if apart else slice(start if ahead == 0 else stop, stop)
+            yield Tile(slice(row, min(row + step, rows.stop)), slice(start, stop), slice(first, last), own, hidden)
 
 
 def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
