@@ -12,13 +12,13 @@ from zoo.devices import memory
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="not glibc")
-def test_glibc_agrees_to_keep_large_blocks():
-    assert memory.keep_large_blocks()
+def test_glibc_agrees_to_map_large_blocks_and_to_keep_them():
+    assert memory.map_large_blocks() and memory.keep_large_blocks()
 
 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("", ""))
-    assert not memory.keep_large_blocks()
+    assert not memory.keep_large_blocks() and not memory.map_large_blocks()
 
 
 def test_where_glibc_refuses_the_threshold_nothing_is_set(monkeypatch: pytest.MonkeyPatch):

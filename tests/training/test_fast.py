@@ -8,10 +8,10 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
-from tiny import alone, settings
+from tiny import alone, settings, train_tiny
 
 from zoo.models.create import create_model
-from zoo.training import fast
+from zoo.training import fast, loop
 from zoo.training.fast import fast_settings
 from zoo.training.supervision import launch
 
@@ -96,10 +96,25 @@ def test_gradients_lie_in_their_buckets_unless_that_is_turned_off(
 
 def test_a_training_that_keeps_no_memory_never_asks_the_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[bool] = []
-    monkeypatch.setattr(launch, "keep_large_blocks", lambda: asked.append(True))
+    monkeypatch.setattr(launch, "map_large_blocks", lambda: asked.append(True))
     for keep in (False, True):
         launch.start_processes(settings(keep_memory=keep), tmp_path)
         assert asked == [True] * keep
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_large_blocks_are_kept_after_the_first_step(keep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    done: list[str] = []
+    step = loop.take_step
+
+    def watched(*given: Any) -> None:
+        done.append("step")
+        step(*given)
+
+    monkeypatch.setattr(loop, "take_step", watched)
+    monkeypatch.setattr(loop, "keep_large_blocks", lambda: done.append("kept"))
+    train_tiny(tmp_path, settings(keep_memory=keep, steps=3))
+    assert done[: 2 + keep] == ["step", *["kept"] * keep, "step"] and ("kept" in done) == keep
 
 
 def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -109,5 +124,5 @@ def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monk
 
 
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fast, "keep_large_blocks", lambda: False)
+    monkeypatch.setattr(fast, "map_large_blocks", lambda: False)
     assert fast_settings(settings(), alone(), MODEL)["large_blocks"] == "given back"

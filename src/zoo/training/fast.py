@@ -5,7 +5,7 @@ from torch import nn
 
 from zoo.config import Tree
 from zoo.devices.copying import reads_pinned
-from zoo.devices.memory import keep_large_blocks
+from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import forward_dtype
 from zoo.devices.workers import building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
@@ -39,8 +39,8 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "batches": f"built ahead by {builders}{pinned}",
-        # keeping large blocks was asked for when the processes started; asking again says whether the C library agreed
-        "large_blocks": "kept" if settings.keep_memory and keep_large_blocks() else "given back",
+        # the processes asked when they started; asking again says whether the C library agrees
+        "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "given back",
     }
 
 

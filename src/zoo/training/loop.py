@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.batches.ahead import Steps, build_ahead
 from zoo.batches.feed import Feed
 from zoo.devices.copying import reads_pinned
-from zoo.devices.memory import explain_memory
+from zoo.devices.memory import explain_memory, keep_large_blocks
 from zoo.devices.workers import building_workers
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
@@ -67,6 +67,8 @@ def train(
             tally = Tally(state.step + 1, counts, feed.taken(state.position))
             take_step(learner, goal, parts, tally, signals.flags())
             state.step += 1
+            if waiting is None and settings.keep_memory:  # after the first step; later ones change nothing
+                keep_large_blocks()
             stop = None
             if waiting is not None:
                 state.line, stop = note(waiting, learner, state, speed, tally.began), first_of(waiting.signals)

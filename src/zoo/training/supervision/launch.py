@@ -14,7 +14,7 @@ from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
 from zoo.devices.compiling import refuse_without_compiler
-from zoo.devices.memory import keep_large_blocks, set_imports_aside
+from zoo.devices.memory import map_large_blocks, set_imports_aside
 from zoo.devices.precision import forward_dtype
 from zoo.registry import refuse_unknown
 from zoo.training.devices.strategy import ONE, choose_strategy
@@ -51,7 +51,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
             )
     set_imports_aside()
     if settings.keep_memory:
-        keep_large_blocks()
+        map_large_blocks()
     launched = count_launched(os.environ)
     if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         # on CPUs Accelerate would train with DDP instead, without a word
