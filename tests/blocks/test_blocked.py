@@ -188,8 +188,8 @@ def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool):
     documents = packed([[length, 1024 - length] for length in range(64, 960)], 1024)
     tilings = Tiling.of(View.of(documents, causal=causal), None, randn(len(documents.numbers), 1, 1024, 2))
     places = torch.arange(1024)
-    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 80
+    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 60
     for region in tilings.regions:
         own, computed = len(places[region.own]), len(places[region.queries])
-        assert own <= computed <= max(own + 15, own * 9 / 8)
+        assert own <= computed <= max(own + 31, own * 9 / 8)
         assert set(places[region.own].tolist()) <= set(places[region.queries].tolist())

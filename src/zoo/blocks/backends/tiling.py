@@ -15,9 +15,9 @@ from zoo.devices.precision import has_amx
 # leaving more of them out saves less than it costs.
 QUERIES = 256 if has_amx() else 128
 WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
-CUT = 128  # places: in longer rows, documents are computed apart
+CUT = 512  # places: in longer rows, documents are computed apart; in shorter ones masks take no longer
 LONG = 64  # places: so long a document is computed alone; starting operators for a shorter one costs more than a mask
-STEP = 16  # places: what is computed apart is a multiple of so many
+STEP = 32  # places: what is computed apart is a multiple of so many
 
 
 class Region(NamedTuple):
