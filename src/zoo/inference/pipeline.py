@@ -44,7 +44,7 @@ class Pipeline:
         Args:
             texts: one or several, or the files of pictures; for a model that was trained on conversations also one of
                 them, or several: lists of maps with `role` and `content`, or maps `{"messages": …}` of such a list.
-                Several stand in a list or in anything that can be counted off, such as a column of pandas.
+                Several come in a list or another iterable, such as a column of pandas.
             pair: second texts, for a model of pairs: one for each text.
             generate: how text is generated, by the keys of `--set generate.…`; None: as the task says.
 
@@ -89,7 +89,7 @@ def as_line(conversation: Mapping[str, Any]) -> str:
 
 
 def listed(given: Any) -> list[Any]:
-    """What is given as a list; what cannot be counted off, or is a text or a map, is the only one."""
+    """An iterable as a list; a text, a map, or what is not iterable, as the only one of a list."""
     if isinstance(given, str | Path | bytes | Mapping):
         return [given]
     try:
