@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from zoo.inference.predict import predict
 from zoo.models.attention_backend import attentions
-from zoo.models.blank import blank
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.model import Model
 
 CASES = [
     ("bert-nano", "masked_lm", "the [MASK]", 1),
@@ -32,7 +32,8 @@ with tempfile.TemporaryDirectory() as place:
         try:
             with FakeTensorMode(allow_non_fake_inputs=True):
                 torch.set_default_dtype(torch.bfloat16)  # fake weights can neither be cast nor moved
-                model = replace(real, model=blank(real.model.settings, "cuda").eval())
+                with torch.device("cuda"):
+                    model = replace(real, model=Model(real.model.settings).eval())
                 torch.set_default_dtype(torch.float32)
                 predict(model, given, None, GenerateSettings(max_new_tokens=2, beams=beams))
             said = "nothing was read"
