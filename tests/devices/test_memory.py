@@ -21,17 +21,18 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     assert not memory.keep_large_blocks() and not memory.map_large_blocks()
 
 
-def test_where_glibc_refuses_the_threshold_nothing_is_set(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("setting", ["map_large_blocks", "keep_large_blocks"])
+def test_where_glibc_refuses_the_threshold_nothing_is_set(setting: str, monkeypatch: pytest.MonkeyPatch):
     asked = []
 
     class Old:
         def mallopt(self, parameter: int, value: int) -> int:
             asked.append(parameter)
-            return int(parameter != memory.M_MMAP_THRESHOLD)
+            return int(parameter != memory.M_MMAP_THRESHOLD or value <= 1 << 25)
 
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("glibc", "2.17"))
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Old())
-    assert not memory.keep_large_blocks() and asked == [memory.M_MMAP_THRESHOLD]
+    assert not getattr(memory, setting)() and asked == [memory.M_MMAP_THRESHOLD]
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved_and_so_are_those_after_it(caplog: pytest.LogCaptureFixture):

@@ -48,7 +48,8 @@ def map_large_blocks() -> bool:
     tensors of the step, and leave holes in which no large one fits: a process takes 3 to 7 % more memory. Call
     this before the first tensor is made, and `keep_large_blocks` after the first step.
     """
-    return set_malloc(M_MMAP_THRESHOLD, SMALL)
+    # older versions take only the smaller threshold, and would map whatever is larger for good: they are left alone
+    return all(set_malloc(M_MMAP_THRESHOLD, threshold) for threshold in (LARGE, SMALL))
 
 
 def set_malloc(parameter: int, value: int) -> bool:
