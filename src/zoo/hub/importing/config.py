@@ -133,9 +133,8 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
             found = f"{key} is {written(value):.80}"
-            raise ValueError(
-                f"{config.place}: {found}; zoo imports {target.family} with {listed(allowed, ' or ')} only"
-            )
+            only = f"with {listed(allowed, ' or ')} only" if allowed else "without that key only"
+            raise ValueError(f"{config.place}: {found}; zoo imports {target.family} {only}")
     return target, settings
 
 

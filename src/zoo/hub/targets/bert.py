@@ -17,6 +17,7 @@ from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import (
     SAME_WIDTH,
+    UNMASKED,
     activation,
     as_in,
     exactly,
@@ -147,7 +148,7 @@ target = Target(
     longest="encoder.max_length",
     prefix="bert.",
     strays=("embeddings.position_ids", "embeddings.token_type_ids"),
-    demands={"position_embedding_type": ("absolute",)},
+    demands={"position_embedding_type": ("absolute",), **UNMASKED},
     recipe=BERT,
 )
 register(target)

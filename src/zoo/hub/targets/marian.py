@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.targets.declare.requirements import CAUSAL, UNSCALED, activation, both, exactly, plain_blocks
+from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, UNSCALED, activation, both, exactly, plain_blocks
 from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target, first, key, like
 
 TOKENS = "{}.stack.embeddings.tokens.weight"
@@ -153,7 +153,7 @@ target = Target(
     copies=COPIES,
     tables=TABLES,
     lenient=("forced_eos_token_id",),
-    demands=CAUSAL,
+    demands=EACH_ITS_WAY,
     aliases=ALIASES,
 )
 register(target)

@@ -16,6 +16,7 @@ from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Change, affine, same
 from zoo.hub.targets.declare.requirements import (
     SAME_WIDTH,
+    UNMASKED,
     activation,
     as_in,
     even_heads,
@@ -143,6 +144,7 @@ target = Target(
         "rope_scaling": (None, {"rope_type": "default"}, {"type": "default"}),
         "rope_parameters.rope_type": (None,),
         "rope_parameters.rope_theta": (None,),
+        **UNMASKED,
     },
     roles={**ROLES, "eos_token_id": "separator", "cls_token_id": "start", "sep_token_id": "separator"},
     renames=(

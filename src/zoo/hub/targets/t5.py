@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.requirements import CAUSAL, as_in, both, exactly
+from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, as_in, both, exactly
 from zoo.hub.targets.declare.target import Config, Copy, Requirement, Target, first, key, like
 
 FEED_FORWARDS = {
@@ -164,7 +164,7 @@ target = Target(
         "head_dim": "d_kv",
     },
     newer=newer,
-    demands=CAUSAL,
+    demands=EACH_ITS_WAY,
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -87,8 +87,10 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
     )
 
 
-# for `demands` of decoders: without it transformers 5 lets every place see those behind it, too
+# for `demands`: by this key transformers 5 says of all places of a model, of either side, whether they see those behind
 CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": (True,)}
+UNMASKED: Mapping[str, tuple[Any, ...]] = {"is_causal": (False, None)}
+EACH_ITS_WAY: Mapping[str, tuple[Any, ...]] = {"is_causal": ()}
 SEGMENTS = "embeddings.segments"
 # what is written out in `FlatSettings`; null, so that importing writes no width that follows from another
 SAME_WIDTH = Requirement("embeddings.width", lambda flat: (None, *flat["encoder.d_model"]), "as encoder.d_model")
