@@ -193,3 +193,9 @@ def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool):
         own, computed = len(places[region.own]), len(places[region.queries])
         assert own <= computed <= max(own + 31, own * 9 / 8)
         assert set(places[region.own].tolist()) <= set(places[region.queries].tolist())
+
+
+@pytest.mark.parametrize(("length", "regions"), [(512, 1), (640, 3)])
+def test_documents_of_short_rows_are_computed_together(length: int, regions: int):
+    documents = packed([[200, 200, length - 400]], length)
+    assert len(Tiling.of(View.of(documents, causal=True), None, randn(1, 1, length, 2)).regions) == regions
