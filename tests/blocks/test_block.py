@@ -88,7 +88,7 @@ def test_a_block_is_its_formula(name: str, crosses: bool):
 @pytest.mark.parametrize("name", ["pre_norm", "sandwich", "parallel"])
 def test_dropping_every_sublayer_leaves_the_stream(name: str):
     block, (x, view, source) = build(name, True), inputs()
-    block.dropout.share = 1.0
+    block.dropout.forward = torch.zeros_like  # type: ignore[method-assign]
     if name == "sandwich":  # its outer norm comes after what is dropped
         block.norms.apply(lambda m: nn.init.zeros_(m.bias) if isinstance(m, LayerNorm) else None)
     assert torch.equal(block.train()(x, view, source), x)

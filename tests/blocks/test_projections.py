@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from zoo.blocks import attention, projections
-from zoo.blocks.projections import are_plain, project
+from zoo.blocks.projections import are_plain, project, project_each
 from zoo.blocks.residual import IntoScores
 from zoo.models.create import create_model
 
@@ -95,3 +95,31 @@ def test_an_attention_maps_all_that_it_reads_at_once(monkeypatch: pytest.MonkeyP
     model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 4, dtype=torch.long))
     layers = len(told) // 3
     assert told == layers * [3] + layers * [2, 3] or told == layers * [3] + layers * [3, 2]
+
+
+def test_under_autocast_several_maps_read_one_copy_and_gradients_are_added_up_in_float32():
+    ours, theirs, x = maps(), maps(), torch.randn(3, 5, 6)
+    mine, right = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weights, kept = [torch.randn(3, 5, n) for n in (8, 4, 2)], list[torch.Tensor]()
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        with torch.autocast("cpu", torch.bfloat16):
+            found = project_each(mine, ours)
+    with torch.autocast("cpu", torch.bfloat16):
+        stream = right * 1  # no leaf: autocast would remember its cast
+        expected = [one(stream) for one in theirs]
+    read = {tensor.data_ptr() for tensor in kept if tensor.numel() == x.numel() and tensor.dtype == torch.bfloat16}
+    assert len(read) == 1
+    for said in (found, expected):
+        sum((one * weight).sum() for one, weight in zip(said, weights, strict=True)).backward()  # type: ignore[union-attr]
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert torch.equal(mine.grad, right.grad)  # bit for bit: in the order of autograd, and in float32
+    for one, other in zip(ours, theirs, strict=True):
+        assert all(torch.equal(p.grad, q.grad) for p, q in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_vectors_that_autocast_leaves_alone_are_not_copied(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(projections, "Casts", None)
+    found, x = maps(), torch.randn(2, 6)
+    assert len(project_each(x, found)) == 3
+    with torch.autocast("cpu", torch.bfloat16):
+        assert len(project_each(x.bfloat16(), found)) == 3

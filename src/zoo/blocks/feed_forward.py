@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.dropout import Dropout
+from zoo.blocks.projections import project_each
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
 
@@ -72,5 +73,5 @@ class GatedMLP(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        inner = self.activation(self.gate(x)) * self.up(x)
-        return self.down(self.dropout(inner))
+        gate, up = project_each(x, (self.gate, self.up))
+        return self.down(self.dropout(self.activation(gate) * up))

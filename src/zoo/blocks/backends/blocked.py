@@ -82,7 +82,7 @@ class BlockedAttention(torch.autograd.Function):
             for tile in tiling.tiles:
                 weights = weigh(queries, keys, tile, tiling)
                 left = [draw_kept(weights, dropped)] if dropped else []
-                heads = (weights * left[0] if dropped else weights) @ values[tile.rows, :, tile.keys]
+                heads = (weights * left[0].to(weights.dtype) if dropped else weights) @ values[tile.rows, :, tile.keys]
                 keep(Tensor.copy_, said, tile.queries, tile, heads)
                 kept += [*([weights] if remembered else []), *(left if recorded else [])]
         ctx.save_for_backward(queries, keys, values, *kept)
@@ -105,9 +105,9 @@ class BlockedAttention(torch.autograd.Function):
             weights = next(waiting) if ctx.remembered else weigh(queries, keys, tile, tiling)
             of_weights = gradient[rows, :, asking] @ values[rows, :, answering].transpose(-1, -2)
             if dropped:
-                left = next(waiting)
+                left = next(waiting).to(weights.dtype)
                 of_weights *= left
-                left = weights * left
+                left *= weights
             else:
                 left = weights
             of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
