@@ -148,6 +148,18 @@ def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: P
     assert open_run(tmp_path).training["steps"] == 5, "the checkpoint was trained with the old settings"
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.yaml"])
+def test_a_file_that_is_not_the_one_of_the_checkpoint_is_refused_on_resume(tmp_path: Path, name: str):
+    """A resumed run takes its tokenizer from the folder, so that comparing the two finds nothing."""
+    begin(tmp_path)
+    changed = (tmp_path / name).read_bytes() + b" "
+    (tmp_path / name).write_bytes(changed)
+    there = replace(FILES, tokenizer={"tokenizer.json": (tmp_path / "tokenizer.json").read_bytes()})
+    with pytest.raises(ValueError, match=f"{name}: damaged or changed: its SHA-256 is not the one that checkpoint 3"):
+        create_run(tmp_path, there, resume=True)
+    assert (tmp_path / name).read_bytes() == changed
+
+
 @pytest.mark.parametrize("to", ["nowhere", "run"])
 def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path, to: str):
     (tmp_path / "run").symlink_to(to)
