@@ -160,6 +160,29 @@ def test_a_file_that_is_not_the_one_of_the_checkpoint_is_refused_on_resume(tmp_p
     assert (tmp_path / name).read_bytes() == changed
 
 
+def test_a_file_that_changes_during_the_training_is_not_the_one_of_a_checkpoint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """What it holds now is not what the weights were trained with: `zoo evaluate` would give other answers."""
+    with create_run(tmp_path, FILES) as run:
+        (tmp_path / "config.yaml").write_text("d_model: 9\n")
+        (tmp_path / "training.yaml").write_text("steps: 9\n")
+        run.save(1, TENSORS, {"step": 1})
+    assert "config.yaml: changed during the training, which does not read it; put back what it held" in caplog.text
+    with pytest.raises(ValueError, match="config.yaml: damaged or changed: its SHA-256 is not the one that checkpoint"):
+        open_run(tmp_path)
+    (tmp_path / "config.yaml").write_text("d_model: 8\n")
+    assert open_run(tmp_path).training == TRAINING
+
+
+def test_a_run_whose_folder_is_gone_leaves_no_half_of_one(tmp_path: Path):
+    with create_run(tmp_path / "run", FILES) as run:
+        (tmp_path / "run").rename(tmp_path / "moved")
+        with pytest.raises(RuntimeError, match="run/config.yaml: was deleted or moved during the training"):
+            run.save(1, TENSORS, {"step": 1})
+    assert [path.name for path in tmp_path.iterdir()] == ["moved"]
+
+
 @pytest.mark.parametrize("to", ["nowhere", "run"])
 def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path, to: str):
     (tmp_path / "run").symlink_to(to)

@@ -68,10 +68,20 @@ class Run:
     Args:
         checkpoint: where the run continues; None at its beginning.
         lock: the open lock file; None in a process that only reads.
+        files: SHA-256 of the run's files that the weights depend on, as training began.
+        training: the content of training.yaml.
     """
 
-    def __init__(self, folder: Path, checkpoint: Checkpoint | None, lock: IO[str] | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        checkpoint: Checkpoint | None,
+        lock: IO[str] | None,
+        files: Mapping[str, str] = {},
+        training: bytes = b"",
+    ) -> None:
         self.folder, self.checkpoint, self.lock = folder, checkpoint, lock
+        self.files, self.training = files, training
         mark = Mark() if checkpoint is None else checkpoint.mark
         self.metrics = MetricsLog(folder / METRICS, mark) if lock else None
 
@@ -92,13 +102,23 @@ class Run:
         Args:
             tensors: `weights`, and what there is of `optimizer`, `ema`, `average` and `merged`.
             beside: JSON files by their names, for other programs.
+
+        Raises:
+            RuntimeError: it cannot be written, or a file of the run is gone.
         """
         if self.metrics is not None:
-            there = [self.folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
-            depends = {path.name: digest(path) for path in there if path.exists()}
-            training = (self.folder / TRAINING).read_bytes()
+            self.look_at_files()
             place = self.checkpoints / str(step)
-            write_checkpoint(place, tensors, state, training, self.metrics.mark(), depends, beside)
+            write_checkpoint(place, tensors, state, self.training, self.metrics.mark(), self.files, beside)
+
+    def look_at_files(self) -> None:
+        """Say which of the run's files are not what they were: the weights are trained with what they held before."""
+        for name, written in self.files.items():
+            path = self.folder / name
+            if not path.is_file():
+                raise RuntimeError(f"{path}: was deleted or moved during the training; checkpoints there are whole")
+            if digest(path) != written:
+                logger.warning("%s: changed during the training, which does not read it; put back what it held", path)
 
     def prune(self, keep: int, best: int | None) -> None:
         """Keep the last `keep` checkpoints and the best one."""
@@ -171,7 +191,9 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     # no checkpoint depends on these
     environment["files"] = {name: digest(folder / name) for name in (TRAINING, REQUEST) if name in content}
     replace_file(folder / ENVIRONMENT, seal(environment))
-    return Run(folder, checkpoint, lock)
+    there = [folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
+    depends = {path.name: digest(path) for path in there if path.exists()}
+    return Run(folder, checkpoint, lock, depends, content[TRAINING])
 
 
 def join_run(folder: Path) -> Run:
