@@ -15,11 +15,12 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
 from zoo.hub.importing.generation import read_first
-from zoo.hub.sources.folder import CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.sources.folder import ADDED, CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 Tokens = dict[str, str]
 
@@ -118,19 +119,34 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         backend = recipe.build({name: foreign.read(name) for name in recipe.files}, options)
     # before anything writes the tokenizer out, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
-    backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(options)])
+    for token in added_tokens(foreign, options, recipe.tokens):
+        (backend.add_special_tokens if token.special else backend.add_tokens)([token])
     return backend
 
 
-def added_tokens(options: Json) -> list[str]:
-    """The special tokens that tokenizer_config.json lists, in the order of their ids."""
+def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str]) -> list[AddedToken]:
+    """The tokens beside the vocabulary, in order of their ids: tokenizer_config.json lists them, or an older file does.
+
+    Args:
+        own: special tokens that the class has of its own.
+    """
     listed = options.get("added_tokens_decoder")
+    if listed is None:  # the older file has ids by spelling, and the other files say which tokens are special
+        named = [value for source in (options, foreign.read_json(SPECIAL), own) for value in source.values()]
+        special = {spelling(t) for value in named for t in (value if isinstance(value, list) else [value])}
+        older = foreign.read_json(ADDED)
+        listed = {i: {"content": token, "special": token in special} for token, i in older.items()}
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
-    special = [
-        token for i in sorted(listed, key=int) if isinstance(token := listed[i], Mapping) and token.get("special")
-    ]
-    return [spelled for token in special if (spelled := spelling(token)) is not None]
+    found = [token for i in sorted(listed, key=int) if isinstance(token := listed[i], Mapping)]
+    return [added_token(token) for token in found if spelling(token) is not None]
+
+
+def added_token(token: Mapping[str, Any]) -> AddedToken:
+    """A token as a file lists it; a special one is found before a text is normalized."""
+    special = bool(token.get("special"))
+    said = {} if special else {flag: value for flag in FLAGS if type(value := token.get(flag)) is bool}
+    return AddedToken(token["content"], **{"normalized": not special, **said}, special=special)
 
 
 def spelling(token: Any) -> str | None:

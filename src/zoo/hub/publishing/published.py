@@ -15,7 +15,7 @@ from zoo.runs.saved import is_run
 
 SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
 KNOWN = (CARD, CURVES, HASHES, *SETTINGS, "tokenizer.json")
-VOCABULARIES = ("special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
+VOCABULARIES = ("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = 1 << 26  # bytes: more than this only weights may have
 logger = logging.getLogger(__name__)

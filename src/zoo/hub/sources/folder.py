@@ -11,11 +11,12 @@ from zoo.strict_json import parse_json
 Json = dict[str, Any]
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER, OPTIONS, SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+ADDED = "added_tokens.json"  # of older folders
 HASHES = "hashes.json"  # of an export: `zoo import` and `zoo check` compare what is there with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 CHAT = "chat_template.jinja"
 # all that zoo reads but weights
-SMALL_FILES = (CONFIG, GENERATION, HASHES, TOKENIZER, OPTIONS, SPECIAL, CHAT, *VOCABULARIES)
+SMALL_FILES = (CONFIG, GENERATION, HASHES, TOKENIZER, OPTIONS, SPECIAL, ADDED, CHAT, *VOCABULARIES)
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half of it
 
 

@@ -1,0 +1,52 @@
+"""Words that somebody added beside a published vocabulary are read as transformers reads them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+from published_tokenizers import publish
+
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.registry import targets
+
+WORDS = {"<new>": 400, "NewWord": 401, "covid-19": 402}
+
+
+def read(folder: Path, kind: str) -> Tokenizer:
+    found = read_tokenizer(CheckpointFolder(folder), {}, targets[kind], targets[kind].classes[0])
+    assert isinstance(found, Tokenizer), found
+    return found
+
+
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "openai-gpt"])
+def test_words_beside_a_vocabulary_have_their_ids(tmp_path: Path, kind: str, older: bool):
+    listed = {str(i): {"content": word, "lstrip": i == 400, "normalized": i > 401} for word, i in WORDS.items()}
+    folder = publish(tmp_path, kind, **({} if older else {"added_tokens_decoder": listed}))
+    if older:
+        (folder / "added_tokens.json").write_text(json.dumps(WORDS))
+    lines = ["a <new> b", "x<new>y", "a NewWord, newword", "COVID-19 covid-19."]
+    wanted = transformers.AutoTokenizer.from_pretrained(folder)(lines, add_special_tokens=False)["input_ids"]
+    assert [ids.tolist() for ids in read(folder, kind).encode(lines)] == wanted
+    assert {400, 401, 402} <= {i for ids in wanted for i in ids}
+
+
+@pytest.mark.parametrize("named", [{}, {"additional_special_tokens": ["<new>", {"content": "covid-19"}]}])
+def test_the_older_file_may_list_special_tokens(tmp_path: Path, named: dict[str, list[object]]):
+    folder = publish(tmp_path, "bert")
+    (folder / "added_tokens.json").write_text(json.dumps({"[MASK]": 4, **WORDS}))
+    (folder / "special_tokens_map.json").write_text(json.dumps(named))
+    tokenizer = read(folder, "bert")
+    assert tokenizer.encode_with_roles("a [MASK] b")[1] == tokenizer.roles.mask == 4
+    assert 4 not in tokenizer.encode(["a [MASK] b"])[0].tolist()
+    assert (400 in tokenizer.encode(["a <new> b"])[0].tolist()) == (not named)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"a": "x"}', '{"a": -1}', '{"": 400}'])
+def test_an_older_file_that_is_damaged_is_passed_over(tmp_path: Path, content: str):
+    folder = publish(tmp_path, "bert")
+    (folder / "added_tokens.json").write_text(content)
+    assert read(folder, "bert").vocab_size == 400
