@@ -22,7 +22,7 @@ from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.other_texts import texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
-from zoo.hub.sources.headers import find_tensors
+from zoo.hub.sources.headers import find_tensors, refuse_adapter
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import check_vocabulary, stream_of
@@ -135,6 +135,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     """
     check_folder(folder, resume=False, resumable=False)
     foreign, place = CheckpointFolder(source), str(source)
+    refuse_adapter(foreign)
     config = ConfigReader(foreign)
     target, stored, strange, labels, settings = recognise(foreign, config)
     chosen = target.classes[0]

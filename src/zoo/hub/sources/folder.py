@@ -15,8 +15,9 @@ ADDED = "added_tokens.json"  # of older folders
 HASHES = "hashes.json"  # of an export: `zoo import` and `zoo check` compare what is there with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 CHAT = "chat_template.jinja"
-# all that zoo reads but weights
-SMALL_FILES = (CONFIG, GENERATION, HASHES, TOKENIZER, OPTIONS, SPECIAL, ADDED, CHAT, *VOCABULARIES)
+ADAPTER = "adapter_config.json"  # peft's
+# all that zoo reads, or refuses, but weights
+SMALL_FILES = (CONFIG, GENERATION, HASHES, TOKENIZER, OPTIONS, SPECIAL, ADDED, CHAT, ADAPTER, *VOCABULARIES)
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half of it
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.sources.folder import ADAPTER, CheckpointFolder
 from zoo.registry import first_few
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -69,6 +69,16 @@ def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, int
         f"{source}: {pickles[0]} is a pickle, and reading one runs what its author wrote into it. "
         f"If you trust the author, convert it once: {command}"
     )
+
+
+def refuse_adapter(foreign: CheckpointFolder) -> None:
+    """Refuse a folder with an adapter: transformers adds it to the weights wherever peft is installed."""
+    if foreign.has(ADAPTER):
+        raise ValueError(
+            f"{foreign.folder}: {ADAPTER} says that an adapter belongs to the weights; zoo reads whole models only. "
+            f"Merge it once with peft (`merge_and_unload`), save the model and import that; without {ADAPTER}, zoo and "
+            "transformers read the weights beside it alone"
+        )
 
 
 def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
