@@ -7,6 +7,7 @@ from unicodedata import category
 
 from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
+from zoo.hub.sources.headers import WHOLE
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.registry import targets
@@ -20,7 +21,11 @@ from zoo.objectives.answers import ANSWERS, OneClass, OneNumber
 from zoo.registry import REQUIRED, nearest
 
 # what changes every family's numbers, or what its tensors are
-DEMANDS: Mapping[str, tuple[Any, ...]] = {"quantization_config": (None,), "pruned_heads": ({}, None)}
+DEMANDS: Mapping[str, tuple[Any, ...]] = {
+    "quantization_config": (None,),
+    "pruned_heads": ({}, None),
+    "transformers_weights": (None, WHOLE),  # the file that is read in place of the usual one
+}
 MOST_LABELS = 2**20
 ODD = ("Cc", "Cs")  # escapes, which a terminal would obey, and halves of characters, which no file can hold
 
