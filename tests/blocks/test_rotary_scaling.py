@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 import torch
 from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from zoo.blocks.position import positions
+from zoo.blocks.rotary_scaling import plain_rates, scalings
 
 TRAINED, LONG, WIDTH = 24, 61, 20
 YARN = {"beta_fast": 4.0, "beta_slow": 0.5}
@@ -39,6 +41,22 @@ def test_scaled_positions_turn_as_transformers_turns_them(ours: dict[str, Any], 
     wanted = apply_rotary_pos_emb(queries, queries, cos, sin)[0]
     rotary = positions.build({"name": "rotary", "base": 300.0, "scaling": ours}, WIDTH, 3, WIDTH, LONG, True)
     torch.testing.assert_close(rotary.rotate(queries, rotary.turns(at, queries.dtype)), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [10, 80, 128])
+@pytest.mark.parametrize("factor", [1.5, 3.0, 8.0, 40.0])
+@pytest.mark.parametrize(("kind", "high"), [("linear", 0.0), ("yarn", 0.0), ("llama3", 4.0), ("llama3", 32.0)])
+def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float, factor: float, width: int):
+    own = {} if kind == "linear" else {"original_max_position_embeddings": 2048}
+    theirs = {"rope_type": kind, "rope_theta": 10000.0, "factor": factor, "low_freq_factor": 1.0, **own}
+    config = LlamaConfig(
+        head_dim=width, max_position_embeddings=8192, rope_parameters={**theirs, "high_freq_factor": high}
+    )
+    length = {} if kind == "linear" else {"trained_length": 2048}
+    more = {"high": high} if kind == "llama3" else {}
+    scaling = scalings.build({"name": kind, "factor": factor, **length, **more}, 10000.0, width)
+    wanted = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))[0]
+    assert torch.equal(scaling.scale(plain_rates(10000.0, width, torch.device("cpu"))), wanted)
 
 
 @pytest.mark.parametrize(

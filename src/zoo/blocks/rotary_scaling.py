@@ -151,8 +151,10 @@ class YarnScaling(RotaryScaling):
 
     def scale(self, rates: Rates) -> Rates:
         width = (self.last - self.first) or 0.001  # a step, where both borders are one
-        slowed = ((torch.arange(len(rates), device=rates.device) - self.first) / width).clamp(0, 1)
-        return rates / self.factor * slowed + rates * (1 - slowed)
+        kept = 1 - ((torch.arange(len(rates), device=rates.device) - self.first) / width).clamp(0, 1)
+        # in the order of transformers' steps, whose numbers these are to the last bit
+        slow = 1.0 / (self.factor * self.base ** (torch.arange(0, self.d_key, 2, device=rates.device) / self.d_key))
+        return slow * (1 - kept) + rates * kept
 
 
 @scalings.register("llama3")
@@ -177,6 +179,6 @@ class Llama3Scaling(RotaryScaling):
         self.factor, self.trained_length, self.low, self.high = check_factor(factor), trained_length, low, high
 
     def scale(self, rates: Rates) -> Rates:
-        turns = self.trained_length * rates / (2 * math.pi)
+        turns = self.trained_length / (2 * math.pi / rates)  # in the order of transformers' steps
         kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
         return (1 - kept) * rates / self.factor + kept * rates
