@@ -11,7 +11,8 @@ from zoo import create_model
 from zoo.blocks.rows.documents import Documents
 from zoo.models import reading
 from zoo.models.kinds.transformer import TransformerDecoder, TransformerEncoder
-from zoo.models.model import Model, Output
+from zoo.models.model import Model
+from zoo.models.output import Output
 
 LENGTHS = [[5, 3], [8], [2, 2, 2]]
 NUMBERS = torch.tensor([[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (8 - sum(row)) for row in LENGTHS])

@@ -17,7 +17,8 @@ from zoo.devices.precision import AUTO
 from zoo.examples.form import ModelTraits
 from zoo.models.blank import blank
 from zoo.models.cost import Bounds, on_meta, parameters
-from zoo.models.model import Model, Output
+from zoo.models.model import Model
+from zoo.models.output import Output
 from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.environment import missing_since

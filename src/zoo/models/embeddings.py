@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoo.blocks.dropout import Dropout
 from zoo.blocks.norm import norms
 from zoo.blocks.position import Position
+from zoo.models.token_table import TokenTable
 from zoo.registry import Choice, refuse_below
 
 ByPlace = Int[Tensor, "batch length"]
@@ -62,10 +63,16 @@ class Embeddings(nn.Module):
         self.project = nn.Linear(width, d_model) if width != d_model else None
 
     def forward(
-        self, tokens: ByPlace, segments: ByPlace | None, at: ByPlace, positions: Iterable[Position], reach: int
+        self,
+        tokens: ByPlace,
+        segments: ByPlace | None,
+        at: ByPlace,
+        positions: Iterable[Position],
+        reach: int,
+        table: TokenTable | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
         """The vectors of tokens at given positions, all of which are below `reach`."""
-        x = self.tokens(tokens)
+        x = self.tokens(tokens) if table is None or not table.holds(self.tokens) else table.look_up(tokens)
         if self.factor != 1.0:
             x = x * self.factor
         if self.segments is not None:

@@ -1,8 +1,7 @@
 """A model: encoder, decoder or both, and the heads that score what they say."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,41 +15,23 @@ from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler
 from zoo.models.heads.scores import Scores
 from zoo.models.initialize import initialize
-from zoo.models.kinds.part import PARTS, Decoder, Encoder, Memory, Part, PartChoice, PartInput, Pictures, Tokens
+from zoo.models.kinds.part import (
+    PARTS,
+    Decoder,
+    Encoder,
+    Memory,
+    Part,
+    PartChoice,
+    PartInput,
+    Pictures,
+    Tokens,
+    share_tokens,
+)
+from zoo.models.output import Output, kinds_of
 from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
+from zoo.models.token_table import TokenTable
 from zoo.registry import Choice, refuse_unknown
-
-WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
-
-
-@dataclass
-class Output:
-    """What a model says.
-
-    Args:
-        states: what the heads score, one vector a place (batch, length, d_model); or the vectors of some places alone
-            (places, d_model), where every head has `places` and the model leaves out what nobody reads.
-        scores: by head.
-        weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
-            one entry a layer (None where its mixer has none); None unless asked for.
-        read: the tokens, with what the generator guessed at the hidden places; None where nothing was guessed.
-    """
-
-    states: Tensor
-    scores: dict[str, Scores]
-    weights: dict[str, list[Tensor | None]] | None = None
-    read: Tensor | None = None
-
-    @cached_property
-    def heads(self) -> dict[str, Tensor]:
-        """Logits by head."""
-        return {name: scores.logits() for name, scores in self.scores.items()}
-
-    @property
-    def logits(self) -> Tensor:
-        """The first head's."""
-        return self.heads[next(iter(self.scores))]
 
 
 class Model(nn.Module):
@@ -182,14 +163,15 @@ class Model(nn.Module):
         """
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
         self.refuse_unread(segments, places or {})
-        memory = self.remember(source, source_documents, recorders)
-        given = PartInput(tokens, documents, segments, recorders)
+        table = TokenTable.early(self.token_vectors, self.heads_by_name().values())
+        memory = self.remember(source, source_documents, recorders, table)
+        given = PartInput(tokens, documents, segments, recorders, table=table)
         guessed, guesses = self.guess(given, places or {}, draws)
         given = given if guesses is None else replace(given, tokens=guesses)
         others = {name: head for name, head in self.heads_by_name().items() if name not in guessed}
         reading = Reading(self.stream, given, places or {}, self.averages)
         states, read = reading.run(others, lambda given: self.states_of(given, memory))
-        scores = {name: guessed[name] if name in guessed else self.score(name, read[name]) for name in self.heads}
+        scores = {name: guessed.get(name) or self.score(name, read[name], table) for name in self.heads}
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
         return Output(states, scores, recorded if weights else None, guesses)
 
@@ -219,7 +201,7 @@ class Model(nn.Module):
         generator, given = self.generator, replace(given, recorders={})
         names = {name: head for name, head in self.heads_by_name().items() if head.guesses}
         _, states = Reading(generator, given, places).run(names, lambda given: generator(given).states)
-        found = {name: self.score(name, states[name]) for name in names}
+        found = {name: self.score(name, states[name], given.table) for name in names}
         if draws is None:
             return found, None
         tokens, numbers = given.tokens, draws.flatten()
@@ -233,6 +215,7 @@ class Model(nn.Module):
         source: Tensor | None,
         documents: Tensor | Documents | None,
         recorders: Mapping[str, Recorder] | None = None,
+        table: TokenTable | None = None,
     ) -> Memory | None:
         """The encoder's memory of a source; None in a model with one part."""
         if self.encoder is None or self.decoder is None:
@@ -242,30 +225,26 @@ class Model(nn.Module):
             return None
         if source is None:
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
-        return self.encoder(PartInput(source, documents, None, recorders or {}))
+        return self.encoder(PartInput(source, documents, None, recorders or {}, table=table))
 
-    def score(self, name: str, states: Tensor) -> Scores:
+    @property
+    def token_vectors(self) -> Tensor | None:
+        """Those of the part that the heads score."""
+        return None if self.stream.embeddings is None else self.stream.embeddings.tokens.weight
+
+    def score(self, name: str, states: Tensor, table: TokenTable | None = None) -> Scores:
         """What one head says of the states that it reads."""
-        head, part = self.heads[name], self.stream
+        head, vectors = self.heads[name], self.token_vectors
         assert isinstance(head, Head)
-        table = states.new_zeros(0, part.d_model) if part.embeddings is None else part.embeddings.tokens.weight
+        if vectors is None:
+            vectors = states.new_zeros(0, self.stream.d_model)
+        elif table is not None and head.tied:
+            vectors = table.narrow
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
-        scores = head.score(states, table)
+        scores = head.score(states, vectors)
         scores.chunked = self.chunked_loss
         return scores
-
-
-def kinds_of(weights: bool | str | Collection[str]) -> Collection[str]:
-    """The kinds of attention weights that are asked for.
-
-    Raises:
-        ValueError: one of them is none.
-    """
-    kinds = WEIGHTS if weights is True else (weights,) if isinstance(weights, str) else weights or ()
-    for kind in kinds:
-        refuse_unknown(str(kind), WEIGHTS, "kind", "weights")
-    return kinds
 
 
 def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:
@@ -278,20 +257,3 @@ def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:
         return PARTS[side][part.kind](part.settings, *supplied)
     except ValueError as error:
         raise ValueError(f"{side}: {error}") from None
-
-
-def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:
-    """Let both parts read one matrix of token vectors.
-
-    Raises:
-        ValueError: the two matrices would not have the same size.
-    """
-    if encoder is None or decoder is None or encoder.embeddings is None or decoder.embeddings is None:
-        return
-    ours, theirs = encoder.embeddings.tokens.weight.shape, decoder.embeddings.tokens.weight.shape
-    if ours != theirs:
-        raise ValueError(
-            f"embeddings.shared: the encoder's token vectors are {tuple(ours)}, the decoder's {tuple(theirs)}; "
-            "set embeddings.shared to false or give both the same vocab_size and d_model"
-        )
-    decoder.embeddings.tokens = encoder.embeddings.tokens

@@ -29,10 +29,11 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
             with learner.autocast():
                 said = learner.wrapped(**part.inputs, **goal.asks)
                 terms = goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
+                del said  # the backward pass needs the memory of what nobody reads any more
             learner.backward(weigh(terms, tally.counts))
             with torch.no_grad():
                 tally.add(part, terms)
-            del said, terms  # the next forward, and validation, need their memory
+            del terms  # the next forward, and validation, need their memory
     tally.add_up(processes, learner.clip(), flags)
     tally.rate = learner.update(tally.step - 1, tally.bad)
 

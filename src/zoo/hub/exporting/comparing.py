@@ -21,7 +21,8 @@ from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
-from zoo.models.model import Model, Output
+from zoo.models.model import Model
+from zoo.models.output import Output
 from zoo.objectives.answers import Answer, SeveralClasses
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1

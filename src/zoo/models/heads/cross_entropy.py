@@ -124,7 +124,7 @@ class LinearCrossEntropy(torch.autograd.Function):
             if of_weight is not None:
                 write_product_(of_weight, logits, x[rows], add=rows.start > 0)
             if of_bias is not None:
-                of_bias += logits.sum(0, dtype=wanted.exact)
+                add_sums_(of_bias, logits)
         if of_weight is not None:
             of_weight = of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(wanted.kept)
         ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
@@ -230,6 +230,12 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
             torch.mm(gradients[:, classes].T, states, out=total[classes])
         else:
             total[classes] = gradients[:, classes].T @ states
+
+
+def add_sums_(total: Float[Tensor, " room"], gradients: Float[Tensor, "rows room"]) -> None:
+    """Add up the rows of the logits' gradients, some at a time: for a sum in a wider dtype, a CPU casts all of them."""
+    for rows in split(len(gradients), len(total), exact_at_once(gradients.device)):
+        total += gradients[rows].sum(0, dtype=total.dtype)
 
 
 def writes_wider(total: Tensor, states: Tensor) -> bool:

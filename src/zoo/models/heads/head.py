@@ -31,6 +31,11 @@ class Head(nn.Module, ABC):
     guesses: ClassVar[bool] = False
     detects: ClassVar[bool] = False
 
+    @property
+    def tied(self) -> bool:
+        """Whether its last map is the matrix of token vectors."""
+        return False
+
     @abstractmethod
     def score(self, states: Scored, table: Table) -> Scores:
         """The last linear map and what it maps; `table` is the matrix of token vectors, for heads tied to it."""

@@ -36,6 +36,10 @@ class LanguageHead(Head):
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
         self.factor = d_model**-0.5 if scale else 1.0
 
+    @property
+    def tied(self) -> bool:
+        return self.output is None
+
     def score(self, states: Scored, table: Table) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
         return Scores(states, table if self.output is None else self.output.weight, self.bias)

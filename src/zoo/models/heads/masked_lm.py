@@ -44,5 +44,9 @@ class MaskedLMHead(Head):
         self.norm = norms.build(norm, width)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
+    @property
+    def tied(self) -> bool:
+        return True
+
     def score(self, states: Scored, table: Table) -> Scores:
         return Scores(self.norm(self.activation(self.dense(states))), table, self.bias)

@@ -14,6 +14,7 @@ from zoo.blocks.position import Position
 from zoo.blocks.rows.documents import Documents, positions_of
 from zoo.blocks.rows.view import Recorder
 from zoo.models.embeddings import Embeddings
+from zoo.models.token_table import TokenTable
 from zoo.registry import Slot
 
 States = Float[Tensor, "batch length d_model"]
@@ -52,6 +53,7 @@ class PartInput:
         recorders: where weights are recorded, by the kinds that are asked for, as in Output.weights.
         places: flat places (row * length + place) whose states alone are wanted, as one row in this order, of a part
             that `picks`; None: all.
+        table: the token vectors, where they were cast before; a part may look tokens up there.
     """
 
     tokens: Tokens | Pictures
@@ -59,6 +61,7 @@ class PartInput:
     segments: Int[Tensor, "batch length"] | None = None
     recorders: Mapping[str, Recorder] = field(default_factory=dict)
     places: Int[Tensor, " places"] | None = None
+    table: TokenTable | None = None
 
     def rows(self) -> Documents:
         """The documents of every place."""
@@ -204,3 +207,20 @@ class PartChoice:
 encoders: Slot[Encoder] = Slot("encoder")
 decoders: Slot[Decoder] = Slot("decoder")
 PARTS: dict[str, Slot[Any]] = {"encoder": encoders, "decoder": decoders}
+
+
+def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:
+    """Let both parts read one matrix of token vectors.
+
+    Raises:
+        ValueError: the two matrices would not have the same size.
+    """
+    if encoder is None or decoder is None or encoder.embeddings is None or decoder.embeddings is None:
+        return
+    ours, theirs = encoder.embeddings.tokens.weight.shape, decoder.embeddings.tokens.weight.shape
+    if ours != theirs:
+        raise ValueError(
+            f"embeddings.shared: the encoder's token vectors are {tuple(ours)}, the decoder's {tuple(theirs)}; "
+            "set embeddings.shared to false or give both the same vocab_size and d_model"
+        )
+    decoder.embeddings.tokens = encoder.embeddings.tokens

@@ -19,6 +19,7 @@ from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.layer import TransformerSettings, build_block, build_positions
 from zoo.models.kinds.part import Decoder, Encoder, Memory, Numbers, PartInput, States, Tokens, decoders, encoders
 from zoo.models.kinds.progress import Progress
+from zoo.models.token_table import TokenTable
 
 
 class Stack(nn.Module):
@@ -52,16 +53,18 @@ class Stack(nn.Module):
                 if isinstance(module, Attention):
                     yield module, None if module.crosses else self.positions[number]
 
-    def embed(self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int) -> States:
+    def embed(
+        self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int, table: TokenTable | None = None
+    ) -> States:
         """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
         acting = [position for position in self.positions if position.embeds]
-        return self.embeddings(tokens, segments, at, acting, reach)
+        return self.embeddings(tokens, segments, at, acting, reach, table)
 
     def forward(
         self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
     ) -> States:
         documents = given.rows()
-        x = self.embed(given.tokens, given.segments, documents.positions, documents.reach)
+        x = self.embed(given.tokens, given.segments, documents.positions, documents.reach, given.table)
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
         if not recompute:
             for block, view in zip(self.blocks, views, strict=True):

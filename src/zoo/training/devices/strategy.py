@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from zoo.devices.precision import forward_dtype
 from zoo.models.kinds.part import Memory
-from zoo.models.model import Model, Output
+from zoo.models.model import Model
+from zoo.models.output import Output
 from zoo.training.devices.compiling import blocks_of, compile_blocks, compiles
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training

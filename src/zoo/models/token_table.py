@@ -1,0 +1,89 @@
+"""The matrix of token vectors in one training step, where a head reads it too."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from zoo.devices.precision import dtype_of_products
+from zoo.models.heads.cross_entropy import are_few
+from zoo.models.heads.head import Head, Table
+
+LookedUp = list[tuple[Int[Tensor, "*places"], Float[Tensor, "*places width"]]]
+
+
+class TokenTable:
+    """The matrix, cast to the dtype of products before the layers run; its gradient is added up when all is done.
+
+    Autograd goes back through what was computed first at last. So the gradient of a tied head waits in the narrower
+    dtype until the activations of the layers are gone, and the rows of tokens that were looked up are then added to it.
+    Left to autograd, it would become float32 while all activations are there, and lookups would make a matrix of zeros
+    and rows to add to it: for a BERT-base 94 MB each, for a GPT-2 154 MB.
+
+    Args:
+        weight: the parameter.
+    """
+
+    def __init__(self, weight: Table, dtype: torch.dtype) -> None:
+        self.weight = weight
+        self.looked_up: LookedUp = []
+        self.narrow: Table = Cast.apply(weight, dtype, self.looked_up)  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def early(weight: Table | None, heads: Iterable[Head]) -> "TokenTable | None":
+        """That of a parameter; None where it saves nothing, or on a GPU, where nobody has measured what it saves."""
+        if weight is None or not any(head.tied for head in heads):
+            return None
+        dtype, trained = dtype_of_products(weight), torch.is_grad_enabled() and weight.requires_grad
+        narrows = dtype == torch.bfloat16 != weight.dtype and weight.device.type == "cpu"
+        return TokenTable(weight, dtype) if trained and narrows and not are_few(len(weight)) else None
+
+    def holds(self, tokens: nn.Embedding) -> bool:
+        """Whether a module looks up rows of this matrix, and does no more: its hooks would not be called."""
+        hooks = tokens._forward_hooks, tokens._forward_pre_hooks, tokens._backward_hooks, tokens._backward_pre_hooks
+        plain = type(tokens) is nn.Embedding and "forward" not in tokens.__dict__ and not any(hooks)
+        return plain and tokens.weight is self.weight
+
+    def look_up(self, tokens: Int[Tensor, "*places"]) -> Float[Tensor, "*places width"]:
+        """The vectors of tokens, in the dtype of the parameter."""
+        found: Tensor = LookUp.apply(self.narrow, self.weight, tokens, self.looked_up)  # type: ignore[no-untyped-call]
+        return found
+
+
+class Cast(torch.autograd.Function):
+    """The matrix in a narrower dtype; its gradient is that of the cast and of all that was looked up."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Table, dtype: torch.dtype, looked_up: LookedUp) -> Table:
+        ctx.like, ctx.looked_up = weight.detach(), looked_up
+        ctx.set_materialize_grads(False)
+        return weight.to(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor, None, None]:
+        total = torch.zeros_like(ctx.like) if gradient is None else gradient.to(ctx.like.dtype)
+        for tokens, rows in ctx.looked_up:
+            different, numbers = tokens.unique(return_inverse=True)
+            sums = torch.ops.aten.embedding_dense_backward(rows, numbers, len(different), -1, False)
+            total.index_copy_(0, different, total[different] + sums)
+        ctx.looked_up.clear()
+        return total, None, None
+
+
+class LookUp(torch.autograd.Function):
+    """Rows of the parameter. Autograd is told that they are of the cast, which adds up their gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, narrow: Table, weight: Table, tokens: Tensor, looked_up: LookedUp) -> Tensor:
+        ctx.looked_up = looked_up
+        ctx.save_for_backward(tokens)
+        return F.embedding(tokens, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
+        (tokens,) = ctx.saved_tensors
+        ctx.looked_up.append((tokens, gradient))
+        return None, None, None, None
