@@ -24,8 +24,6 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
         return x
     if x.device.type != "cpu":
         return F.dropout(x, share)
-    if torch.compiler.is_compiling():  # a compiled graph draws floats as cheaply, and would break at bytes
-        return x * ((torch.rand(x.shape) >= dropped / STEPS).to(x.dtype) * enlarged(dropped))
     found: Tensor = Dropped.apply(x, dropped)  # type: ignore[no-untyped-call]
     return found
 
@@ -63,6 +61,8 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
     takes: which ones, one more byte for each group decides. Each number is then dropped with the share's own
     probability. Two of a group have a correlation of at most 2^-18 / (share (1 - share)): 0.00004 for a share of 0.1.
     """
+    if torch.compiler.is_compiling():  # a compiled graph draws floats as cheaply, and would break at these words
+        return (torch.rand(x.shape) >= dropped / STEPS).to(torch.int8)
     threshold, rest = divmod(dropped, BYTE)
     groups = -(-x.numel() // GROUP)
     words = torch.empty(-(-groups * (GROUP + 1) // 8), dtype=torch.int64).random_(-(2**63), None)
