@@ -1,5 +1,8 @@
 """Texts that transformers would write in another way for an imported model than zoo does."""
 
+from pathlib import Path
+from typing import Any
+
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
@@ -8,9 +11,13 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_template
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.late import load
 
 LETTERS = ("a", "b")  # texts to see templates around
+# whose classes in transformers 5 take nothing but the vocabulary of tokenizer.json
+REBUILDING = ("GPT2", "Gemma", "Llama", "Pegasus", "Qwen2", "T5")
 SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that switches make something else of
+COMPOSED = f" e\u0301 {SWITCHED}"  # the same behind a space, and behind a letter that NFC composes
 
 
 def texts_otherwise(
@@ -51,14 +58,35 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
     That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
     """
     options, recipe = foreign.read_json(OPTIONS), target.recipe
-    if recipe is None or recipe.least is None or not foreign.has(BACKEND_FILE):
+    named = options.get("tokenizer_class")
+    if not foreign.has(BACKEND_FILE):
         return ()
-    if not recipe.is_of(options.get("tokenizer_class")):
-        return ()
-    switches = {name: value for name, value in options.items() if not name.endswith("_token")}
-    theirs = pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False}))
-    ours = pieces(read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)))
-    return () if theirs == ours else (f"'{' '.join(theirs)}' (here '{' '.join(ours)}')",)
+    own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
+    found: list[tuple[list[str], list[str]]] = []
+    if recipe is not None and recipe.least is not None and recipe.is_of(named):
+        switches = {name: value for name, value in options.items() if not name.endswith("_token")}
+        found.append((pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False})), pieces(own)))
+    elif (rebuilt := rebuilt_backend(foreign.folder, named)) is not None:
+        found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SWITCHED, COMPOSED)]
+    return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
+
+
+def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
+    """The tokenizer that one of `REBUILDING` makes of a folder; None for other classes, and where none can be made."""
+    if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in REBUILDING:
+        return None
+    maker = load("transformers:AutoTokenizer")
+    try:
+        made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
+    except Exception:  # a stranger's files may make it raise anything; then there is nothing to compare with
+        return None
+    return made
+
+
+def tokens(backend: Backend, text: str) -> list[str]:
+    """Those of a text, without what stands around it."""
+    found: list[str] = backend.encode(text, add_special_tokens=False).tokens
+    return found
 
 
 def pieces(backend: Backend) -> list[str]:

@@ -1,0 +1,69 @@
+"""Folders whose tokenizer_class takes nothing but the vocabulary of tokenizer.json, as Llama's in transformers 5."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from zoo.hub.importing.other_texts import COMPOSED, SWITCHED, other_switches
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.registry import targets
+
+SPECIAL = ["<unk>", "<s>", "</s>"]
+MARK = "\u2581"
+
+
+def publish(folder: Path, named: str | None, rules: str, **options: object) -> Path:
+    made = Tokenizer(models.BPE(unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace() if rules == "marks" else pre_tokenizers.ByteLevel(False)
+    made.decoder = decoders.Metaspace() if rules == "marks" else decoders.ByteLevel()
+    texts = ["Ab a b the cat sat on the mat", "\u00c9 e\u0301 \u6f22\u5b57"]
+    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False))
+    if rules == "marks":  # as Llama 2's file has it
+        made.normalizer = normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)])
+        spec = {**json.loads(made.to_str()), "pre_tokenizer": None}
+    else:
+        spec = json.loads(made.to_str())
+    (folder / "tokenizer.json").write_text(json.dumps(spec), "utf-8")
+    names = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", **options}
+    names |= {} if named is None else {"tokenizer_class": named}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("family", "named", "rules", "options"),
+    [
+        ("llama", "LlamaTokenizer", "marks", {}),
+        ("mistral", "LlamaTokenizerFast", "marks", {"add_prefix_space": False}),
+        ("qwen3", "Qwen2Tokenizer", "bytes", {}),
+    ],
+)
+def test_what_the_class_makes_of_texts_is_said(
+    tmp_path: Path, family: str, named: str, rules: str, options: dict[str, object]
+):
+    folder = publish(tmp_path, named, rules, **options)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    pairs = [
+        (theirs.tokenize(text), ours.encode(text, add_special_tokens=False).tokens) for text in (SWITCHED, COMPOSED)
+    ]
+    expected = tuple(f"'{' '.join(one)}' (here '{' '.join(other)}')" for one, other in pairs if one != other)
+    assert expected and other_switches(CheckpointFolder(folder), targets[family]) == expected
+
+
+@pytest.mark.parametrize("named", [None, "PreTrainedTokenizerFast", "TokenizersBackend", "AlienTokenizer", 7])
+def test_other_classes_follow_the_file(tmp_path: Path, named: str | None):
+    folder = publish(tmp_path, named, "marks")
+    assert other_switches(CheckpointFolder(folder), targets["llama"]) == ()
+
+
+def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*given: object, **named: object) -> None:
+        raise KeyError("merges")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
+    folder = publish(tmp_path, "LlamaTokenizer", "marks")
+    assert other_switches(CheckpointFolder(folder), targets["llama"]) == ()
