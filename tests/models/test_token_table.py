@@ -106,3 +106,16 @@ def test_it_is_left_out_where_it_saves_nothing(case: str):
     model.token_vectors.requires_grad_(case != "frozen")
     with torch.set_grad_enabled(case != "no gradient"), torch.autocast("cpu", torch.bfloat16, case != "float32"):
         assert TokenTable.early(model.token_vectors, model.heads_by_name().values()) is None
+
+
+@pytest.mark.parametrize("option", [{"padding_idx": 7}, {"scale_grad_by_freq": True}, {"max_norm": 0.1}])
+def test_options_of_the_embeddings_are_followed(option: dict[str, int | float]):
+    found = []
+    for ordinary in (False, True):
+        model = build("gpt2-nano")
+        for name, value in option.items():
+            setattr(model.decoder.stack.embeddings.tokens, name, value)
+        with the_ordinary_way() if ordinary else torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
+            model(torch.tensor([[5, 7, 5, 9]])).states.square().sum().backward()
+        found.append(gradients(model)["decoder.stack.embeddings.tokens.weight"])
+    assert torch.equal(*found)

@@ -42,10 +42,11 @@ class TokenTable:
         return TokenTable(weight, dtype) if trained and narrows and not are_few(len(weight)) else None
 
     def holds(self, tokens: nn.Embedding) -> bool:
-        """Whether a module looks up rows of this matrix, and does no more: its hooks would not be called."""
+        """Whether a module looks up rows of this matrix, and does no more: nothing else of it would be done."""
         hooks = tokens._forward_hooks, tokens._forward_pre_hooks, tokens._backward_hooks, tokens._backward_pre_hooks
         plain = type(tokens) is nn.Embedding and "forward" not in tokens.__dict__ and not any(hooks)
-        return plain and tokens.weight is self.weight
+        options = tokens.padding_idx, tokens.max_norm, tokens.scale_grad_by_freq or None, tokens.sparse or None
+        return plain and tokens.weight is self.weight and options == (None,) * 4
 
     def look_up(self, tokens: Int[Tensor, "*places"]) -> Float[Tensor, "*places width"]:
         """The vectors of tokens, in the dtype of the parameter."""
