@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from zoo.models.create import create_model
+from zoo.models.heads.head import Head
+from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.models.token_table import TokenTable
 
@@ -119,3 +121,15 @@ def test_options_of_the_embeddings_are_followed(option: dict[str, int | float]):
             model(torch.tensor([[5, 7, 5, 9]])).states.square().sum().backward()
         found.append(gradients(model)["decoder.stack.embeddings.tokens.weight"])
     assert torch.equal(*found)
+
+
+def test_a_head_of_another_package_may_be_tied_to_something():
+    class Cosine(Head):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tied = True
+
+        def score(self, states: Tensor, table: Tensor) -> Scores:
+            return Scores(states, table / table.norm(dim=-1, keepdim=True))
+
+    assert not Cosine().ends_in_table

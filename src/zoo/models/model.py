@@ -238,7 +238,7 @@ class Model(nn.Module):
         assert isinstance(head, Head)
         if vectors is None:
             vectors = states.new_zeros(0, self.stream.d_model)
-        elif table is not None and head.tied:
+        elif table is not None and head.ends_in_table:
             vectors = table.narrow
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)

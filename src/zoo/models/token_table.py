@@ -35,7 +35,7 @@ class TokenTable:
     @staticmethod
     def early(weight: Table | None, heads: Iterable[Head]) -> "TokenTable | None":
         """That of a parameter; None where it saves nothing, or on a GPU, where nobody has measured what it saves."""
-        if weight is None or not any(head.tied for head in heads):
+        if weight is None or not any(head.ends_in_table for head in heads):
             return None
         dtype, trained = dtype_of_products(weight), torch.is_grad_enabled() and weight.requires_grad
         narrows = dtype == torch.bfloat16 != weight.dtype and weight.device.type == "cpu"

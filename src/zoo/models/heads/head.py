@@ -32,7 +32,7 @@ class Head(nn.Module, ABC):
     detects: ClassVar[bool] = False
 
     @property
-    def tied(self) -> bool:
+    def ends_in_table(self) -> bool:
         """Whether its last map is the matrix of token vectors."""
         return False
 

@@ -37,7 +37,7 @@ class LanguageHead(Head):
         self.factor = d_model**-0.5 if scale else 1.0
 
     @property
-    def tied(self) -> bool:
+    def ends_in_table(self) -> bool:
         return self.output is None
 
     def score(self, states: Scored, table: Table) -> Scores:

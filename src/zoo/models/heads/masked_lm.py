@@ -45,7 +45,7 @@ class MaskedLMHead(Head):
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     @property
-    def tied(self) -> bool:
+    def ends_in_table(self) -> bool:
         return True
 
     def score(self, states: Scored, table: Table) -> Scores:
