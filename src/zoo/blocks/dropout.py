@@ -7,6 +7,8 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.devices.compiling import is_transformed
+
 STEPS = 2**16  # the share is met to 1/65536
 BYTE = 2**8  # of random numbers of 8 bits
 GROUP = 512  # numbers whose bytes are compared with one threshold
@@ -24,6 +26,8 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
         return x
     if x.device.type != "cpu":
         return F.dropout(x, share)
+    if is_transformed():
+        return x * draw_kept(x, dropped).to(x.dtype).mul_(enlarged(dropped))
     found: Tensor = Dropped.apply(x, dropped)  # type: ignore[no-untyped-call]
     return found
 

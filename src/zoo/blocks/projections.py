@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 
 Places = Float[Tensor, "*places d_model"]
@@ -34,8 +35,8 @@ def project_each(x: Places, maps: Sequence[nn.Module]) -> list[Mapped]:
     Autocast would cast the vectors once for each of them, and keep every copy for the backward pass. On a CPU they are
     cast once. A GPU's autocast stays as it is: nobody has measured there what that saves.
     """
-    dtype = dtype_of_products(x)
-    if dtype == x.dtype or x.device.type != "cpu" or torch.compiler.is_compiling() or not are_plain(maps):
+    dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
+    if dtype == x.dtype or x.device.type != "cpu" or changed or not are_plain(maps):
         return [one(x) for one in maps]
     copies = Casts.apply(x, dtype, len(maps))  # type: ignore[no-untyped-call]
     return [one(copy) for one, copy in zip(maps, copies, strict=True)]

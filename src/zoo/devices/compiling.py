@@ -25,6 +25,11 @@ INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for hea
 COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
 
 
+def is_transformed() -> bool:
+    """Whether torch.func transforms what runs now (grad, vmap, jvp); it refuses most backward passes of our own."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
 class Missing(NamedTuple):
     """What is not here, and what helps, as the ends of sentences."""
 

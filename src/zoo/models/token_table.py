@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import are_few
 from zoo.models.heads.head import Head, Table
@@ -35,7 +36,8 @@ class TokenTable:
     @staticmethod
     def early(weight: Table | None, heads: Iterable[Head]) -> "TokenTable | None":
         """That of a parameter; None where it saves nothing, or on a GPU, where nobody has measured what it saves."""
-        if weight is None or not any(head.ends_in_table for head in heads):
+        changed = torch.compiler.is_compiling() or is_transformed()  # either refuses what `Cast` remembers
+        if weight is None or changed or not any(head.ends_in_table for head in heads):
             return None
         dtype, trained = dtype_of_products(weight), torch.is_grad_enabled() and weight.requires_grad
         narrows = dtype == torch.bfloat16 != weight.dtype and weight.device.type == "cpu"
