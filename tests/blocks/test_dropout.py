@@ -54,7 +54,7 @@ def test_what_is_kept_is_multiplied_by_the_nearest_number_of_its_dtype(dtype: to
     assert out.dtype == dtype and set(out.unique().tolist()) == {0.0, enlarged.item()}
 
 
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 25.5 / 256, 0.99])
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 25.5 / 256, 0.99, 255 / 256, 0.998])
 def test_the_share_is_met_to_less_than_a_byte(share: float):
     torch.manual_seed(5)
     n, expected = 20_000_000, round(share * 2**16) / 2**16

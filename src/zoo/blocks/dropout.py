@@ -33,8 +33,8 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
 
 
 def dropped_steps(share: float) -> int:
-    """How many of 65,536 steps drop a number; one byte of 256 keeps it, however large the share."""
-    return min(STEPS - BYTE, round(share * STEPS))
+    """How many of 65,536 steps drop a number; one keeps it, however large the share."""
+    return min(STEPS - 1, round(share * STEPS))
 
 
 def enlarged(dropped: int) -> float:
@@ -65,7 +65,8 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
     takes: which ones, one more byte for each group decides. Each number is then dropped with the share's own
     probability. Two of a group have a correlation of at most 2^-18 / (share (1 - share)): 0.00004 for a share of 0.1.
     """
-    if torch.compiler.is_compiling():  # a compiled graph draws floats as cheaply, and would break at these words
+    # a compiled graph draws floats as cheaply, and would break at these words; the last thresholds are no bytes
+    if torch.compiler.is_compiling() or dropped > STEPS - BYTE:
         return (torch.rand(x.shape) >= dropped / STEPS).to(torch.int8)
     threshold, rest = divmod(dropped, BYTE)
     groups = -(-x.numel() // GROUP)
