@@ -133,3 +133,11 @@ def test_a_head_of_another_package_may_be_tied_to_something():
             return Scores(states, table / table.norm(dim=-1, keepdim=True))
 
     assert not Cosine().ends_in_table
+
+
+def test_exact_logits_are_those_of_the_matrix_as_it_is():
+    model, found = build("gpt2-nano"), []
+    for ordinary in (False, True):
+        with the_ordinary_way() if ordinary else torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
+            found.append(model(torch.tensor([[5, 7, 5, 9]])).scores["language"].exact())
+    assert torch.equal(*found)

@@ -243,6 +243,8 @@ class Model(nn.Module):
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
         scores = head.score(states, vectors)
+        if table is not None and scores.weight is table.narrow:
+            scores.whole = table.weight
         scores.chunked = self.chunked_loss
         return scores
 

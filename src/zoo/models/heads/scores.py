@@ -45,6 +45,7 @@ class Scores:
     ) -> None:
         self.recorded, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
         self.states, self.weight, self.bias = states, weight, bias
+        self.whole = weight  # what `weight` was rounded from, where it was
         self.chunked = True  # how `cross_entropy` is computed
 
     @staticmethod
@@ -73,7 +74,7 @@ class Scores:
         dtype = torch.promote_types(self.states.dtype, torch.float32)
         bias = None if self.bias is None else self.bias.to(dtype)
         with self.recording(), torch.autocast(self.states.device.type, enabled=False):
-            return F.linear(self.states.to(dtype), self.weight.to(dtype), bias)
+            return F.linear(self.states.to(dtype), self.whole.to(dtype), bias)
 
     def cross_entropy(
         self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False
