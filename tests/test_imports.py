@@ -45,8 +45,9 @@ ONLY: dict[str, set[str]] = {
 IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
 # public names, folders of variants, and what `late.load` names
 LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/late.py"}
-# who may call it: commands, sources that need datasets, filling without torch, and the loss that has a kernel
-LATE = {"cli", "data", "experiments", "models"}
+# who may call it: commands, sources that need datasets, filling without torch, imports that compare with transformers'
+# own tokenizers, and the loss that has a kernel
+LATE = {"cli", "data", "experiments", "hub", "models"}
 
 
 def modules() -> dict[str, Path]:
