@@ -175,10 +175,20 @@ def test_a_file_that_changes_during_the_training_is_not_the_one_of_a_checkpoint(
     assert open_run(tmp_path).training == TRAINING
 
 
+def test_a_file_that_is_deleted_during_the_training_costs_no_step(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with create_run(tmp_path, FILES) as run:
+        content = (tmp_path / "config.yaml").read_bytes()
+        (tmp_path / "config.yaml").unlink()
+        run.save(1, TENSORS, {"step": 1})
+    assert "config.yaml: was deleted during the training, which does not read it; put it back" in caplog.text
+    (tmp_path / "config.yaml").write_bytes(content)
+    assert open_run(tmp_path).training == TRAINING
+
+
 def test_a_run_whose_folder_is_gone_leaves_no_half_of_one(tmp_path: Path):
     with create_run(tmp_path / "run", FILES) as run:
         (tmp_path / "run").rename(tmp_path / "moved")
-        with pytest.raises(RuntimeError, match="run/config.yaml: was deleted or moved during the training"):
+        with pytest.raises(RuntimeError, match="run: was deleted or moved during the training"):
             run.save(1, TENSORS, {"step": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["moved"]
 

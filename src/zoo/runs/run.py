@@ -104,7 +104,7 @@ class Run:
             beside: JSON files by their names, for other programs.
 
         Raises:
-            RuntimeError: it cannot be written, or a file of the run is gone.
+            RuntimeError: it cannot be written, or the folder is gone.
         """
         if self.metrics is not None:
             self.look_at_files()
@@ -112,12 +112,18 @@ class Run:
             write_checkpoint(place, tensors, state, self.training, self.metrics.mark(), self.files, beside)
 
     def look_at_files(self) -> None:
-        """Say which of the run's files are not what they were: the weights are trained with what they held before."""
+        """Say which of the run's files are not what they were: the weights are trained with what they held before.
+
+        Raises:
+            RuntimeError: the folder is gone.
+        """
+        if not self.folder.is_dir():
+            raise RuntimeError(f"{self.folder}: was deleted or moved during the training; its checkpoints are whole")
         for name, written in self.files.items():
             path = self.folder / name
             if not path.is_file():
-                raise RuntimeError(f"{path}: was deleted or moved during the training; checkpoints there are whole")
-            if digest(path) != written:
+                logger.warning("%s: was deleted during the training, which does not read it; put it back", path)
+            elif digest(path) != written:
                 logger.warning("%s: changed during the training, which does not read it; put back what it held", path)
 
     def prune(self, keep: int, best: int | None) -> None:
