@@ -66,14 +66,19 @@ class Casts(torch.autograd.Function):
 
 
 def are_plain(maps: Sequence[nn.Module]) -> bool:
-    """Whether modules are linear maps and no more, all with a bias or none, all of them trained or none.
-
-    LoRA is a hook that does more; accelerate, which brings weights from elsewhere, puts another `forward` in place.
-    """
+    """Whether modules are linear maps and no more, all with a bias or none, all of them trained or none."""
     kinds = set()
     for one in maps:
-        hooks = one._forward_hooks, one._forward_pre_hooks, one._backward_hooks, one._backward_pre_hooks
-        if type(one).forward is not nn.Linear.forward or "forward" in one.__dict__ or any(hooks):
+        if type(one).forward is not nn.Linear.forward or does_more(one):
             return False
         kinds.add((one.bias is None, one.weight.requires_grad))
     return len(kinds) == 1
+
+
+def does_more(module: nn.Module) -> bool:
+    """Whether something is done beside a module's own forward pass, or in its place, when it is called.
+
+    LoRA is a hook that does more; accelerate, which brings weights from elsewhere, puts another `forward` in place.
+    """
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    return "forward" in module.__dict__ or any(hooks)

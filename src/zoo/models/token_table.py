@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.blocks.projections import does_more
 from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import are_few
@@ -45,8 +46,7 @@ class TokenTable:
 
     def holds(self, tokens: nn.Embedding) -> bool:
         """Whether a module looks up rows of this matrix, and does no more: nothing else of it would be done."""
-        hooks = tokens._forward_hooks, tokens._forward_pre_hooks, tokens._backward_hooks, tokens._backward_pre_hooks
-        plain = type(tokens) is nn.Embedding and "forward" not in tokens.__dict__ and not any(hooks)
+        plain = type(tokens) is nn.Embedding and not does_more(tokens)
         options = tokens.padding_idx, tokens.max_norm, tokens.scale_grad_by_freq or None, tokens.sparse or None
         return plain and tokens.weight is self.weight and options == (None,) * 4
 
