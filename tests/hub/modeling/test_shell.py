@@ -10,6 +10,7 @@ import transformers
 from safetensors.torch import load_file
 from shell_choices import ALIBI, BOTH, ENCODER, MIXED, MODELS, SCALED, Shelled, load
 from torch import Tensor
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.runs.tensors import unique_tensors
@@ -67,15 +68,20 @@ def test_generation_is_the_same_with_a_cache_and_without_and_however_it_is_padde
     assert all(torch.equal(row[-7:], one[0, -7:]) for row, one in zip(together, alone, strict=True))
 
 
-def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(shelled: Shelled):
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, shelled: Shelled):
+    """Its two names are those of transformers since 5.24 and before; an output has the one of the version at hand."""
     model = load(shelled("gpt2-nano", ALIBI))
     ids = torch.tensor([[9, 10, 11, 12, 13]])
+    kept = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
     first = model(ids[:, :2], use_cache=True)
-    second = model(ids[:, 2:], past_key_values=first.past_key_values, logits_to_keep=1)
+    second = model(ids[:, 2:], **{name: first[kept]}, logits_to_keep=1)
     torch.testing.assert_close(second.logits, model(ids).logits[:, -1:])
-    assert second.past_key_values.get_seq_length() == 5 and model(ids).past_key_values is None
+    assert second[kept].get_seq_length() == 5 and kept not in model(ids)
     with pytest.raises(ValueError, match="cannot go back to fewer tokens"):
-        second.past_key_values.crop(1)
+        second[kept].crop(1)
+    with pytest.raises(ValueError, match="two names of one thing"):
+        model(ids[:, :1], cache=first[kept], past_key_values=first[kept])
 
 
 def test_the_loss_counts_what_transformers_counts(shelled: Shelled):

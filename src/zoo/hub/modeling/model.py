@@ -24,18 +24,24 @@ from zoo.models.settings import ModelSettings
 F = TypeVar("F", bound=Callable[..., Any])
 ROW = ("input_ids", "attention_mask", "token_type_ids")
 LABELS = ("labels", "num_items_in_batch")
+OLD_CACHE = "past_key_values"  # what transformers called a cache before 5.24
 
 
 def answering(forward: F) -> F:
     """Let a forward pass give a tuple for `return_dict=False`, and refuse by name what its class does not take.
 
     Tools hand `inputs_embeds`, `position_ids`, `output_attentions` and the like to every model, mostly empty. What is
-    empty is left out; anything else would be ignored without a word (positions follow from the mask).
+    empty is left out; anything else would be ignored without a word (positions follow from the mask). A cache may come
+    under either of its names: transformers 5.24 renamed `past_key_values` to `cache`.
     """
 
     @wraps(forward)
     def wrapped(self: Any, *given: Any, **named: Any) -> Any:
         said = {name: value for name, value in named.items() if value is not None and value is not False}
+        if "cache" in self.takes and OLD_CACHE in said:
+            if "cache" in said:
+                raise ValueError(f"both cache and {OLD_CACHE} are given; they are two names of one thing")
+            said["cache"] = said.pop(OLD_CACHE)
         if refused := [name for name in said if name not in self.takes]:
             raise ValueError(f"{type(self).__name__} takes no {' and no '.join(refused)}")
         return forward(self, *given, **said)
@@ -124,7 +130,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
-        past_key_values: StateCache | None = None,
+        cache: StateCache | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
@@ -135,15 +141,15 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         if self.main_input_name == "pixel_values":
             mask = None  # `generate` makes one of whatever it is given, here as long as a picture has channels
         if self.config.is_encoder_decoder:
-            if past_key_values is None:
+            if cache is None:
                 encoder_outputs = encoder_outputs or self.get_encoder()(row, mask)
                 memory = self.remember(encoder_outputs[0], mask)
             row, mask = decoder_input_ids, decoder_attention_mask
             if row is None and labels is not None:
                 row = shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
         given = part_input(row, mask, token_type_ids)
-        states, cache = self.read(given, memory, past_key_values, use_cache)
-        said: dict[str, Any] = {"last_hidden_state": states, "past_key_values": cache}
+        states, cache = self.read(given, memory, cache, use_cache)
+        said: dict[str, Any] = {"last_hidden_state": states, "cache": cache, OLD_CACHE: cache}
         said["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
         if self.carries is not None:
             states = states[:, -logits_to_keep:] if logits_to_keep else states

@@ -25,7 +25,7 @@ from zoo.hub.targets.shell import MODEL_TYPE
 
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
 TARGET = ("decoder_input_ids", "decoder_attention_mask")
-WRITING = (*LABELS, "past_key_values", "use_cache", "logits_to_keep")
+WRITING = (*LABELS, "cache", "use_cache", "logits_to_keep")
 
 
 class ZooModel(Shell):
