@@ -36,7 +36,7 @@ help:
 	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants, targets and objectives anew, from the registries"
-	@echo "make versions    check exports of every target with three versions of transformers"
+	@echo "make versions    check exports of every target with four versions of transformers"
 	@echo "make clean       remove the virtual environment and every cache"
 
 # mypy has one thread, and most tests wait now and then: side by side they take less time

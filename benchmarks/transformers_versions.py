@@ -1,4 +1,4 @@
-"""Exports of every native class, reloaded and compared by three versions of transformers, each in its own environment.
+"""Exports of every native class, reloaded and compared by four versions of transformers, each in its own environment.
 
     python benchmarks/transformers_versions.py
 
@@ -32,7 +32,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import stream_of
 from zoo.models.model import Model
 
-VERSIONS = ("4.57.*", "5.17.*", "5.23.*")
+VERSIONS = ("4.57.*", "5.17.*", "5.23.*", "5.24.*")
 VOCABULARY = 160
 SIZES = {"d_model": 48, "max_length": 64, "vocab_size": VOCABULARY}
 STACK = {"n_layers": 3, "n_heads": 4, "d_ff": 192}

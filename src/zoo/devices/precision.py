@@ -53,13 +53,21 @@ def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
 
 
+def has_autocast(kind: str) -> bool:
+    """Whether a kind of device has autocast: all but "meta", where costs are counted.
+
+    `torch.amp.is_autocast_available` tells it, too, but breaks every graph that torch 2.11 compiles.
+    """
+    return kind != "meta"
+
+
 def dtype_of_products(x: Tensor) -> torch.dtype:
     """What products of a tensor with matrices are computed in: autocast's dtype where it is on, else the tensor's.
 
     Autocast leaves float64 alone.
     """
     kind = x.device.type
-    narrows = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
+    narrows = has_autocast(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
     return torch.get_autocast_dtype(kind) if narrows else x.dtype
 
 

@@ -14,6 +14,7 @@ import pytest
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
+from versions import needs
 from zoo.data.task import read_task
 from zoo.hub.exporting.card.card import card_files
 from zoo.hub.exporting.card.markdown import block, plain
@@ -218,6 +219,7 @@ MODELS = [
 ]
 
 
+@needs("5.23", "a pipeline of transformers warns of its own settings")
 def test_the_programs_of_the_cards_run_without_a_warning_where_zoo_cannot_be_imported(
     build: Any, tmp_path: Path, export: Callable[..., ExportReport]
 ):

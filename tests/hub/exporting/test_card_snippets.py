@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 from untold import untold
 
 import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
+from versions import HIDDEN
 from zoo.data.task import read_task
 from zoo.hub.exporting.export import ExportReport
 from zoo.hub.exporting.samples import TEXTS
@@ -96,6 +97,7 @@ def test_a_text_classifiers_program_prints_what_zoo_answers(build: Any, export: 
         assert names(found) == set(output) and len(output) == {"one": 1, "several": 6}[kind]
 
 
+@HIDDEN
 @KINDS
 def test_a_picture_classifiers_programs_print_what_zoo_answers(
     export: Export, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -12,6 +12,7 @@ from PIL import Image
 from shell_choices import Shelled, load
 from untold import untold
 
+from versions import HIDDEN
 from zoo.data.columns.pictures import decode
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import ExportReport, export_model
@@ -86,6 +87,7 @@ def test_a_classifier_of_pictures_has_no_tokenizer_and_comes_back(classifier: Ex
     assert next(iter(loaded.mixture.members)) == "classification" and loaded.task.labels == LABELS
 
 
+@HIDDEN
 def test_the_pipeline_and_the_processor_see_what_zoo_sees(classifier: ExportReport, picture: Path):
     pixels = torch.from_numpy(decode(picture.read_bytes(), "picture", 16))[None]
     wanted = load_checkpoint(classifier.folder).model(pixels).logits.softmax(-1)[0]

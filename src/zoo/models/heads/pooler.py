@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
+from zoo.devices.precision import has_autocast
 from zoo.registry import Choice
 
 
@@ -43,8 +44,8 @@ def average(
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
     its = (documents[rows] == documents.flatten()[places][:, None]).to(wide)
-    kind = states.device.type  # "meta", where costs are counted, knows no autocast
-    with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+    kind = states.device.type
+    with torch.autocast(kind, enabled=False) if has_autocast(kind) else nullcontext():
         mean = torch.einsum("pl,pld->pd", its / its.sum(1, keepdim=True), states[rows].to(wide))
     return mean.to(states.dtype)
 

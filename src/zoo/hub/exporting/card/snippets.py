@@ -44,7 +44,11 @@ BY_PROBLEM = {
         '[one for one in classify("picture.jpg", top_k=classify.model.config.num_labels) if one["score"] > 0.5]',
         "[model.config.id2label[i] for i, logit in enumerate(model(**inputs).logits[0]) if logit > 0]",
     ),
-    ("image-classification", NUMBER): ('classify("picture.jpg")[0]["score"]', "model(**inputs).logits.item()"),
+    # before transformers 5.23 its pipeline took one number for the logit of a class
+    ("image-classification", NUMBER): (
+        'classify("picture.jpg", function_to_apply="none")[0]["score"]',
+        "model(**inputs).logits.item()",
+    ),
 }
 QUIETLY = (
     "logging.set_verbosity_error()  # this pipeline does not read every head of the folder, of which it would warn"
