@@ -23,7 +23,7 @@ QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches
 	tests/contracts/test_parameter_names.py \
 	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
-.PHONY: help test quick long mutants bits bars bench lint types tests quickstart variants versions clean
+.PHONY: help test quick long mutants bits bars bench lint types tests quickstart variants versions oldest newest clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
 	@echo "make variants    write the tables of variants, targets and objectives anew, from the registries"
 	@echo "make versions    check exports of every target with four versions of transformers"
+	@echo "make oldest      the tests with the oldest versions that pyproject.toml allows; make newest: with the newest (several GB)"
 	@echo "make clean       remove the virtual environment and every cache"
 
 # mypy has one thread, and most tests wait now and then: side by side they take less time
@@ -83,6 +84,17 @@ variants: $(READY)
 
 versions: $(READY)
 	$(BIN)/python benchmarks/transformers_versions.py
+
+# What `pip install .` may bring: constraints.txt does not count. uv is here because pip cannot choose the oldest versions.
+oldest: RESOLUTION = lowest-direct
+newest: RESOLUTION = highest
+oldest newest: export OMP_NUM_THREADS = 1
+oldest newest:
+	test -x build/$@/bin/uv || { $(PYTHON) -m venv build/$@ && build/$@/bin/python -m pip install -qq uv; }
+	build/$@/bin/uv pip install -q --python build/$@/bin/python --resolution $(RESOLUTION) --editable '.[plots]'
+	build/$@/bin/uv pip install -q --python build/$@/bin/python --editable '.[test]'  # no old tools of tests
+	build/$@/bin/uv pip list --python build/$@/bin/python
+	build/$@/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 # The pip that Python 3.11 brings takes twice as long for the rest. torch comes alone: with its exact version a wheel on
 # disk is taken before any download. While the rest is installed, the other core compiles what of torch the tests import:
