@@ -133,3 +133,20 @@ def test_work_whose_log_nobody_can_read_goes_on_and_keeps_its_status(gone: str, 
     os.close(log)
     assert (trained.returncode, wrong.returncode) == (0, 2)
     assert b"(3 steps)" in trained.stdout and (made / "checkpoints" / "3").is_dir()
+
+
+@pytest.mark.parametrize(("maker", "last"), [("nanobind", ""), ("pybind11_builtins", "leaked")])
+def test_what_nanobind_takes_for_leaks_is_not_printed(maker: str, last: str):
+    """Triton 3.9 comes with torch 2.15 and is made with it; other libraries' last words are printed."""
+    code = f"""
+import os, sys, types
+import zoo.__main__
+Maker = type("Maker", (type,), {{"__module__": {maker!r}}})
+kernels = types.SimpleNamespace(ir=types.SimpleNamespace(builder=Maker("builder", (), {{}})))
+sys.modules["triton._C.libtriton"] = kernels
+sys.stderr.write("a half line")
+zoo.__main__.end()
+os.write(2, b"leaked")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == f"a half line{last}"
