@@ -94,6 +94,7 @@ oldest newest:
 	build/$@/bin/uv pip install -q --python build/$@/bin/python --resolution $(RESOLUTION) --editable '.[plots]'
 	build/$@/bin/uv pip install -q --python build/$@/bin/python --editable '.[test]'  # no old tools of tests
 	build/$@/bin/uv pip list --python build/$@/bin/python
+	TRITON_INTERPRET=1 build/$@/bin/python -m pytest tests/devices/test_logits_kernel.py  # triton comes with these torches
 	build/$@/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 # The pip that Python 3.11 brings takes twice as long for the rest. torch comes alone: with its exact version a wheel on

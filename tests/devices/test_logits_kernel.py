@@ -20,6 +20,7 @@ HERE = torch.device("cpu" if INTERPRETED else "cuda")
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs the package triton"),
     pytest.mark.skipif(not (INTERPRETED or torch.cuda.is_available()), reason="needs a GPU, or TRITON_INTERPRET=1"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, in which Triton interprets, of what is nan
 ]
 SHAPES = [(50, 64), (7, 7), (128, 128), (1001, 1024)]  # classes, and for how many a row has room
 ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}

@@ -33,7 +33,8 @@ def score_(
     guesses = torch.empty_like(targets) if guess else None
     tensors, shape = (logits, targets.contiguous(), numbers, guesses), (classes, logits.shape[1], BLOCK)
     with torch.cuda.device(logits.device):  # Triton starts kernels on the GPU that is the current one
-        score_row[(len(logits),)](*tensors, label_smoothing, shape, (guess, gradient), num_warps=WARPS)
+        options = {"num_warps": WARPS, "enable_fp_fusion": True}  # as ever; Triton 3.9 warns where nobody says so
+        score_row[(len(logits),)](*tensors, label_smoothing, shape, (guess, gradient), **options)
     loss, likelihood = numbers.sum(0).unbind()
     return loss, likelihood, guesses
 
