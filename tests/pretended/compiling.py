@@ -6,7 +6,7 @@ from typing import Any
 
 import load  # noqa: F401 - the device, before torch
 import torch
-from packed_rows import CUDA, DROPPING, ROWS, learn
+from packed_rows import CUDA, DROPPING, ROWS, learn, read
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
@@ -72,6 +72,8 @@ for number, (name, changes, batches) in enumerate(CASES):
                 block._compiled_call_impl = apart(block._compiled_call_impl)
         for rows in batches:
             learn(model.train(), rows)
+            with torch.no_grad():
+                read(model.eval(), rows)
     kinds = sorted({type(attention.backend).__name__ for attention in attentions(model)})
     breaks = sum(counters["graph_break"].values())
     about = name + ", short documents" * (batches is SHORT) + ", recomputed" * recomputed

@@ -123,6 +123,6 @@ with FakeTensorMode(), CUDA:
         print("a host read raises", type(error).__name__)
     try:
         with NoCopies():
-            torch.tensor([1.0], device=CUDA)
+            torch.ones(1, device="cpu").to(CUDA)
     except RuntimeError as error:
         print("a copy raises", error)

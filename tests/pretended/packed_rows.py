@@ -2,6 +2,7 @@
 
 import load  # noqa: F401 - the device, before torch
 import torch
+from torch import Tensor
 
 from zoo.blocks.rows.documents import Documents
 from zoo.models.model import Model
@@ -12,7 +13,14 @@ DROPPING = (("dropout",), 0.1)
 
 
 def learn(model: Model, rows: list[list[int]] = ROWS) -> None:
-    """One forward and one backward pass over rows as collating lays them."""
+    """One forward and one backward pass."""
+    read(model, rows).float().square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.device.type == "cuda", name
+
+
+def read(model: Model, rows: list[list[int]] = ROWS) -> Tensor:
+    """The states of rows as collating lays them."""
     numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in rows]
     laid = torch.tensor([row + [0] * (LENGTH - len(row)) for row in numbers])
     documents, tokens = Documents.packed(rows, laid).to(CUDA), torch.ones_like(laid, device=CUDA)
@@ -26,6 +34,4 @@ def learn(model: Model, rows: list[list[int]] = ROWS) -> None:
     scored = {name: torch.zeros(2, dtype=torch.long, device=CUDA) for name in model.heads}
     said = model(tokens, source, documents, source_documents, places=scored).states
     assert said.device.type == "cuda" and said.dtype == torch.get_default_dtype()
-    said.float().square().sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is None or parameter.grad.device.type == "cuda", name
+    return said
