@@ -15,6 +15,12 @@ def test_two_turns_of_one_side_have_an_empty_one_between_them():
     assert row["messages"] == ["s", "", "u", "a"]
 
 
+def test_what_follows_the_assistants_last_turn_is_left_out():
+    row = turns(("user", "u"), ("assistant", "a"), ("user", "unanswered"), ("user", "and again"))
+    settle_messages(row)
+    assert row["messages"] == ["u", "a"]
+
+
 def test_turns_may_be_written_as_sharegpt_does():
     said = [("system", "s"), ("human", "u"), ("gpt", "a")]
     row = {"messages": [{"from": speaker, "value": text} for speaker, text in said]}

@@ -22,8 +22,9 @@ def settle_messages(row: dict[str, Any]) -> None:
     if MESSAGES not in row:
         return
     texts = read_turns(row[MESSAGES])
-    texts = texts[: len(texts) - len(texts) % 2]
-    if not any(texts[1::2]):
+    while texts and not (len(texts) % 2 == 0 and texts[-1]):  # empty: between two turns of the user
+        texts.pop()
+    if not texts:
         raise ValueError(f"{MESSAGES}: the assistant says nothing, so there is nothing to learn")
     row[MESSAGES] = texts
 
