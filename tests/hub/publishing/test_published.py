@@ -30,6 +30,11 @@ def test_a_folder_is_pushed_as_it_lies(folder: Path):
     assert found["model.safetensors"] == (folder / "model.safetensors").read_bytes()
 
 
+def test_a_folder_is_pushed_with_its_chat_template(folder: Path):
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert files(folder).keys() == MODEL | {"chat_template.jinja"}
+
+
 def test_what_is_no_file_of_a_model_stays_at_home_and_is_named(folder: Path, caplog: pytest.LogCaptureFixture):
     for name in (".env", "training_args.bin", "modeling_mine.py"):
         (folder / name).write_text("secret")

@@ -9,12 +9,12 @@ from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
-from zoo.hub.sources.folder import CONFIG, HASHES
+from zoo.hub.sources.folder import CHAT, CONFIG, HASHES
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 
 SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
-KNOWN = (CARD, CURVES, HASHES, *SETTINGS, "tokenizer.json")
+KNOWN = (CARD, CURVES, HASHES, CHAT, *SETTINGS, "tokenizer.json")
 VOCABULARIES = ("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = 1 << 26  # bytes: more than this only weights may have
