@@ -115,6 +115,18 @@ def test_maps_of_a_state_to_itself_are_orthogonal_gate_by_gate_and_follow_the_se
     assert torch.equal(drawn, kernels[1].weight_ih_l0) and not torch.equal(drawn, kernels[2].weight_ih_l0)
 
 
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float16], ids=str)
+def test_a_recurrent_model_is_drawn_in_a_short_default_type_of_torch(default: torch.dtype):
+    usual = create_model("rnn-attention-nano").state_dict()
+    torch.set_default_dtype(default)
+    try:
+        found = create_model("rnn-attention-nano").state_dict()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    name = "decoder.layers.0.kernel.weight_hh_l0"
+    torch.testing.assert_close(found[name], usual[name].to(default))
+
+
 def test_filters_of_a_convolution_keep_the_variance_of_what_they_read():
     mixer = {"name": "convolution", "kernel": 9, "depthwise": True}
     drawn = create_model("gpt2-nano", d_model=128, mixer=mixer).decoder.stack.blocks[0].mixer.filters.weight.detach()

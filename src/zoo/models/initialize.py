@@ -28,7 +28,8 @@ class Initializer(ABC):
 
         Source: Bahdanau et al. 2015, arXiv:1409.0473, section B.1; Saxe et al. 2014, arXiv:1312.6120.
         """
-        nn.init.orthogonal_(weight, generator=generator)
+        drawn = torch.empty_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))  # torch's has no less
+        weight.copy_(nn.init.orthogonal_(drawn, generator=generator))
 
     def filters(self, weight: Tensor, generator: torch.Generator) -> None:
         """A convolution's filters: the variance of what they read stays.
