@@ -52,6 +52,11 @@ def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, 
     assert "classes: bad, good" in card
 
 
+def test_an_export_is_checked_exactly_under_autocast(run: Path, tmp_path: Path):
+    with torch.autocast("cpu", torch.bfloat16):
+        assert zoo.export(run, tmp_path / "out", device="cpu").check.differences["float32"] < 1e-5
+
+
 def test_what_is_no_run_is_refused_in_words(run: Path, tmp_path: Path):
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "config.json").write_text("{}")

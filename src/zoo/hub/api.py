@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.devices.choose import EXACT, DeviceName, choose_placement
-from zoo.devices.precision import AUTO
+from zoo.devices.precision import AUTO, mixed
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
@@ -83,5 +83,7 @@ def refuse_no_path(**given: Any) -> None:
 
 
 def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:
-    """As `export`, for the command."""
-    return export_model(load_trained(resolve(path), choose_placement(device, EXACT)), folder, target)
+    """As `export`, for the command; its check is exact also where the caller's autocast is on."""
+    where = choose_placement(device, EXACT)
+    with mixed(where.device, None):
+        return export_model(load_trained(resolve(path), where), folder, target)
