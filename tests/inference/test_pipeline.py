@@ -89,6 +89,15 @@ def test_conversations_may_stand_in_whatever_can_be_counted_off():
         answer(ASKED[0])
 
 
+def test_turns_may_be_written_as_sharegpt_does():
+    answer = Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))
+    said = [{"from": {"user": "human"}.get(t["role"], "gpt"), "value": t["content"]} for t in ASKED]
+    (usual,) = answer(ASKED)
+    for given in (said, [said], {"messages": np.array(said, dtype=object)}):
+        (found,) = answer(given)
+        assert (found["input"], found["output"]) == ({"messages": said}, usual["output"])
+
+
 def test_a_model_of_other_texts_takes_no_conversation():
     model = loaded("gpt2-nano", "causal_lm", max_length=200)
     answer, line = Pipeline(model), json.dumps({"messages": ASKED})

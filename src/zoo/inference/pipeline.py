@@ -17,6 +17,7 @@ from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.python_words import for_python
 
+SPEAKER = {"role", "from"}  # either key of a turn names it
 Turns = Sequence[Mapping[str, str]]
 Conversation = Turns | Mapping[str, Turns]
 
@@ -43,7 +44,8 @@ class Pipeline:
 
         Args:
             texts: one or several, or the files of pictures; for a model that was trained on conversations also one of
-                them, or several: lists of maps with `role` and `content`, or maps `{"messages": …}` of such a list.
+                them, or several: lists of maps with `role` and `content`, or `from` and `value`, or maps
+                `{"messages": …}` of such a list.
                 Several come in a list or another iterable, such as a column of pandas.
             pair: second texts, for a model of pairs: one for each text.
             generate: how text is generated, by the keys of `--set generate.…`; None: as the task says.
@@ -77,7 +79,7 @@ def as_texts(loaded: Loaded, given: Any) -> Any:
 def is_turns(given: Any) -> bool:
     """Whether it is a list of turns, which a table of pandas has as an array."""
     counted = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1)
-    return counted and len(given) > 0 and all(isinstance(turn, Mapping) and "role" in turn for turn in given)
+    return counted and len(given) > 0 and all(isinstance(turn, Mapping) and SPEAKER & set(turn) for turn in given)
 
 
 def as_line(conversation: Mapping[str, Any]) -> str:
