@@ -24,7 +24,7 @@ from zoo.data.store.writing import SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 10  # raise it where the same rows and tokenizer give another shard
+VERSION = 11  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
 OFTEN = 250  # rows between two words about progress
