@@ -84,6 +84,25 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
         model(ids[:, :1], cache=first[kept], past_key_values=first[kept])
 
 
+@pytest.mark.parametrize(("name", "start"), [("gpt2-nano", ALIBI), ("transformer-nano", BOTH)])
+def test_generate_goes_on_from_a_cache_of_its_own(name: str, start: tuple[str, ...], shelled: Shelled):
+    """A second call that is handed the first one's cache reads what is new, and no token of its prompt twice."""
+    model = load(shelled(name, start))
+    options = {"num_beams": 1, "do_sample": False, "eos_token_id": None, "max_length": None}
+    options["return_dict_in_generate"] = True
+    given = {"input_ids": torch.tensor([[9, 10, 11, 12, 13]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
+    whole = model.generate(**given, **options, max_new_tokens=8).sequences
+    first = model.generate(**given, **options, max_new_tokens=4)
+    kept = "cache" if "cache" in first else "past_key_values"
+    said = first.sequences
+    if model.config.is_encoder_decoder:
+        more = given | {"decoder_input_ids": said, "decoder_attention_mask": torch.ones_like(said)}
+    else:
+        more = {"input_ids": said, "attention_mask": torch.ones_like(said)}
+    second = model.generate(**more, **options, max_new_tokens=4, **{kept: first[kept]})
+    assert torch.equal(second.sequences, whole) and second[kept].get_seq_length() == whole.shape[1] - 1
+
+
 def test_the_loss_counts_what_transformers_counts(shelled: Shelled):
     model = load(shelled("gpt2-nano", ALIBI))
     ids = torch.tensor([[9, 10, 11, 12]])

@@ -17,6 +17,8 @@ class StateCache(Cache):  # type: ignore[misc]
     """
 
     is_compileable = False  # a state may grow with each step
+    # Of no layers at all transformers 5.24 takes all to be linear, and `generate` reads again what is remembered.
+    is_linear = (False,)
 
     def __init__(self, decoder: Decoder, rows: int, memory: Memory | None) -> None:
         super().__init__(layers=[])  # theirs would hold keys and values layer by layer
