@@ -10,6 +10,7 @@ import transformers
 from safetensors.torch import load_file
 from shell_choices import ALIBI, BOTH, ENCODER, MIXED, MODELS, SCALED, Shelled, load
 from torch import Tensor
+from transformers import DynamicCache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from zoo.hub.checkpoint import load_checkpoint
@@ -82,6 +83,8 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
         second[kept].crop(1)
     with pytest.raises(ValueError, match="two names of one thing"):
         model(ids[:, :1], cache=first[kept], past_key_values=first[kept])
+    with pytest.raises(ValueError, match="DynamicCache is no cache of this model; use_cache=True makes one"):
+        model(ids, **{name: DynamicCache()})
 
 
 @pytest.mark.parametrize(("name", "start"), [("gpt2-nano", ALIBI), ("transformer-nano", BOTH)])

@@ -183,6 +183,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             cache = StateCache(model.decoder, len(given.tokens), memory)
         if cache is None:
             return model.decoder(given, memory), None
+        if not isinstance(cache, StateCache):
+            raise ValueError(f"a {type(cache).__name__} is no cache of this model; use_cache=True makes one")
         if given.segments is not None and bool(given.segments.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
         assert not isinstance(given.documents, Documents)  # what a mask shows
