@@ -98,6 +98,14 @@ def test_turns_may_be_written_as_sharegpt_does():
         assert (found["input"], found["output"]) == ({"messages": said}, usual["output"])
 
 
+@pytest.mark.parametrize("column", ["from", "role"])
+def test_a_conversation_may_have_a_column_that_is_called_as_a_key_of_turns(column: str):
+    answer = Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))
+    (usual,) = answer(ASKED)
+    (found,) = answer([{"messages": ASKED, column: "a mailbox"}])
+    assert found["output"] == usual["output"]
+
+
 def test_a_model_of_other_texts_takes_no_conversation():
     model = loaded("gpt2-nano", "causal_lm", max_length=200)
     answer, line = Pipeline(model), json.dumps({"messages": ASKED})

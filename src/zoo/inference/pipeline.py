@@ -79,7 +79,12 @@ def as_texts(loaded: Loaded, given: Any) -> Any:
 def is_turns(given: Any) -> bool:
     """Whether it is a list of turns, which a table of pandas has as an array."""
     counted = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1)
-    return counted and len(given) > 0 and all(isinstance(turn, Mapping) and SPEAKER & set(turn) for turn in given)
+    return counted and len(given) > 0 and all(isinstance(turn, Mapping) and is_turn(turn) for turn in given)
+
+
+def is_turn(given: Mapping[str, Any]) -> bool:
+    """Whether a map names a speaker; one of a whole conversation may have any columns beside it."""
+    return MESSAGES not in given and not SPEAKER.isdisjoint(given)
 
 
 def as_line(conversation: Mapping[str, Any]) -> str:
