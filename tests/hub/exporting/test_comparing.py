@@ -1,0 +1,44 @@
+"""What the check of an export takes for the same text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.hub.exporting.comparing import compare_generated
+from zoo.models.generation.generate import generate
+from zoo.models.generation.settings import GenerateSettings
+
+
+@pytest.mark.parametrize("name", ["gpt2-nano", "transformer-nano"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_beams_may_write_either_of_two_equally_likely_texts(build: Any, name: str, beams: int):
+    trained = build(name)
+    model, roles, settings = trained.model.double(), trained.roles, GenerateSettings(max_new_tokens=4, beams=beams)
+    read = [11, 12, 13]
+    beginning = read if model.encoder is None else [roles.id("start")]
+    source = None if model.encoder is None else torch.tensor([read])
+    prompt = {"tokens": read, "longest": 4 + len(read), "skip": len(read), "row": 0}
+
+    def written() -> list[int]:
+        return generate(model, [beginning], settings, roles.end, source)[0].tokens
+
+    def check(text: Sequence[int]) -> None:
+        compare_generated(model, roles, [prompt], [list(text)], settings, None)
+
+    first, *rest = written()
+    twin, other = [token for token in range(20, 26) if token not in (first, *rest)][:2]
+    check([first, *rest])
+    with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
+        check([twin, *rest])
+    table = model.decoder.embeddings.tokens.weight.data
+    table[twin] = table[first]
+    for token in (first, twin):
+        if beams > 1 or [token, *rest] == written():
+            check([token, *rest])
+        else:
+            with pytest.raises(RuntimeError, match="text 0 generated greedily differs"):
+                check([token, *rest])
+    with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
+        check([other, *rest])
