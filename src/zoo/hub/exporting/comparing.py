@@ -239,12 +239,12 @@ def equally_likely(
     source: Tensor | None,
 ) -> bool:
     """Whether beams give two texts the same score, up to the rounding of float32."""
-    scores = []
+    scores: list[float] = []
     for text in texts:
         written = text if end is None or len(text) == settings.max_new_tokens else [*text, end]
         read = torch.tensor([[*beginning, *written[:-1]]], device=model.device)
         output: Output = model(read, **({} if source is None else {"source": source}))
         chances = output.heads["language"][0, len(beginning) - 1 :].log_softmax(-1)
         chosen = chances.gather(1, torch.tensor(written, device=model.device)[:, None])
-        scores.append(float(chosen.sum()) / len(written) ** settings.length_penalty)
+        scores.append(float(chosen.sum() / len(written) ** settings.length_penalty))
     return abs(scores[0] - scores[1]) <= TIE * max(1.0, *map(abs, scores))
