@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from looking import loaded
@@ -53,6 +54,15 @@ NO_TEXTS = [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]], np.array
 def test_what_is_no_text_is_refused_by_name(texts: Any):
     with pytest.raises(ValueError, match=r"texts: .*(NoneType|int|bytes|dict|list|ndarray|Tensor)\b.*; give a str"):
         Pipeline(loaded("gpt2-nano", "causal_lm"))(texts)
+
+
+@pytest.mark.parametrize("place", ["texts", "pair"])
+def test_a_table_is_refused_whose_columns_would_be_asked_by_their_names(place: str):
+    answer = Pipeline(loaded("bert-nano", {"masked_lm": {}, "next_sentence": {}}))
+    table = pd.DataFrame({"text": ["cat"]})
+    with pytest.raises(ValueError, match=f"{place}: a table, of type DataFrame, has several columns; give one of them"):
+        answer(**{"texts": ["cat"], place: table})
+    assert answer(table["text"], pair=table["text"]) == answer(["cat"], pair=["cat"])
 
 
 def test_a_file_may_be_named_by_a_path():

@@ -54,6 +54,8 @@ class Pipeline:
             ValueError: a text is too long, or asks for what the model was not trained for.
             RuntimeError: the model fails, or its outputs are not finite.
         """
+        refuse_table(texts, "texts")
+        refuse_table(pair, "pair")
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else several(pair, "pair")
         first = several(as_texts(self.loaded, texts), "texts")
@@ -93,6 +95,17 @@ def as_line(conversation: Mapping[str, Any]) -> str:
         return json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
     except (TypeError, ValueError) as error:
         raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
+
+
+def refuse_table(given: Any, place: str) -> None:
+    """Check that what is asked is no table: one of pandas counts off the names of its columns in place of its rows.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if hasattr(given, "columns"):
+        kind = type(given).__name__
+        raise ValueError(f"{place}: a table, of type {kind}, has several columns; give one of them")
 
 
 def listed(given: Any) -> list[Any]:
