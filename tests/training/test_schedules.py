@@ -36,6 +36,11 @@ def test_the_last_update_is_at_the_floor(name: str, end: float):
     assert rates(name)[-1] == pytest.approx(end)
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_run_of_one_update_has_the_peak(name: str):
+    assert schedules.build(name, 2.0, 1, 0).rate(1) == 2.0
+
+
 def test_cosine_is_half_a_wave():
     expected = [0.2 + 1.8 * (1 + math.cos(math.pi * (u - WARMUP) / (STEPS - WARMUP))) / 2 for u in range(11, 51)]
     assert rates("cosine")[WARMUP:] == pytest.approx(expected)

@@ -10,7 +10,8 @@ class Schedule(ABC):
     """The learning rate of each optimizer step.
 
     `rate` takes the number of the update, counted from 1. Unless a variant says otherwise, the rate rises linearly over
-    the first `warmup_steps` updates to its peak, and `after` shapes the rest.
+    the first `warmup_steps` updates to its peak, and `after` shapes the rest. In a run of one update that has the peak,
+    since one that begins and ends at once would learn nothing where the last rate is 0.
     """
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
@@ -20,7 +21,7 @@ class Schedule(ABC):
         """The learning rate of an update."""
         if update <= self.warmup_steps:
             return self.peak * update / self.warmup_steps
-        return self.peak * self.after(update)
+        return self.peak * (1.0 if self.steps == 1 else self.after(update))
 
     @abstractmethod
     def after(self, update: int) -> float:
