@@ -32,7 +32,7 @@ def test_a_whole_run_has_no_faults_and_says_what_it_holds(folder: Path):
     assert report.remarks == [
         "whole: config.yaml, task.yaml, tokenizer.json, roles.json, data.json, training.yaml, environment.json",
         "2 steps logged",
-        "whole checkpoints: 1, 2",
+        "whole checkpoints, by step: 1, 2",
         "best: checkpoint 1, loss 0.5",
     ]
 
@@ -104,7 +104,7 @@ def test_a_run_that_is_being_trained_is_whole_while_its_checkpoints_come_and_go(
         report = check_run(folder)
     assert report.faults == []
     assert report.remarks[0] == f"process {os.getpid()} writes to it: its checkpoints come and go"
-    assert "whole checkpoints: 2" in report.remarks and report.remarks[-1].endswith("leave it alone")
+    assert "whole checkpoints, by step: 2" in report.remarks and report.remarks[-1].endswith("leave it alone")
     assert "no such folder, but it is the best one" in check_run(folder).faults[0]
 
 

@@ -76,7 +76,7 @@ def check_run(folder: Path) -> Report:
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
     check_metrics(report, folder, newest.mark if newest else Mark())
-    report.remarks.append(f"whole checkpoints: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
+    report.remarks.append(f"whole checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
     if newest is None and there:
         report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")
     elif newest is not None and newest.step < max(there, default=0):

@@ -16,6 +16,7 @@ from untold import untold
 import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
 from versions import HIDDEN
 from zoo.data.task import read_task
+from zoo.hub.exporting.card.snippets import NEW_TOKENS
 from zoo.hub.exporting.export import ExportReport
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel
@@ -122,3 +123,17 @@ def test_a_taggers_card_warns_of_split_words_where_they_have_other_ids(build: An
     tokenizer, words = AutoTokenizer.from_pretrained(folder), TEXTS[0].split()
     same = tokenizer(words, is_split_into_words=True).input_ids == tokenizer(" ".join(words)).input_ids
     assert ("is_split_into_words" not in (folder / "README.md").read_text()) == same == (kind != "byte_bpe")
+
+
+def test_a_chat_models_program_asks_in_the_form_of_its_training(build: Any, export: Export, capsys: Any):
+    tree = {"objective": "causal_lm", "source": {"files": {"train": "a.jsonl"}}, "columns": {"messages": "messages"}}
+    given = replace(build("gpt2-nano", {"max_length": 128}), task=read_task(tree, "task"))
+    programs = programs_of(export(given).folder)
+    capsys.readouterr()
+    for program in programs:
+        exec(compile(program, "card", "exec"), {})
+    answer = Pipeline(Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.of(given.task)))
+    (ours,) = answer([{"role": "user", "content": TEXTS[0]}], generate={"max_new_tokens": NEW_TOKENS})
+    assert ours["output"] and capsys.readouterr().out == f"{ours['output']}\n"
+    (alone,) = answer([{"role": "user", "content": TEXTS[1]}], generate={"max_new_tokens": NEW_TOKENS})
+    assert alone["output"] != ours["output"]

@@ -9,7 +9,7 @@ from zoo.hub.exporting.card.evaluation import evaluation, shown_task, split_of
 from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
-from zoo.hub.exporting.card.snippets import snippets
+from zoo.hub.exporting.card.snippets import CHAT, snippets
 from zoo.hub.exporting.config_files import most_new_tokens
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
@@ -71,9 +71,9 @@ def others(known: Mapping[str, Any]) -> list[str]:
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
     known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
-    problem = trained.answer.problem if classifies(native) else ""
+    kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
     room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
-    programs = [block(program, "python") for program in snippets(native, *known, problem, room)]
+    programs = [block(program, "python") for program in snippets(native, *known, kind, room)]
     members = Mixture.parse(trained.task.objective).members.values()
     orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
     joined = native.pipeline == TAGS and trained.tokenizer is not None and not splits_alike(trained.tokenizer)

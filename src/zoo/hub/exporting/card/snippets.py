@@ -33,8 +33,15 @@ USES = {
     ),
 }
 SEVERAL, NUMBER = SeveralClasses.problem, OneNumber.problem
-# by the name of the task and by what its labels are, if not one class each: what a pipeline and a loaded model answer
-BY_PROBLEM = {
+CHAT = "chat"  # what a model that writes continues, if not texts
+# by the name of the task and by what its labels are, if not one class each, or by what it continues: what a pipeline and
+# a loaded model answer
+BY_KIND = {
+    ("text-generation", CHAT): (
+        'generate([{{"role": "user", "content": "{text}"}}], max_new_tokens={new_tokens}, '
+        'handle_long_generation="hole")[0]["generated_text"][-1]["content"]',
+        "",
+    ),
     ("text-classification", SEVERAL): (
         '[one for one in classify({given}, top_k=None, truncation=True) if one["score"] > 0.5]',
         "",
@@ -61,7 +68,7 @@ def snippets(
     pairs: bool,
     imports: str = "",
     tokenizer: bool = True,
-    problem: str = "",
+    kind: str = "",
     room: int = NEW_TOKENS,
 ) -> list[str]:
     """Programs that show how a model is used: by its pipeline, where it has one, and by its classes.
@@ -71,30 +78,31 @@ def snippets(
         pairs: whether it reads two texts.
         imports: the module with its classes, where they are not transformers' own.
         tokenizer: whether there is one; without, nothing but ids, or pictures, can be read.
-        problem: of a classifier: what its labels are, as config.json says it.
+        kind: of a classifier: what its labels are, as config.json says it; of a model that writes: CHAT, if it answers
+            conversations.
         room: of a model that writes: the most new tokens that it has places for beside a beginning.
     """
     task = native.pipeline if tokenizer or not native.text else None
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
     words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "new_tokens": min(NEW_TOKENS, room)}
-    programs = [piped(task, address, len(native.heads) > 1, problem)] if task in PIPELINES else []
-    programs.append(loaded(native, task, address, tokenizer, problem))
+    programs = [piped(task, address, len(native.heads) > 1, kind)] if task in PIPELINES else []
+    programs.append(loaded(native, task, address, tokenizer, kind))
     first = [f"import {imports}  # transformers knows these classes from here on"] if imports else []
     return ["\n".join([*first, *program]).format(**words) for program in programs]
 
 
-def piped(task: str, address: str, quietly: bool, problem: str) -> list[str]:
+def piped(task: str, address: str, quietly: bool, kind: str) -> list[str]:
     """A program that uses a model by its pipeline."""
     name, use = PIPELINES[task]
-    use, _ = BY_PROBLEM.get((task, problem), (use, ""))
+    use, _ = BY_KIND.get((task, kind), (use, ""))
     lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[QUIETLY] * quietly]
     return [*lines, f'{name} = pipeline("{task}", model="{address}")', f"print({use})"]
 
 
-def loaded(native: NativeClass, task: str | None, address: str, tokenizer: bool, problem: str) -> list[str]:
+def loaded(native: NativeClass, task: str | None, address: str, tokenizer: bool, kind: str) -> list[str]:
     """A program that loads a model by its class, and uses it."""
     inputs, use = USES.get(task or "", ("", ""))
-    _, use = BY_PROBLEM.get((task or "", problem), ("", use))
+    _, use = BY_KIND.get((task or "", kind), ("", use))
     files = {"processor": "AutoImageProcessor"} if PICTURE in inputs else {}
     files |= {"tokenizer": "AutoTokenizer"} if tokenizer else {}
     lines = ["from PIL import Image"] if PICTURE in inputs else []
