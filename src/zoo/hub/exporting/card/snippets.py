@@ -34,8 +34,8 @@ USES = {
 }
 SEVERAL, NUMBER = SeveralClasses.problem, OneNumber.problem
 CHAT = "chat"  # what a model that writes continues, if not texts
-# by the name of the task and by what its labels are, if not one class each, or by what it continues: what a pipeline and
-# a loaded model answer
+# by the name of the task and by what its labels are, if not one class each, or by what it continues: what a pipeline
+# and a loaded model answer
 BY_KIND = {
     ("text-generation", CHAT): (
         'generate([{{"role": "user", "content": "{text}"}}], max_new_tokens={new_tokens}, '
