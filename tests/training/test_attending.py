@@ -66,7 +66,7 @@ def test_auto_is_blocked_on_a_cpu_in_bfloat16_for_every_family(name: str):
 
 
 def test_a_recurrent_decoder_has_no_attention_to_choose_for():
-    assert said(model("rnn-attention-nano"), GPU) == "none"
+    assert said(model("rnn-attention-nano"), GPU) == "none to choose"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
         reasons += [f"{name} {obstacles[name]}" for name in faster]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
     # one for each layer: a kernel that cannot be compiled is that of its layer
-    return ChosenBackends([backends[name]() for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none")
+    return ChosenBackends([backends[name]() for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none to choose")
 
 
 def counted(names: list[str]) -> str:
