@@ -65,6 +65,11 @@ def test_a_table_is_refused_whose_columns_would_be_asked_by_their_names(place: s
     assert answer(table["text"], pair=table["text"]) == answer(["cat"], pair=["cat"])
 
 
+def test_a_column_is_no_table_whatever_its_rows_are_called():
+    answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
+    assert answer(pd.Series(["cat", "the"], index=["rows", "columns"])) == answer(["cat", "the"])
+
+
 def test_a_file_may_be_named_by_a_path():
     answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
     assert answer(Path("the"))[0]["input"] == "the"

@@ -100,12 +100,14 @@ def as_line(conversation: Mapping[str, Any]) -> str:
 def refuse_table(given: Any, place: str) -> None:
     """Check that what is asked is no table: one of pandas counts off the names of its columns in place of its rows.
 
+    Its class says so: a column of pandas has a row of its own as an attribute, if its index names it.
+
     Raises:
         ValueError: it is one.
     """
-    if hasattr(given, "columns"):
-        kind = type(given).__name__
-        raise ValueError(f"{place}: a table, of type {kind}, has several columns; give one of them")
+    kind = type(given)
+    if hasattr(kind, "columns"):
+        raise ValueError(f"{place}: a table, of type {kind.__name__}, has several columns; give one of them")
 
 
 def listed(given: Any) -> list[Any]:
