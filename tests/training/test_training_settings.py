@@ -120,15 +120,6 @@ def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogC
     assert f"training.warmup_steps ({warmup}): the warm-up takes the whole run of 5 steps, so the" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("schedule", "told"), [("linear", True), ("wsd", True), ("cosine", False), ("constant", False)]
-)
-def test_a_run_whose_only_step_changes_nothing_is_reported(schedule: str, told: bool, caplog: pytest.LogCaptureFixture):
-    """What falls to 0 does so in the last update, which in a run of one step is the first."""
-    fix_training(resolve_training([{"steps": 1, "schedule": schedule}]), rows=1, d_model=1)
-    assert (f"training.schedule ({schedule}): the learning rate of the run's only step is 0" in caplog.text) == told
-
-
 SHIPPED = [(kind, name) for kind in ("configs", "tasks") for name in config.names(kind)]
 
 

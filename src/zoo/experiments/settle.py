@@ -141,9 +141,6 @@ def warn_of_length(fixed: Training, steps: int) -> None:
             "training.warmup_steps (%d): the warm-up takes the whole run of %d steps, so the learning rate only rises"
         )
         logger.warning(said, fixed.warmup_steps, steps)
-    if steps == 1 and fixed.schedule.build(fixed.learning_rate, 1, fixed.warmup_steps).rate(1) == 0:
-        said = "training.schedule (%s): the learning rate of the run's only step is 0, so nothing is learned; constant"
-        logger.warning(f"{said} keeps it up", fixed.schedule.name)
     for name, does in (("evaluate_every", "validates"), ("save_every", "saves")):
         if (value := getattr(fixed, name)) > steps:
             logger.warning("training.%s (%d) is beyond the run's %d steps: zoo %s at its end", name, value, steps, does)
