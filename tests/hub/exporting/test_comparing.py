@@ -42,3 +42,6 @@ def test_beams_may_write_either_of_two_equally_likely_texts(build: Any, name: st
                 check([token, *rest])
     with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
         check([other, *rest])
+    for unreadable in ([len(table), *rest], [first] * 100):  # beyond the vocabulary, and beyond the positions
+        with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
+            check(unreadable)

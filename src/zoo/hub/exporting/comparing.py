@@ -238,7 +238,11 @@ def equally_likely(
     end: int | None,
     source: Tensor | None,
 ) -> bool:
-    """Whether beams give two texts the same score, up to the rounding of float32."""
+    """Whether beams give two texts the same score, up to the rounding of float32; one that cannot be read has none."""
+    assert model.decoder is not None and model.decoder.embeddings is not None
+    known = len(model.decoder.embeddings.tokens.weight)
+    if any(len(text) > settings.max_new_tokens or max(text, default=0) >= known for text in texts):
+        return False
     scores: list[float] = []
     for text in texts:
         written = text if end is None or len(text) == settings.max_new_tokens else [*text, end]
