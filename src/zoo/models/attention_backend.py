@@ -97,8 +97,9 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
     why = "; ".join([AUTO, *dict.fromkeys(reasons)])
+    said = f"{counted(chosen)} ({why})" if chosen else "none to choose"
     # one for each layer: a kernel that cannot be compiled is that of its layer
-    return ChosenBackends([backends[name]() for name in chosen], f"{counted(chosen)} ({why})" if chosen else "none to choose")
+    return ChosenBackends([backends[name]() for name in chosen], said)
 
 
 def counted(names: list[str]) -> str:
