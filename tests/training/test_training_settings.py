@@ -120,6 +120,13 @@ def test_a_warm_up_of_the_whole_run_is_reported(warmup: int, caplog: pytest.LogC
     assert f"training.warmup_steps ({warmup}): the warm-up takes the whole run of 5 steps, so the" in caplog.text
 
 
+@pytest.mark.parametrize("warmup", [1, 2])
+def test_one_step_of_warm_up_is_the_peak_of_a_run_of_one(warmup: int, caplog: pytest.LogCaptureFixture):
+    fixed = fix_training(resolve_training([{"steps": 1, "warmup_steps": warmup}]), rows=1, d_model=1)
+    reached = fixed.schedule.build(fixed.learning_rate, 1, warmup).rate(1) == fixed.learning_rate
+    assert reached == (warmup == 1) == (not caplog.text)
+
+
 SHIPPED = [(kind, name) for kind in ("configs", "tasks") for name in config.names(kind)]
 
 

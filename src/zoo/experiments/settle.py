@@ -136,7 +136,7 @@ def exactly(number: float) -> Fraction:
 
 def warn_of_length(fixed: Training, steps: int) -> None:
     """Say which of the settings the run is too short for."""
-    if fixed.warmup_steps >= steps:
+    if fixed.warmup_steps >= max(steps, 2):  # in a run of one step, one step of warm-up has the peak
         said = (
             "training.warmup_steps (%d): the warm-up takes the whole run of %d steps, so the learning rate only rises"
         )
