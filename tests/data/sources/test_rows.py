@@ -151,6 +151,12 @@ def test_named_labels_need_a_column() -> None:
         list(reading.read("train"))
 
 
+def test_a_table_with_the_column_and_no_rows_is_said_to_have_none() -> None:
+    reading = reader(Given(train={"text": [], "label": []}, validation=WORDS), names=["no", "yes"])
+    with pytest.raises(ValueError, match=r"train.tsv: it has no rows$"):
+        list(reading.read("train"))
+
+
 def test_labels_without_train_must_be_named() -> None:
     with pytest.raises(ValueError, match="name the 'labels' in the task: there is no train split"):
         list(reader(Given(validation={"text": ["a"], "label": ["no"]})).read("validation"))

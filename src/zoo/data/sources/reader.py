@@ -233,8 +233,9 @@ class SplitReader:
         unknown = {label_key(None): reader.unknown}
         if not found:
             if self.labelled and source != TEST and not self.tags(source):
-                names = ", ".join(self.choose(source, self.parts(source)[0]))
-                raise ValueError(f"{place}: no column is read as 'label'; found: {names}; say which under 'columns'")
+                names = self.choose(source, self.parts(source)[0])
+                lacks = f"no column is read as 'label'; found: {', '.join(names)}; say which under 'columns'"
+                raise ValueError(f"{place}: {'it has no rows' if LABEL in names else lacks}")
             return unknown
         if not self.labelled:
             raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")

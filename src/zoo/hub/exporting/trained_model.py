@@ -55,9 +55,9 @@ class TrainingHistory:
 
     @property
     def sample(self) -> int | None:
-        """How many examples of the validation split were measured; None: all."""
+        """How many examples of the validation split were measured; None: all, of which there may be fewer than asked."""
         asked: int | None = self.training.get("evaluation_examples")
-        return asked and self.line.get(f"{VALIDATION}examples", asked)
+        return asked and (None if self.line.get(f"{VALIDATION}examples", asked) < asked else asked)
 
     @property
     def measured(self) -> dict[str, float]:
