@@ -55,7 +55,7 @@ class TrainingHistory:
 
     @property
     def sample(self) -> int | None:
-        """How many examples of the validation split were measured; None: all, of which there may be fewer than asked."""
+        """How many examples of the validation split were measured; None: all, which may be fewer than asked for."""
         asked: int | None = self.training.get("evaluation_examples")
         return asked and (None if self.line.get(f"{VALIDATION}examples", asked) < asked else asked)
 
