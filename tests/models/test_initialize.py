@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 from zoo import create_model
 from zoo.blocks.residual import IntoScores, IntoStream
+from zoo.models.blank import blank
 from zoo.models.initialize import initializers
 from zoo.models.model import Model
+from zoo.models.settings import load_settings
 
 
 def model(name: str, seed: int = 0) -> Model:
@@ -172,3 +174,12 @@ def test_mimetic_leaves_attention_to_a_memory_as_it_was_drawn():
     for first, second in zip(plain.decoder.stack.blocks, mimetic.decoder.stack.blocks, strict=True):
         assert torch.equal(first.cross.key.weight, second.cross.key.weight)
         assert not torch.equal(first.mixer.attention.key.weight, second.mixer.attention.key.weight)
+
+
+@pytest.mark.parametrize("std", [0.0, -0.1])
+@pytest.mark.parametrize("name", ["normal", "mimetic"])
+@pytest.mark.parametrize("truncated", [True, False])
+def test_a_deviation_of_nothing_or_less_is_refused_before_anything_is_drawn(name: str, std: float, truncated: bool):
+    settings = load_settings("bert-nano", [(("initialize",), {"name": name, "std": std, "truncated": truncated})])
+    with pytest.raises(ValueError, match=f"initialize: std must be above 0, got {std}"):
+        blank(settings, "meta")

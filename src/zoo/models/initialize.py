@@ -70,12 +70,14 @@ class Normal(Initializer):
     (GPT-2), section 2.3: maps into the residual stream scaled by 1/sqrt(N), N their number: two for each layer.
 
     Args:
-        std: standard deviation.
+        std: standard deviation, above 0: of zeros alone, nothing could be learned.
         truncated: draw again beyond two standard deviations (BERT's code).
         residual: scale the maps into the residual stream by 1/sqrt(2 n_layers) (GPT-2).
     """
 
     def __init__(self, *, std: float = 0.02, truncated: bool = False, residual: bool = False) -> None:
+        if std <= 0:
+            raise ValueError(f"initialize: std must be above 0, got {std}")
         self.std, self.truncated, self.residual = std, truncated, residual
 
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:

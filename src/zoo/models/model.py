@@ -44,6 +44,7 @@ class Model(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings
+        settings.initialize.build()  # what it refuses is refused before anything is drawn, also on the meta device
         self.chunked_loss = True  # how the heads' scores compute a cross entropy
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
