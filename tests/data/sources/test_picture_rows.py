@@ -130,6 +130,16 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(colour(1))
 
 
+@pytest.mark.parametrize("name", ["set[1]", "set*"])
+def test_the_name_of_a_folder_of_pictures_is_no_pattern(name: str, tmp_path: Path):
+    for folder, count in ((name, 1), ("set1", 2)):
+        (tmp_path / folder).mkdir()
+        write_table(tmp_path / folder, "train", count, label=[str(number) for number in range(count)])
+    task = {"objective": "classification", "source": {"files": {"train": "train.parquet"}}}
+    rows = load_rows(read_task(task, "task"), inputs(), tmp_path / name)["train"]
+    assert len(rows.pictures(rows.parts[0])) == 1
+
+
 def test_captions_of_one_picture_are_held_out_together(tmp_path: Path):
     names = [f"{number}.png" for number in range(20)]
     for number, name in enumerate(names):

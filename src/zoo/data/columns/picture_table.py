@@ -1,5 +1,6 @@
 """Columns of pictures opened with `datasets`; a module of its own, since importing that takes a second."""
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
 def of_parquet(path: Path, column: str, folder: Path | None, place: str) -> Pictures:
     """The pictures in a column of a Parquet file; as `of_table`."""
     # mapped into memory: a picture of a row group would be decoded with all others of it
-    table = load_dataset("parquet", data_files=str(path), split="train").select_columns([column])
+    table = load_dataset("parquet", data_files=glob.escape(str(path)), split="train").select_columns([column])
     return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
 
 
