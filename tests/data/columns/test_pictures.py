@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from zoo.data.columns.picture_table import of_rows
-from zoo.data.columns.pictures import Augment, Pictures, decode
+from zoo.data.columns.pictures import Augment, Pictures, decode, upright
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -109,6 +109,25 @@ def test_the_middle_square_is_read_and_a_camera_held_sideways_is_turned_back():
     exif[0x0112] = 3  # upside down
     turned = decode(stored(halves, exif=exif), "x", 4)
     assert turned[:, 0, 0].tolist() == list(BLUE) and turned[:, 3, 0].tolist() == list(RED)
+
+
+def test_a_picture_is_turned_back_though_another_tag_of_its_camera_is_bad():
+    """ImageWidth is a text: Pillow reads such EXIF, and cannot write it anew."""
+    tags = struct.pack("<HHHI4sHHIHHI", 2, 0x0100, 2, 4, b"12 \0", 0x0112, 3, 1, 3, 0, 0)
+    halves = Image.new("RGB", (16, 16), BLUE)
+    halves.paste(RED, (0, 0, 16, 8))
+    turned = decode(stored(halves, "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0" + tags), "x", 16)
+    assert turned[2, 2, 0] > 200 > 100 > turned[0, 2, 0]
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "TIFF"])
+def test_a_picture_is_turned_as_pillow_turns_it(form: str, orientation: int):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    written = stored(Image.effect_noise((5, 9), 90), form, exif=exif)
+    with Image.open(io.BytesIO(written)) as ours, Image.open(io.BytesIO(written)) as theirs:
+        assert np.array_equal(np.asarray(upright(ours)), np.asarray(ImageOps.exif_transpose(theirs)))
 
 
 def test_what_is_no_picture_is_refused_with_its_place():

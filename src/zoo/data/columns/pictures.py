@@ -16,6 +16,16 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them s
 MOST_PIXELS = 178_956_970  # Pillow itself refuses more
 PNG = b"\x89PNG\r\n\x1a\n"  # then the length and name of a block, the width and the height, and the bits
 WHITE = (255, 255, 255, 255)
+ORIENTATION = 0x0112  # EXIF's tag of how a camera was held
+TURNS: dict[Any, Image.Transpose] = {  # by orientation
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 # Pillow warns from half as many on; `catch_warnings` around each picture would let every other warning repeat itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
 
@@ -145,9 +155,15 @@ def is_deep(stored: bytes) -> bool:
 
 def square(image: Image.Image, size: int) -> Picture:
     """The middle square of an upright picture at a size."""
-    upright = to_rgb(ImageOps.exif_transpose(image), image.format == "PPM")
-    fitted = ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR)
+    fitted = ImageOps.fit(to_rgb(upright(image), image.format == "PPM"), (size, size), Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """A picture as its camera was held; `exif_transpose` would also write EXIF anew, which fails where a tag is bad."""
+    image.load()  # which turns a TIFF itself
+    turn = TURNS.get(image.getexif().get(ORIENTATION))
+    return image if turn is None else image.transpose(turn)
 
 
 def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
