@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zoo.data.formats.format import FileFormat, ReadOptions, format_of
+from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, replace_file
 from zoo.data.sealed import seal, unseal
@@ -136,7 +137,11 @@ def alike(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
 
 
 def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
-    """What is known of some files; those that have not changed since are not opened."""
+    """What is known of some files; those that have not changed since are not opened.
+
+    Raises:
+        ValueError: as `refuse_unsaid`, or a file is not of its format.
+    """
     decided = hashlib.sha256(json.dumps([VERSION, named, repr(options)]).encode()).hexdigest()
     place = home() / "known" / f"files-{decided[:32]}.json"
     try:
@@ -149,6 +154,7 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
         if kept is not None and kept[0] == list(stat) and not stat.is_young:
             found[path] = SmallFile(path, stat, kept[1], tuple(kept[2]))
             continue
+        refuse_unsaid(path, options)
         columns = format_of(path, options).columns(path, options)
         found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
