@@ -74,6 +74,17 @@ def test_linked_folders_are_read_once_and_cycles_end(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("named", ["corpus", "corpus/*.txt"])
+def test_a_link_to_a_file_that_is_gone_is_refused(named: str) -> None:
+    Path("corpus").mkdir()
+    Path("corpus/a.txt").write_text("a\n")
+    Path("corpus/b.txt").symlink_to("gone.txt")
+    with pytest.raises(ValueError, match="corpus/b.txt is a link to gone.txt, which is not there; put that back"):
+        texts_of(files={"validation": named})
+    Path("corpus/gone.txt").write_text("gone\n")
+    assert texts_of(files={"validation": named}) == {"validation": ["a", "gone", "gone"]}
+
+
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:
     rows = '{"text": "a", "other": 1}\n{"text": "b", "label": "x"}\n'
     Path("rows.jsonl").write_text(rows)

@@ -144,6 +144,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
             found = (folder / match for match in glob.glob(str(wanted), root_dir=folder, recursive=True))
             matches = sorted(found, key=lambda file: file.parts)
             if files := [file for file in matches if file.is_file()]:
+                refuse_broken(matches, place)
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
     what = "no file matches" if glob.has_magic(name) else "no such file"
@@ -172,13 +173,15 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are none.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or one is a link to nothing.
     """
     seen, links = [], Links(folder)
     for stands, folders, names in os.walk(folder, followlinks=True):
         within = Path(stands)
         folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
-        seen += [path for name in names if not name.startswith(".") and (path := within / name).is_file()]
+        paths = [within / name for name in names if not name.startswith(".")]
+        refuse_broken([path for path in paths if claims(path) is not None], place)
+        seen += [path for path in paths if path.is_file()]
     seen.sort(key=lambda path: path.parts)
     files = [path for path in seen if claims(path) is not None]
     if not files:
@@ -187,3 +190,12 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     if others := [str(path.relative_to(folder)) for path in seen if claims(path) is None]:
         logger.warning("%s: left out, since no format reads them: %s", folder, first_few(others))
     return files
+
+
+def refuse_broken(paths: Sequence[Path], place: str) -> None:
+    """Raise a ValueError where one of some files is a link to nothing: its rows would be missed in silence."""
+    for path in paths:
+        if path.is_symlink() and not path.exists():
+            raise ValueError(
+                f"{place}: {path} is a link to {path.readlink()}, which is not there; put that back, or remove the link"
+            )
