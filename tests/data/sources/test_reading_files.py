@@ -1,8 +1,10 @@
 """What is read of files: texts of any length, columns that come late, one order of nested files."""
 
 import bz2
+import errno
 import gzip
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,21 @@ def test_a_link_to_a_file_that_is_gone_is_refused(named: str) -> None:
         texts_of(files={"validation": named})
     Path("corpus/gone.txt").write_text("gone\n")
     assert texts_of(files={"validation": named}) == {"validation": ["a", "gone", "gone"]}
+
+
+def test_a_folder_of_which_a_part_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("corpus/closed").mkdir(parents=True)
+    Path("corpus/a.txt").write_text("a\n")
+    scan = os.scandir
+
+    def refuse(path: str) -> Any:  # who runs tests may read any folder
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(ValueError, match="corpus/closed: the folder cannot be read: permission denied"):
+        texts_of(files={"validation": "corpus"})
 
 
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:

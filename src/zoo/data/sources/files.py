@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from zoo.data.formats.compression import is_compressed
+from zoo.data.formats.compression import is_compressed, reason
 from zoo.data.formats.delimited import Delimited
 from zoo.data.formats.format import ReadOptions, claims, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
@@ -173,10 +173,14 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are none.
 
     Raises:
-        ValueError: there are none, or one is a link to nothing.
+        ValueError: there are none, or some of what lies there cannot be found or read.
     """
+
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"{place}: {error.filename}: the folder cannot be read: {reason(error)}")
+
     seen, links = [], Links(folder)
-    for stands, folders, names in os.walk(folder, followlinks=True):
+    for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         within = Path(stands)
         folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
         paths = [within / name for name in names if not name.startswith(".")]
