@@ -1,5 +1,6 @@
 """Folders that several processes and machines make at the same time: each by one of them, whole or not at all."""
 
+import errno
 import fcntl
 import logging
 import os
@@ -16,6 +17,7 @@ from zoo.disk import sync
 
 ASIDE = ".making-"
 LOCK = ".lock"
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on Lustre mounted without them
 WAIT = 0.5  # seconds between two looks at what another process makes
 OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
 Made = TypeVar("Made")
@@ -27,6 +29,9 @@ def claim(folder: Path) -> Iterator[bool]:
     """Whether this process is the one that may make a folder; a process that dies gives its claim back.
 
     On a shared disk whose locks do not reach other machines, two of them may make the same folder: it is the same.
+
+    Raises:
+        RuntimeError: the disk knows no locks at all, or nothing can be written there.
     """
     lock = folder.with_name(f".{folder.name}{LOCK}")
     with name_file(lock):
@@ -38,8 +43,10 @@ def claim(folder: Path) -> Iterator[bool]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # whoever had it before has removed its name
             mine = lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino
-        except OSError:
-            pass
+        except OSError as error:
+            if error.errno in NO_LOCKS:  # the processes of one machine would remove what the others make
+                said = f"its disk knows no locks ({error.strerror}); set ZOO_CACHE to a folder on another disk"
+                raise RuntimeError(f"{folder.parent}: {said}") from None
         yield mine
     finally:
         if mine:

@@ -1,5 +1,6 @@
 """The token store: a shard a part of the source, made once and alone, by one of many; damage and races do no harm."""
 
+import errno
 import json
 import os
 import random
@@ -155,6 +156,16 @@ def test_a_shard_that_another_process_makes_is_waited_for(home: Path, monkeypatc
 
         monkeypatch.setattr(cache.time, "sleep", wait)
         assert ids(sentences(*tables)) == ["ab", "cd"] and waits == [1]
+
+
+def test_on_a_disk_without_locks_nothing_waits_for_ever(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits for another process"))
+    with pytest.raises(RuntimeError, match="shards: its disk knows no locks .*; set ZOO_CACHE to a folder on another"):
+        opened(text=["ab"])
 
 
 def test_an_interrupted_making_leaves_nothing_and_a_killed_one_is_cleared_away(home: Path) -> None:
