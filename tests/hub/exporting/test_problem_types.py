@@ -20,8 +20,8 @@ LABELS = {"several": {"several": ["a", "b", "c"]}, "number": "number"}
 TEXT = "A small boy kicks a ball."
 
 
-def classifier(build: Any, name: str, kind: str) -> Any:
-    given = build(name, {"heads": [{"name": "classification", "labels": 1 if kind == "number" else 3}]})
+def classifier(build: Any, name: str, kind: str, **sets: Any) -> Any:
+    given = build(name, {"heads": [{"name": "classification", "labels": 1 if kind == "number" else 3}], **sets})
     tree = {"objective": "classification", "source": {"builtin": "pydocs"}, "labels": LABELS[kind]}
     return replace(given, task=read_task(tree, "task"))
 
@@ -52,6 +52,23 @@ def test_a_tagger_has_no_problem_type_and_one_in_its_file_means_nothing(
     file.write_text(json.dumps({**tree, "problem_type": "multi_label_classification"}))
     import_folder(file.parent, tmp_path / "again")
     assert load_run(open_run(tmp_path / "again")).task.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_trainer_gets_the_loss_of_a_batch_however_many_labels_it_counts(
+    build: Any, export: Any, tmp_path: Any, kind: str
+):
+    folder = export(classifier(build, "bert-nano", kind, dropout=0.0), "zoo").folder  # whose losses were compared
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    labels = torch.arange(4.0) if kind == "number" else torch.eye(3)[[0, 1, 2, 0]]
+    rows = [{"input_ids": [2, 9 + i, 4], "labels": label} for i, label in enumerate(labels.tolist())]
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "trained"), max_steps=1, per_device_train_batch_size=4, use_cpu=True, report_to=[],
+        save_strategy="no",
+    )  # fmt: skip
+    expected = model(torch.tensor([row["input_ids"] for row in rows]), labels=labels).loss.item()
+    trained = transformers.Trainer(model, arguments, train_dataset=rows).train()
+    assert trained.training_loss == pytest.approx(expected, rel=1e-5)
 
 
 def test_similarity_is_the_sum_of_both_orders_and_the_card_says_so(build: Any, export: Any):

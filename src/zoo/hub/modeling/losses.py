@@ -22,8 +22,11 @@ def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None)
 
 
 def binary_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean binary cross-entropy of several classes at once; arguments as in `mean_loss`."""
-    return mean_cost(SeveralClasses(), logits, labels, count)
+    """The mean binary cross-entropy of several classes at once; arguments as in `mean_loss`.
+
+    Trainer counts every class of a row as a label; what a row costs here is the mean over its classes.
+    """
+    return mean_cost(SeveralClasses(), logits, labels, None if count is None else count / labels.shape[-1])
 
 
 def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
@@ -31,7 +34,7 @@ def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = No
     return mean_cost(OneNumber(), logits, labels.flatten(), count)
 
 
-def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
+def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
     found = answer.cost(Scores.of(logits), labels.to(logits.device), label_smoothing=0.0)
     return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)
 
