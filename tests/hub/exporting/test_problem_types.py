@@ -71,6 +71,33 @@ def test_trainer_gets_the_loss_of_a_batch_however_many_labels_it_counts(
     assert trained.training_loss == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("count", "labels", "decided"),
+    [
+        (1, torch.tensor([3, 0]), "regression"),
+        (1, torch.tensor([0.5, 2.0]), "regression"),
+        (3, torch.tensor([2, 0]), "single_label_classification"),
+        (3, torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), "multi_label_classification"),
+    ],
+)
+def test_labels_say_what_they_are_where_a_folder_does_not_as_in_transformers(
+    build: Any, export: Any, tmp_path: Any, count: int, labels: torch.Tensor, decided: str
+):
+    given = build("bert-nano", {"heads": ["masked_lm"]})
+    auto, ids = transformers.AutoModelForSequenceClassification, torch.tensor([[2, 9, 4], [2, 10, 4]])
+    model = auto.from_pretrained(export(given, "zoo").folder, num_labels=count)
+    config = transformers.BertConfig(vocab_size=20, hidden_size=4, num_hidden_layers=1, num_attention_heads=1)
+    config.num_labels = count
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    logits = model(ids).logits
+    theirs.classifier.register_forward_hook(lambda *_: logits)  # the same scores
+    numbers = labels.float() if decided == "regression" else labels
+    torch.testing.assert_close(model(ids, labels=labels).loss, theirs(ids, labels=numbers).loss)
+    assert model.config.problem_type == theirs.config.problem_type == decided
+    model.save_pretrained(tmp_path / "saved")
+    assert transformers.AutoConfig.from_pretrained(tmp_path / "saved").problem_type == decided
+
+
 def test_similarity_is_the_sum_of_both_orders_and_the_card_says_so(build: Any, export: Any):
     given = build("gpt2-nano", {"heads": [{"name": "similarity", "labels": 3}]})
     folder = export(given, "zoo").folder

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import Answer, OneNumber, SeveralClasses
+from zoo.objectives.answers import Answer, OneClass, OneNumber, SeveralClasses
 
 IGNORED = -100  # transformers' mark of labels that do not count
 
@@ -44,4 +44,11 @@ def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = 
     return mean_cost(SeveralClasses(), logits, labels[..., None], count)
 
 
-LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss}
+LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss, OneClass.problem: mean_loss}
+
+
+def problem_of(logits: Tensor, labels: Tensor) -> str:
+    """What a document's labels are where config.json does not say it, as transformers' own classes decide it."""
+    if logits.shape[-1] == 1:
+        return OneNumber.problem
+    return SeveralClasses.problem if labels.is_floating_point() else OneClass.problem

@@ -13,7 +13,7 @@ from transformers.utils.generic import can_return_tuple
 from zoo.blocks.rows.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.modeling.losses import IGNORED, LOSSES, detection_loss, mean_loss
+from zoo.hub.modeling.losses import IGNORED, LOSSES, detection_loss, mean_loss, problem_of
 from zoo.hub.targets.declare.words import articles
 from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
@@ -156,9 +156,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             said["logits"] = logits = self.score(states, given)
             if labels is not None:
                 pair = (logits[:, :-1], labels[:, 1:]) if self.shifts else (logits, labels)
-                loss = LOSSES.get(self.config.problem_type) if logits.dim() == 2 else None
-                loss = detection_loss if any(head.detects for head in self.heads.values()) else loss
-                said["loss"] = (loss or mean_loss)(*pair, num_items_in_batch)
+                loss = detection_loss if any(head.detects for head in self.heads.values()) else mean_loss
+                if logits.dim() == 2:
+                    self.config.problem_type = self.config.problem_type or problem_of(logits, labels)
+                    loss = LOSSES[self.config.problem_type]
+                said["loss"] = loss(*pair, num_items_in_batch)
         return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
 
     def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
