@@ -25,6 +25,8 @@ SIZES = TOKENS | {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size
 BASE = {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.5}
 SHORT = {"original_max_position_embeddings": 7}
+UNEVEN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 300.0, "beta_fast": 3.0}
+UNEVEN |= {"original_max_position_embeddings": 200}  # where it matters whether the range is cut to whole numbers
 BANDS = {"low_freq_factor": 0.5, "high_freq_factor": 2.0, **SHORT}
 GROUPED = {"num_key_value_heads": 2, "head_dim": 10}
 BIASED = {"attention_bias": True, "mlp_bias": True}
@@ -44,6 +46,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
         "Qwen3ForCausalLM",
         GROUPED | {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 3.0, **SHORT}},
     ),
+    ("Qwen3ForCausalLM", GROUPED | {"rope_parameters": {**UNEVEN, "truncate": None}}),
     ("MistralForCausalLM", {"num_key_value_heads": 1, "sliding_window": 3}),
     ("MistralForCausalLM", GROUPED | BASE | {"hidden_size": 21, "sliding_window": None}),
     ("MistralForSequenceClassification", GROUPED | {"num_labels": 2}),

@@ -58,7 +58,8 @@ def scaling_keys(side: str) -> Iterator[Key]:
         theirs = f"{prefix}.{TRAINED}"
         yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)
         for name, ours, among, default in OPTIONS:
-            said = {"default": default, "null": lambda _, value=default: value}
+            nothing = False if default is True else default  # their class takes null of a switch for false
+            said = {"default": default, "null": lambda _, value=nothing: value}
             yield key(f"{prefix}.{name}", f"{path}.{ours}", through=way, when=(path, among), **said)
 
 
