@@ -76,6 +76,26 @@ def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -
     assert all(size["is"] == "continued in further examples" and 0 <= size["empty"] < 1 for size in sizes)
 
 
+@pytest.mark.parametrize(
+    ("row", "longer"),
+    [
+        ({"text": "a" * 7}, 0.0),  # and `</s>`
+        ({"text": "a" * 8}, 1.0),
+        ({"source": "a" * 7, "target": "b" * 7}, 0.0),
+        ({"source": "a" * 8, "target": "b" * 3}, 0.5),
+        ({"source": "a" * 3, "target": "b" * 8}, 0.5),
+    ],
+)
+def test_what_just_fits_is_not_longer_than_a_row(
+    task: dict[str, Any], tmp_path: Path, row: dict[str, str], longer: float
+) -> None:
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    objective = "causal_lm" if "text" in row else "translation"
+    sizes = look(task | {"objective": objective, "length": 8}, tmp_path)["row_sizes"]
+    assert [size["longer"] for size in sizes if size["length"] == 8] == [longer]
+
+
 @pytest.mark.parametrize(("longest", "longer"), [(8, 0.0), (7, 1.0)])
 def test_of_choices_each_is_measured_with_its_context(
     task: dict[str, Any], tmp_path: Path, longest: int, longer: float

@@ -13,7 +13,7 @@ from zoo.data.sources.reader import TEST
 from zoo.data.store.split import Split
 from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits
-from zoo.examples.template import overhead
+from zoo.examples.template import CONTINUED, overhead
 from zoo.objectives.mixture import Mixture
 from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
 
@@ -51,8 +51,8 @@ def try_sizes(
     found = []
     for factor in FACTORS:
         shape = scaled(task, form, factor)
-        room = shape.limits.longest - overhead(form.template)
-        longest = {name: shape.limits.source if name == "source" else room for name in lengths}
+        limits, around = shape.limits, overhead(form.template) - (form.template == CONTINUED)  # whose end is not read
+        longest = {name: limits.source - 1 if name == "source" else limits.longest - around for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
         cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_tell else {}
