@@ -38,7 +38,14 @@ def test_positions_without_a_table_go_on_by_their_formula(name: str):
 
 
 @pytest.mark.parametrize(
-    "path", [("max_length",), ("encoder", "max_length"), ("dropout",), ("decoder", "position", "scaling", "factor")]
+    "path",
+    [
+        ("max_length",),
+        ("encoder", "max_length"),
+        ("dropout",),
+        ("decoder", "position", "scaling", "factor"),
+        ("position", "scaling"),
+    ],
 )
 def test_finetuning_may_have_more_places(path: tuple[str, ...]):
     refuse_architecture((path, 3), "finetune")

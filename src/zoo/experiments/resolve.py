@@ -118,7 +118,7 @@ def refuse_architecture(pair: Pair, command: str) -> None:
         only = "tokenizer.add alone gives it words"
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
-    own = own or path[1:3] == ("position", "scaling")
+    own = own or ("position", "scaling") in (path[:2], path[1:3])  # a model of one stack needs no name of it
     if not own and path != ("embeddings", "frozen"):
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's architecture; {MAY_SET}")
 
