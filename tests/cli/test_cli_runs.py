@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from registered import SLOTS
 from zoo.blocks.norm import norms
 from zoo.config import read_yaml
 from zoo.hub.api import load
+from zoo.metrics.likelihood import Perplexity
 from zoo.runs.saved import open_run
 
 Zoo = Callable[..., Said]
@@ -216,6 +218,15 @@ def test_evaluate_json_names_split_examples_losses_and_metrics(zoo: Zoo, data: P
     assert list(found) == ["split", "examples", "loss", "loss/causal_lm", "causal_lm/perplexity"]
     found = zoo("evaluate", run_of("numbers"), "--data", data, "--set", "generate.beams=2", "--json").json
     assert list(found)[-1] == "translation/chrf"
+
+
+def test_a_perplexity_beyond_all_numbers_is_null_in_json_as_in_the_log(
+    zoo: Zoo, data: Path, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Perplexity, "measure", lambda self, loss, count: math.inf)
+    said = zoo("evaluate", run_of("lm"), "--data", data, "--json")
+    assert said.status == 0 and said.json["causal_lm/perplexity"] is None
+    assert re.search(r"perplexity +inf", zoo("evaluate", run_of("lm"), "--data", data).out)
 
 
 def test_evaluate_on_another_task_measures_that_one(zoo: Zoo, data: Path, run_of: RunOf):

@@ -17,6 +17,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.measure import Shown, measure, on_task
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
+from zoo.runs.metrics import finite_only
 
 PREDICTIONS = "Write what the model says of each row: one JSON line a row, in the order of the data."
 AS_VALIDATED = "auto (as the run was trained), float32, bfloat16 or float16; weights stay float32."
@@ -51,5 +52,5 @@ def evaluate(
             **measure(loaded, split, data, generate, precision, batch, Shown(progress, predictions)),
         }
     if as_json:
-        return say_json(found)
+        return say_json(finite_only(found))  # a perplexity may be beyond all numbers
     say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())
