@@ -72,6 +72,12 @@ def test_escape_sequences_reach_no_stream(capfd: pytest.CaptureFixture[str]):
     assert "\\x1b]0;owned\\x07" in out and "\\u009b31m" in out and "[bold]x[/bold]" in out
 
 
+@pytest.mark.parametrize("title", ["runs[final]/tasks.yaml", "runs[/final]/tasks.yaml", "a:cat:b.yaml"])
+def test_the_title_of_a_table_is_printed_as_it_is(title: str, capfd: pytest.CaptureFixture[str]):
+    say_rows([("a", "b")], title, ("task", "score"))
+    assert capfd.readouterr().out.startswith(f"{title}\n")
+
+
 @pytest.mark.parametrize(
     "words", [(ESCAPE,), ("show", ESCAPE), ("show", "gpt2-nano", f"--{ESCAPE}"), ("predict", ESCAPE)]
 )

@@ -72,7 +72,7 @@ def say(text: object) -> None:
 
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
     """A table of results on standard output; no cell is cut, and in a file or a pipe each row is one line."""
-    shown = title and visible(title)
+    shown = title and Text(visible(title), "table.title")  # as it is: brackets of a path are no markup
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
         table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0, overflow="fold")
