@@ -18,6 +18,11 @@ def test_each_span_has_its_tag_behind_it(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out == "서울[city] is in [Korea][land]\\x1b[2J.\n"
 
 
+def test_of_several_tokens_of_one_character_one_is_shown(capsys: pytest.CaptureFixture[str]):
+    say_spans("a 국 b", [{"tag": "new", "start": 2, "end": 3}] * 2 + [{"tag": "new", "start": 4, "end": 5}])
+    assert capsys.readouterr().out == "a 국[new] b[new]\n"
+
+
 @pytest.mark.parametrize(
     ("output", "said"), [(["toxic", "threat"], "toxic, threat"), (["toxic"], "toxic"), ([], "(none of the classes)")]
 )

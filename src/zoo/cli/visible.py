@@ -84,9 +84,14 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
 
 
 def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
-    """A text with the tag behind each of its spans, which do not overlap; in colour on a terminal."""
+    """A text with the tag behind each of its spans; in colour on a terminal.
+
+    Of spans of the same characters, such as the tokens that spell the bytes of one, the first is shown.
+    """
     shown, at = Text(), 0
     for span in spans:
+        if span["start"] < at:
+            continue
         shown.append(visible(text[at : span["start"]]))
         shown.append(visible(text[span["start"] : span["end"]]), "bold")
         shown.append(visible(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
