@@ -185,6 +185,21 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
         create_model("gpt-nano")(TOKENS, TOKENS)
 
 
+@pytest.mark.parametrize("name", ["transformer-nano", "rnn-seq2seq-nano", "rnn-attention-nano"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_source_of_fewer_or_more_rows_than_the_tokens_is_refused(name: str, rows: int):
+    with pytest.raises(ValueError, match=f"source: expected one row for each of the 2 of tokens, got {rows}"):
+        create_model(name)(TOKENS, TOKENS[:1].expand(rows, -1))
+
+
+@pytest.mark.parametrize("name", ["gpt2-nano", "rnn-seq2seq-nano"])
+def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
+    model = create_model(name)
+    source = TOKENS if model.encoder is not None else None
+    with pytest.raises(ValueError, match=r"documents: expected a number for each place, \(2, 7\), got \(2, 6\)"):
+        model(TOKENS, source, DOCUMENTS[:, :6])
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

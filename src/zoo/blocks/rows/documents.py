@@ -125,10 +125,18 @@ class Documents(Computed):
     def of(
         given: "Int[Tensor, 'batch length'] | Documents | None", like: Shaped[Tensor, "batch length *any"]
     ) -> "Documents":
-        """Documents as a caller gives them: None where every row is one, laid out as `like`."""
+        """Documents as a caller gives them: None where every row is one, laid out as `like`.
+
+        Raises:
+            ValueError: they are not of its places.
+        """
         if given is None:
             return Documents(torch.ones(like.shape[:2], dtype=torch.long, device=like.device), whole=True)
-        return given if isinstance(given, Documents) else Documents(given)
+        documents = given if isinstance(given, Documents) else Documents(given)
+        if documents.numbers.shape != like.shape[:2]:
+            expected, got = tuple(like.shape[:2]), tuple(documents.numbers.shape)
+            raise ValueError(f"documents: expected a number for each place, {expected}, got {got}")
+        return documents
 
     @staticmethod
     def packed(rows: Sequence[Sequence[int]], numbers: Int[Tensor, "batch length"]) -> "Documents":

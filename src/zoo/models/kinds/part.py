@@ -38,6 +38,16 @@ class Memory:
     documents: Documents
     encoder: "Encoder"
 
+    def refuse_other_rows(self, tokens: Tensor) -> None:
+        """Check that each row of tokens has a row of the memory.
+
+        Raises:
+            ValueError: one has none, or one of the memory is read by none.
+        """
+        rows, read = len(tokens), len(self.states)
+        if rows != read:
+            raise ValueError(f"source: expected one row for each of the {rows} of tokens, got {read}")
+
     def summaries(self) -> Float[Tensor, "documents d_memory"]:
         """One vector for each document, in the order of `documents.sequences()`."""
         return self.encoder.summarize(self.states, self.documents.numbers, self.documents.sequences().starts)

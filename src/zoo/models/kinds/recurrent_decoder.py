@@ -90,6 +90,8 @@ class RecurrentDecoder(Decoder):
         return list(self.layers)
 
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
+        if memory is not None:
+            memory.refuse_other_rows(given.tokens)
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])
         target = documents.sequences()

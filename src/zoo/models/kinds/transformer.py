@@ -160,6 +160,7 @@ class TransformerDecoder(Decoder):
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
         source = None
         if memory is not None:
+            memory.refuse_other_rows(given.tokens)
             seen = Visibility(given.rows(), memory.documents)
             source = SourceView(memory.states, View(seen, recorder=given.recorders.get("decoder.cross")))
         return self.stack(given, given.recorders.get("decoder.self"), source, self.recomputes)
