@@ -62,6 +62,22 @@ def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):
     torch.testing.assert_close(pooler(states[0]), expected, **EXACT)
 
 
+def test_means_are_computed_once_for_each_document_however_many_places_there_are(states: torch.Tensor):
+    documents, places = torch.tensor([[1, 1, 2], [0, 0, 0]]), torch.tensor([0, 2, *[-1] * 50])
+    states, sizes = states.requires_grad_(), list[int]()
+
+    def pack(kept: torch.Tensor) -> torch.Tensor:
+        sizes.append(kept.numel())
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+        found = average(states, documents, places)
+    assert max(sizes) <= max(states.numel(), len(places))
+    (gradient,) = torch.autograd.grad(found[:2].sum(), states)
+    torch.testing.assert_close(gradient[0, :, 0], torch.tensor([0.5, 0.5, 1.0]).double(), **EXACT)
+    assert not gradient[1].any()
+
+
 def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.Tensor):
     settings = PoolerSettings(activations.parse("relu"), norms.parse({"name": "layernorm", "bias": False}), bias=False)
     pooler = Pooler(5, settings).double()

@@ -75,8 +75,10 @@ class Reading:
         """What a head reads of the states of all places."""
         places = self.places.get(name)
         if head.scores_documents:
-            documents = self.given.rows().numbers
-            chosen = self.part.document_places(documents) if places is None else places
-            return (average if self.averages else self.part.summarize)(states, documents, chosen)
+            rows = self.given.rows()
+            chosen = self.part.document_places(rows.numbers) if places is None else places
+            if self.averages:
+                return average(states, rows.numbers, chosen, rows.most)
+            return self.part.summarize(states, rows.numbers, chosen)
         # not states[places], whose gradient a GPU adds up one by one for the many places that are none
         return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

@@ -177,6 +177,11 @@ class Documents(Computed):
             return self.numbers.shape[1]
         return max((max(lengths, default=0) for lengths in self.lengths), default=0)
 
+    @property
+    def most(self) -> int | None:
+        """No row has more documents; None: nobody has told."""
+        return 1 if self.whole else None if self.lengths is None else max(map(len, self.lengths), default=0)
+
     def sequences(self) -> Sequences:
         """Each document as a sequence of its own."""
         return self.once("sequences", self.find_sequences)

@@ -37,17 +37,25 @@ def average(
     states: Float[Tensor, "batch length d_model"],
     documents: Int[Tensor, "batch length"],
     places: Int[Tensor, " places"],
+    most: int | None = None,
 ) -> Float[Tensor, "places d_model"]:
-    """The mean state of the document that each flat place (row * length + place; -1: any document) belongs to."""
-    places = places.clamp_min(0)
-    rows = places // documents.shape[1]
+    """The mean state of the document that each flat place (row * length + place; -1: any document) belongs to.
+
+    Of each document once: rows have room for many more places than there are documents.
+
+    Args:
+        most: no row has more documents; None: not known, so that a GPU is waited for.
+    """
+    most = max(1, (int(documents.max()) if documents.numel() else 0) if most is None else most)
+    numbers = torch.arange(1, most + 1, device=documents.device)
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
-    its = (documents[rows] == documents.flatten()[places][:, None]).to(wide)
-    kind = states.device.type
+    its = (documents[:, None] == numbers[:, None]).to(wide)
+    kind, places = states.device.type, places.clamp_min(0)
     with torch.autocast(kind, enabled=False) if has_autocast(kind) else nullcontext():
-        mean = torch.einsum("pl,pld->pd", its / its.sum(1, keepdim=True), states[rows].to(wide))
-    return mean.to(states.dtype)
+        means = (its / its.sum(2, keepdim=True).clamp_min(1)) @ states.to(wide)
+    number = documents.flatten().index_select(0, places).clamp_min(1) - 1
+    return means.flatten(0, 1).index_select(0, places // documents.shape[1] * most + number).to(states.dtype)
 
 
 class Pooler(nn.Module):
