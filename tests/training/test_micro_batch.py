@@ -106,10 +106,14 @@ def test_the_output_of_a_micro_batch_is_gone_before_the_next_and_before_validati
 
 @pytest.mark.parametrize(
     "error",
-    [None, RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")],
+    [
+        None,
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+        MemoryError(),  # Python's own has no text
+    ],
 )
 def test_out_of_memory_names_the_setting_to_lower(tmp_path: Path, error: Exception | None):
-    words = r"out of memory: lower training.micro_batch \(now 4\), which changes no gradient.*(CUDA out|DefaultCPU)"
+    words = r"out of memory: lower training.micro_batch \(now 4\), which changes no gradient.*(CUDA|DefaultCPU|Memo)"
     with pytest.raises(RuntimeError, match=words) as refused:
         train_tiny(tmp_path, settings(micro_batch=4), Hungry(3, error))
     assert "\n" not in str(refused.value)

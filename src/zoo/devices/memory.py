@@ -116,8 +116,7 @@ def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[boo
         if not is_out_of_memory(error):
             raise
         if len(batch) == 1:
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise RuntimeError(f"out of memory with a batch of 1; choose --device cpu. {first}") from error
+            raise RuntimeError(f"out of memory with a batch of 1; choose --device cpu. {first_line(error)}") from error
         return False, []
 
 
@@ -140,5 +139,10 @@ def explain_memory(micro_batch: int | None) -> Iterator[None]:
         raise RuntimeError(
             f"out of memory: lower training.micro_batch (now {now}), which changes no gradient, or set it to auto; if "
             "it is 1, set training.checkpointing=true or, with several GPUs, training.strategy=fsdp. "
-            f"{str(error).splitlines()[0]}"
+            f"{first_line(error)}"
         ) from error
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text; the name of its class where it has none, as Python's own MemoryError."""
+    return str(error).partition("\n")[0] or type(error).__name__
