@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import mean_squared_error
 
 from zoo.metrics.metric import Metric, metrics
 
@@ -43,13 +42,14 @@ class Spearman(NumberMetric):
 
 @metrics.register("mse")
 class MeanSquaredError(NumberMetric):
-    """The mean of (predicted - true)^2."""
+    """The mean of (predicted - true)^2; no finite number where a prediction is none, as after a training diverged."""
 
     higher_is_better = False
     best = None
 
     def measure(self, predictions: list[float], references: list[float]) -> float:
-        return float(mean_squared_error(references, predictions))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.square(np.subtract(predictions, references, dtype=np.float64)).mean())
 
 
 def is_constant(numbers: list[float]) -> bool:
