@@ -110,6 +110,15 @@ def test_a_resumed_run_forgets_what_was_logged_after_the_checkpoint(tmp_path: Pa
     assert [json.loads(line)["loss"] for line in lines] == [0.5, 0.5, 0.25]
 
 
+def test_each_time_that_a_run_was_resumed_is_told_and_none_lies_inside_the_next(tmp_path: Path):
+    begin(tmp_path, steps=1)
+    for threads in (2, 3, 4):
+        create_run(tmp_path, replace(FILES, environment={"threads": threads}), resume=True).close()
+    told = json.loads((tmp_path / "environment.json").read_text())["resumed"]
+    assert [(one["step"], one["before"]["threads"]) for one in told] == [(1, 1), (1, 2), (1, 3)]
+    assert not any("resumed" in one["before"] for one in told)
+
+
 def test_a_broken_newest_checkpoint_is_set_aside_on_resume(tmp_path: Path):
     begin(tmp_path)
     (tmp_path / "checkpoints" / "3" / "state.json").write_text("")

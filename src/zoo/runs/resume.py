@@ -14,6 +14,7 @@ from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have
+RESUMED = "resumed"  # in environment.json
 RESOLVED = "training"  # a section of a model or task, which training.yaml has with all that is laid over it
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,16 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
     elif old != new:
         yield place, old, new
+
+
+def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
+    """By each time that a run was resumed, after which step that was, and the environment that it ran in before.
+
+    One behind the other: inside each other, they would be too deep for JSON where a run is stopped hundreds of times.
+    """
+    before = warn_of_changes(folder, now)
+    earlier = before.pop(RESUMED, [])
+    return [*(earlier if isinstance(earlier, list) else [earlier]), {"step": step, "before": before}]
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:

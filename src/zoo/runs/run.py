@@ -27,7 +27,7 @@ from zoo.runs.files import (
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, MetricsLog
-from zoo.runs.resume import compare, set_aside_broken, warn_of_changes
+from zoo.runs.resume import RESUMED, compare, resumptions, set_aside_broken
 from zoo.runs.saved import check_run_files
 
 PROBE = 1 << 20  # bytes
@@ -187,7 +187,7 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     if checkpoint is not None:
         compare(folder, checkpoint, content, may_change)
         check_run_files(folder, checkpoint)  # the tokenizer that was compared is itself read from the folder
-        environment["resumed"] = {"step": checkpoint.step, "before": warn_of_changes(folder, environment)}
+        environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
         set_aside_broken(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest that is whole", folder, checkpoint.step)
     for name, data in content.items():
