@@ -45,6 +45,7 @@ DAMAGED = [
     charsmap({0: unit(256), 256 ^ A: unit(4000, A)}, TEXTS),
     charsmap({0: unit(256), 256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 9 | 1 << 31}, TEXTS),
     charsmap({0: unit(256), 256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 1 | 1 << 31}, "é".encode()),
+    charsmap({0: unit(256), 256 ^ A: unit(4000, A)}, b""),
     charsmap({0: unit(256)}, b"\xff\xfe"),
     charsmap({0: unit(1)}, TEXTS, size=200),
 ]

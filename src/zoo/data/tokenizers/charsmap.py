@@ -53,8 +53,8 @@ def leads_nowhere_else(content: bytes) -> bool:
         if int(leaves.max(initial=0)) >= len(units):
             return False
         at = units[leaves] & VALUE
-        if int(at.max(initial=0)) >= len(begins) or not begins[at].all():
-            return bool(len(at) == 0)
+        if len(at) > 0 and (int(at.max()) >= len(begins) or not begins[at].all()):
+            return False
     return len(units) > 0
 
 
