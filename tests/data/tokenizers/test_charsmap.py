@@ -2,6 +2,7 @@
 
 import base64
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -66,6 +67,20 @@ def test_what_is_no_map_is_refused(value: object):
 def test_tokenizers_without_a_map_are_taken():
     for spec in ({"normalizer": None}, {"normalizer": {"type": "NFC"}}, []):
         check_charsmaps(spec, "t")
+
+
+def test_a_large_map_takes_no_more_than_some_times_its_own_memory():
+    """255 nodes of 255 children each: all places of these at once take 140 times as much."""
+    size = 1 << 19
+    units = {0: unit(256)} | {256 ^ label: unit(256 ^ label ^ 256 * (label + 1), label) for label in range(1, 256)}
+    for node in range(2, 257):
+        units |= {256 * node ^ label: unit(0, label) for label in range(1, 256)}
+    content = charsmap(units, TEXTS, size)
+    tracemalloc.start()
+    check(content)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 * len(content)
 
 
 def test_random_damage_never_stops_a_text_that_passed():

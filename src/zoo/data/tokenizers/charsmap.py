@@ -14,6 +14,7 @@ from zoo.data.tokenizers.patterns import maps
 
 BYTES = np.arange(1, 256, dtype=np.int64)
 LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1  # bits of a unit
+TOGETHER = 1024  # nodes that are followed at once: 255 places each
 Positions = NDArray[np.int64]
 
 
@@ -42,20 +43,36 @@ def leads_nowhere_else(content: bytes) -> bool:
     seen = np.zeros(len(units), dtype=bool)
     bases = offsets(units[:1])
     while len(bases):
-        if int((bases | 255).max()) >= len(units):
-            return False
-        places = bases[:, None] ^ BYTES
-        there = places[units[places] & LABEL == BYTES]
-        there = np.unique(there[~seen[there]])
-        seen[there] = True
-        bases = there ^ offsets(units[there])
-        leaves = bases[units[there] >> 8 & 1 == 1]
-        if int(leaves.max(initial=0)) >= len(units):
-            return False
-        at = units[leaves] & VALUE
-        if len(at) > 0 and (int(at.max()) >= len(begins) or not begins[at].all()):
-            return False
+        following = [bases[:0]]
+        for start in range(0, len(bases), TOGETHER):
+            found = follow(units, bases[start : start + TOGETHER], begins, seen)
+            if found is None:
+                return False
+            following.append(found)
+        bases = np.concatenate(following)
     return len(units) > 0
+
+
+def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: NDArray[np.bool_]) -> Positions | None:
+    """One step from some nodes of the trie: the bases of the next ones; None where the step leads out of the map.
+
+    Args:
+        begins: by byte of the texts, whether one may begin there.
+        seen: by unit, whether it was met; those that are met now are added.
+    """
+    if int((bases | 255).max()) >= len(units):
+        return None
+    places = bases[:, None] ^ BYTES
+    there = places[units[places] & LABEL == BYTES]
+    there = np.unique(there[~seen[there]])
+    seen[there] = True
+    bases = there ^ offsets(units[there])
+    leaves = bases[units[there] >> 8 & 1 == 1]
+    if int(leaves.max(initial=0)) >= len(units):
+        return None
+    at = units[leaves] & VALUE
+    led_astray = len(at) > 0 and (int(at.max()) >= len(begins) or not begins[at].all())
+    return None if led_astray else bases
 
 
 def offsets(units: Positions) -> Positions:
