@@ -16,6 +16,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.importing.importing import import_folder
+from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import Loaded
@@ -152,6 +153,16 @@ def test_the_keys_of_older_versions_mean_the_same(
     written = json.loads(path.read_text())
     path.write_text(json.dumps({key: value for key, value in written.items() if key not in newer} | older))
     agree(theirs, tmp_path / "theirs", tmp_path / "run")
+
+
+def test_a_window_that_is_used_and_null_is_none(tmp_path: Path):
+    theirs = saved("Qwen3ForCausalLM", GROUPED | SOME_SLIDE | {"sliding_window": None}, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    tree = json.loads(path.read_text())
+    assert tree.pop("layer_types") == ["full_attention"] * 3 and tree["use_sliding_window"]
+    path.write_text(json.dumps(tree))
+    loaded = agree(theirs, tmp_path / "theirs", tmp_path / "run")
+    assert flatten(loaded.model.settings)["decoder.attention.window"] == (None,)
 
 
 def test_two_spellings_of_the_base_that_differ_are_refused(tmp_path: Path):

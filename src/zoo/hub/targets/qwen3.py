@@ -4,18 +4,27 @@ Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
+from zoo.hub.targets.declare.rotary_scaling import newer_rope
 from zoo.hub.targets.declare.target import Config, key
 from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 
 OURS = "decoder.stack.blocks.{i}.mixer.attention"
 WINDOW = in_layers(LOCAL, "decoder.attention.window")
+
+
+def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config.json that uses no window where it says that there is none."""
+    unused = {"use_sliding_window": False} if "sliding_window" in config and config["sliding_window"] is None else {}
+    return {**newer_rope(config), **unused}
 
 
 def older_layers(config: Config) -> list[str]:
@@ -53,6 +62,7 @@ target = dataclasses.replace(
         same(f"{OURS}.query_norm.weight", f"{THEIRS}.self_attn.q_norm.weight"),
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
+    newer=newer,
     classes=classes("Qwen3"),
 )
 register(target)
