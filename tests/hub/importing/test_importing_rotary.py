@@ -197,6 +197,7 @@ def test_a_scaling_that_zoo_does_not_have_is_refused_by_name(
 
 
 SLOWER = {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}
+OLDER_SLOWER = {"type": "linear", "factor": 2.0, "rope_theta": 300.0}
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,7 @@ SLOWER = {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}
     [
         ({"rope_parameters": {kind: SLOWER for kind in BASES}}, "full_attention.rope_type is linear; zoo imports"),
         ({"rope_parameters": {**BASES, "sliding_attention": SLOWER}}, "sliding_attention.rope_type is linear; zoo"),
+        ({"rope_parameters": {"full_attention": OLDER_SLOWER}}, "full_attention.rope_type is linear; zoo imports"),
         ({"rope_parameters": {"rope_theta": 300.0}}, "rope_parameters.rope_theta is 300; zoo imports .* with null"),
         ({"rope_scaling": SLOWER}, "rope_scaling is .*'factor': 2.0.*; zoo imports transformers' ModernBERT with null"),
     ],

@@ -42,9 +42,16 @@ BASES = {  # their names, and the base of their published models
 
 
 def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose window is that of `sliding_window`, places on one side, which sets `local_attention`."""
-    side = config.get("sliding_window")
-    return {**config, "local_attention": 2 * side} if type(side) is int else config
+    """A config.json whose window is that of `sliding_window`, places on one side, which sets `local_attention`.
+
+    A kind of layers may spell its `rope_type` as `type`.
+    """
+    side, kinds = config.get("sliding_window"), config.get("rope_parameters")
+    window = {"local_attention": 2 * side} if type(side) is int else {}
+    if isinstance(kinds, Mapping):
+        named = {kind: said for kind, said in kinds.items() if isinstance(said, Mapping) and "type" in said}
+        kinds = {**kinds, **{kind: {"rope_type": said["type"], **said} for kind, said in named.items()}}
+    return {**config, **window, **({} if kinds is None else {"rope_parameters": kinds})}
 
 
 def older_layers(config: Config) -> list[str]:
