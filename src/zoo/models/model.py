@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Int
@@ -68,10 +68,9 @@ class Model(nn.Module):
         assert part is not None
         return part
 
-    def pools(self, head: nn.Module) -> bool:
+    def pools(self, head: Any) -> bool:
         """Whether a head reads states through the pooler, where the part has one."""
-        assert isinstance(head, Head)
-        return head.scores_documents or (head.pools_places and self.settings.pooler.places)
+        return bool(head.scores_documents or (head.pools_places and self.settings.pooler.places))
 
     @property
     def averages(self) -> bool:
@@ -79,8 +78,8 @@ class Model(nn.Module):
         return self.pooler is not None and self.settings.pooler.mean and self.stream.image_size is None
 
     def heads_by_name(self) -> dict[str, Head]:
-        """The heads, as what they are."""
-        return {name: head for name, head in self.heads.items() if isinstance(head, Head)}
+        """The heads, as what they are, also inside a module of peft, which passes on what it is asked."""
+        return {name: cast(Head, head) for name, head in self.heads.items()}
 
     def build_generator(self) -> Encoder | None:
         """The small encoder whose guesses a head learns to detect, where the model has such heads."""
@@ -235,8 +234,7 @@ class Model(nn.Module):
 
     def score(self, name: str, states: Tensor, table: TokenTable | None = None) -> Scores:
         """What one head says of the states that it reads."""
-        head, vectors = self.heads[name], self.token_vectors
-        assert isinstance(head, Head)
+        head, vectors = self.heads_by_name()[name], self.token_vectors
         if vectors is None:
             vectors = states.new_zeros(0, self.stream.d_model)
         elif table is not None and head.ends_in_table:

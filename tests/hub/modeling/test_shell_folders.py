@@ -70,6 +70,39 @@ def test_lora_trains_a_few_weights_of_it_and_generates(shelled: Shelled):
     assert moved == {"default"} and adapted.generate(input_ids=ids, max_new_tokens=2, max_length=None).shape == (1, 5)
 
 
+def test_what_peft_trains_whole_is_what_answers(shelled: Shelled, tmp_path: Path):
+    peft = pytest.importorskip("peft")
+    report, ids = shelled("bert-nano", {**SCALED, **CLASSES}), torch.tensor([[2, 9, 4]])
+    whole = ["pooler", "classification"]
+    modules = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"], modules_to_save=whole)
+    adapted = peft.get_peft_model(load(report), modules).eval()
+    before = adapted(input_ids=ids).logits.detach()
+    adapted(input_ids=ids, labels=torch.tensor([1])).loss.backward()
+    copies = {name: p for name, p in adapted.named_parameters() if "modules_to_save" in name}
+    assert len(copies) == 4 and all(p.grad.abs().sum() > 0 for p in copies.values())
+    with torch.no_grad():
+        for parameter in copies.values():
+            parameter.add_(1)
+    after = adapted(input_ids=ids).logits.detach()
+    assert not torch.allclose(before, after)
+    adapted.save_pretrained(tmp_path / "adapter")
+    again = peft.PeftModel.from_pretrained(load(report), tmp_path / "adapter").eval()
+    torch.testing.assert_close(again.merge_and_unload()(ids).logits, after)
+
+
+def test_a_copy_for_another_device_reads_its_own_modules(shelled: Shelled):
+    """`torch.nn.DataParallel`, which Trainer takes for several GPUs, gives each replica's modules to it like this."""
+    report, ids = shelled("gpt2-nano", ALIBI), torch.tensor([[9, 10]])
+    model, other = load(report), load(report)
+    replica = model._replicate_for_data_parallel()
+    with torch.no_grad():
+        other.get_input_embeddings().weight.mul_(2)
+    for name, module in other.named_children():
+        setattr(replica, name, module)
+    assert torch.equal(replica(ids).logits, other(ids).logits)
+    assert not torch.allclose(model(ids).logits, other(ids).logits)
+
+
 def test_accelerate_fills_an_empty_model(shelled: Shelled):
     report = shelled("gpt2-nano", ALIBI)
     with init_empty_weights():

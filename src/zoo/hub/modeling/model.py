@@ -97,6 +97,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         model = Model(settings)
         self.__dict__["inside"] = model  # not as a module, so that torch finds its parts under their own names alone
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
+        self._modules = model._modules  # what peft puts in the place of a module, `inside` reads too
         parts = [part for part in (model.encoder, model.decoder) if part is not None]
         if parts[0].image_size is not None:
             self.main_input_name = "pixel_values"
@@ -197,6 +198,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         encoder = self.inside.encoder
         assert encoder is not None
         return Memory(states, Documents.of(documents_of(mask, states), states), encoder)
+
+    def _replicate_for_data_parallel(self) -> Any:
+        replica, inside = (nn.Module._replicate_for_data_parallel(each) for each in (self, self.inside))  # type: ignore[no-untyped-call]
+        replica.__dict__["inside"], inside._modules = inside, replica._modules  # whose modules are given to it later
+        return replica
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         encoder = self.inside.encoder
