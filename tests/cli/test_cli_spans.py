@@ -34,8 +34,8 @@ def test_several_classes_are_one_line_above_their_scores(
 
 
 def test_a_text_without_spans_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
-    say_answer(Prediction("a text", [], []))
-    assert capsys.readouterr().out == "a text\n"
+    say_answer(Prediction("a\ttext", [], []))
+    assert capsys.readouterr().out == "a\ttext\n"
 
 
 ANSWER = Prediction(

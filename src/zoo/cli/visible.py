@@ -96,15 +96,20 @@ def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
         shown.append(visible(text[span["start"] : span["end"]]), "bold")
         shown.append(visible(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
         at = span["end"]
-    results.print(shown.append(visible(text[at:])))
+    say_coloured(shown.append(visible(text[at:])))
 
 
 def say_found(text: str) -> None:
-    """The part of a text that was found: in colour on a terminal, elsewhere with its tabs as they are."""
+    """The part of a text that was found, in colour on a terminal."""
+    say_coloured(Text(visible(text), "bold green"))
+
+
+def say_coloured(text: Text) -> None:
+    """A text that is visible already: in colour on a terminal, elsewhere with its tabs, which rich makes spaces of."""
     if results.is_terminal:
-        results.print(Text(visible(text), "bold green"))
+        results.print(text)
     else:
-        say(text)
+        say(text.plain)
 
 
 def say_json(value: Any) -> None:
