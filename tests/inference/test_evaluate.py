@@ -100,6 +100,14 @@ def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, t
     assert rows == 4 and asked == [-(-rows // processes) + -(-5 // processes)] * processes  # and for each of 5 texts
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_the_first_process_shows_how_many_texts_of_all_are_written(loaded: Loaded, tmp_path: Path, processes: int):
+    seen: list[tuple[str, int, int]] = []
+    shown = {"batch": 1, "processes": processes, "progress": lambda *what: seen.append(what)}
+    evaluation(loaded, tmp_path, **shown).texts(loaded)
+    assert seen == [("texts", done, 5) for done in (*range(0, 5, processes), 5)]
+
+
 def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(loaded: Loaded, tmp_path: Path):
     found = []
     for share in (0.0, 0.5):

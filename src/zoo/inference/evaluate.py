@@ -184,7 +184,7 @@ class Evaluation:
             some = longest_first[start : start + self.batch]
             for found in in_batches(some, self.batch, lambda few: self.write(loaded, few, count)):
                 written |= found
-            self.progress("texts", min(start * self.processes + len(some), len(everyone)), len(everyone))
+            self.progress("texts", min((start + self.batch) * self.processes, len(everyone)), len(everyone))
         if self.kept is not None:
             self.kept.update({document: [text] for document, text in written.items()})
         texts = [self.examples.form.expected(self.split.rows[document]) for document in mine]
