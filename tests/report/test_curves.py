@@ -24,6 +24,12 @@ def test_the_picture_is_a_small_png_and_the_same_each_time():
     assert picture == draw_curves(LINES, 5) != draw_curves(LINES, 6)
 
 
+def test_the_name_of_a_file_is_no_formula():
+    pytest.importorskip("matplotlib")
+    lines = [line | {"validation/price_$5_to_$10/accuracy": 0.5} for line in LINES]
+    assert draw_curves(lines) is not None
+
+
 def test_a_long_run_is_drawn_by_means_of_neighbours():
     points = thin([(float(step), step % 2) for step in range(1, 1001)])
     assert len(points) == 200 and points[0] == (3.0, 0.6)
