@@ -197,6 +197,12 @@ def test_the_launchers_own_fsdp_is_refused_for_the_setting(tmp_path: Path, monke
         start_processes(settings(), tmp_path)
 
 
+def test_the_launchers_own_compiling_is_refused_for_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR")
+    with pytest.raises(ValueError, match="set --dynamo_backend no, .*; --set training.compile=true compiles"):
+        start_processes(settings(), tmp_path)
+
+
 def test_gradients_lie_where_ddp_exchanges_them(tmp_path: Path):
     assert start_processes(settings(), tmp_path).ddp_handler.gradient_as_bucket_view
 

@@ -53,9 +53,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     if settings.keep_memory:
         map_large_blocks()
     launched = count_launched(os.environ)
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
-        # on CPUs Accelerate would train with DDP instead, without a word
-        raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
+    refuse_switches(os.environ)
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = choose_device().type == "cpu"
     # The graph is not declared static: torch would rely on the same heads being trained in every step, and gains
@@ -93,6 +91,23 @@ def count_launched(environment: Mapping[str, str]) -> int:
     if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
         raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
     return int(size)
+
+
+def refuse_switches(environment: Mapping[str, str]) -> None:
+    """Refuse a launcher's own switches, which Accelerate would obey beside a setting of training.
+
+    Raises:
+        ValueError: one is set; the message names the setting that takes its place.
+    """
+    if environment.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        # on CPUs Accelerate would train with DDP instead, without a word
+        raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
+    if environment.get("ACCELERATE_DYNAMO_BACKEND", "no").lower() != "no":
+        # Accelerate would compile the whole model, loss and all, whatever training.compile says, and allow TF32
+        raise ValueError(
+            "accelerate launch: set --dynamo_backend no, or say so in `accelerate config`; --set training.compile=true "
+            "compiles the model's blocks"
+        )
 
 
 def meeting(environment: Mapping[str, str]) -> str:
