@@ -71,8 +71,8 @@ def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
     One behind the other: inside each other, they would be too deep for JSON where a run is stopped hundreds of times.
     """
     before = warn_of_changes(folder, now)
-    earlier = before.pop(RESUMED, [])
-    return [*(earlier if isinstance(earlier, list) else [earlier]), {"step": step, "before": before}]
+    earlier: list[Tree] = before.pop(RESUMED, [])
+    return [*earlier, {"step": step, "before": before}]
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
