@@ -18,7 +18,7 @@ from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import fit_length
+from zoo.experiments.settle import fit_length, fit_vocabulary
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
 from zoo.training.devices import compiling
@@ -76,6 +76,32 @@ def test_a_model_reads_what_a_document_may_have(objective: str, lengths: dict[st
     sets = [(("task",), {"objective": objective, "longest": None, "metrics": [], **lengths})]
     given = resolve_pretraining(Request("gpt2-nano", "pydocs-topic", Path("run"), sets))
     assert fit_length(given).model.max_length == wanted
+
+
+@pytest.mark.parametrize(
+    ("sets", "wanted"),
+    [
+        ({}, (32, 32, 32)),
+        ({"encoder": 12}, (32, 12, 32)),
+        ({"decoder": 20}, (32, 32, 20)),
+        ({"encoder": 100, "decoder": 32}, (32, 100, 32)),
+    ],
+)
+def test_places_that_set_names_for_one_stack_are_not_replaced(sets: dict[str, int], wanted: tuple[int, ...]):
+    changes = [((side, "max_length"), most) for side, most in sets.items()]
+    given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
+    own = [part.settings.max_length for part in given.model.parts.values()]
+    assert (given.model.max_length, *own) == wanted
+    assert given.origins["model.max_length"] == "tasks/numbers-words.yaml"
+
+
+def test_token_vectors_that_set_names_for_one_stack_are_not_replaced():
+    changes: list[Any] = [(("encoder", "vocab_size"), 900), (("embeddings", "shared"), False)]
+    given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
+    fitted = fit_vocabulary(given, 500).model
+    assert [fitted.vocab_size, *(part.settings.vocab_size for part in fitted.parts.values())] == [500, 900, 500]
+    with pytest.raises(ValueError, match=r"encoder\.vocab_size: 900 is too small for the tokenizer's 1000 tokens"):
+        fit_vocabulary(given, 1000)
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

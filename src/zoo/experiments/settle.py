@@ -22,12 +22,18 @@ logger = logging.getLogger(__name__)
 
 
 def fit_length(given: Experiment) -> Experiment:
-    """No more positions than a document of the task's examples has, unless `--set` names them."""
+    """No more positions than a document of the task's examples has, unless `--set` names them.
+
+    A stack that has fewer of its own keeps them.
+    """
     longest = given.mixture.document_length(given.task)
     if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
         return given
-    place = origin("task.longest" if given.task.longest is not None else "task.length", given.origins)
-    return given.decide(place, ["model.max_length"], model=resize(given.model, max_length=longest))
+    key = "task.longest" if given.task.longest is not None else "task.length"
+    place = origin(f"{key}.target", given.origins)  # which is the whole key's, where that is one number
+    own = {side: getattr(part.settings, "max_length", longest) for side, part in given.model.parts.items()}
+    kept = [side for side, most in own.items() if most < longest or given.is_set(f"model.{side}.max_length")]
+    return given.decide(place, ["model.max_length"], model=resize(given.model, kept, max_length=longest))
 
 
 def mark_open(given: Experiment) -> Experiment:
@@ -70,16 +76,25 @@ def labels_of(names: Iterable[str]) -> list[str]:
 
 
 def fit_vocabulary(given: Experiment, size: int) -> Experiment:
-    """As many token vectors as the tokenizer has tokens, unless `--set` names more.
+    """As many token vectors as the tokenizer has tokens, unless `--set` names more, also of one stack.
 
     Raises:
-        ValueError: `--set vocab_size` is below what the tokenizer needs.
+        ValueError: a `vocab_size` that `--set` names is below what the tokenizer needs.
     """
-    if not given.is_set("model.vocab_size"):
-        return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, vocab_size=size))
-    if given.model.vocab_size < size:
-        raise ValueError(f"vocab_size: {given.model.vocab_size} is too small for the tokenizer's {size} tokens")
-    return given
+    sizes = {
+        side: part.settings.vocab_size
+        for side, part in given.model.parts.items()
+        if "vocab_size" in vars(part.settings)
+    }
+    own = {side: most for side, most in sizes.items() if given.is_set(f"model.{side}.vocab_size")}
+    whole = {"": given.model.vocab_size} if given.is_set("model.vocab_size") else {}
+    for side, most in (whole | own).items():
+        if most < size:
+            name = f"{side}.vocab_size".removeprefix(".")
+            raise ValueError(f"{name}: {most} is too small for the tokenizer's {size} tokens")
+    if whole:
+        return given
+    return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, own, vocab_size=size))
 
 
 def grow_vocabulary(given: Experiment, size: int) -> Experiment:

@@ -1,7 +1,7 @@
 """A model's file: read strictly, with what stacks inherit, and written back."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -214,11 +214,11 @@ def dump_settings(settings: ModelSettings) -> Tree:
     return tree
 
 
-def resize(settings: ModelSettings, **sizes: int) -> ModelSettings:
-    """The settings with other values of inherited keys, in the stacks too."""
+def resize(settings: ModelSettings, kept: Collection[str] = (), **sizes: int) -> ModelSettings:
+    """The settings with other values of inherited keys, in the stacks too, but for the `kept` ones."""
     changed: Tree = dict(sizes)
     for side, part in settings.parts.items():
-        own = {key: size for key, size in sizes.items() if hasattr(part.settings, key)}
+        own = {key: size for key, size in sizes.items() if hasattr(part.settings, key) and side not in kept}
         changed[side] = dataclasses.replace(part, settings=dataclasses.replace(part.settings, **own))
     return dataclasses.replace(settings, **changed)
 
