@@ -29,6 +29,16 @@ def test_tokens_of_the_source_count_as_those_of_the_target():
     assert flops_per_token(model, length) == 6 * (encoder + decoder) / 2
 
 
+def test_a_source_is_as_long_as_the_encoder_can_read():
+    sets = [(("encoder", "max_length"), 8), (("encoder", "position"), "learned")]
+    model, length = on_meta(load_settings("transformer-nano", sets)), 16
+    d_model, d_ff, layers, vocab_size = 32, 48, 2, 300
+    encoder = layers * (4 * d_model**2 + 2 * d_model * d_ff + 2 * 8 * d_model)
+    read_once = 2 * d_model**2 * layers  # keys and values of the source
+    decoder = layers * (6 * d_model**2 + 2 * d_model * d_ff + 2 * (length + 8) * d_model) + vocab_size * d_model
+    assert flops_per_token(model, length) == 6 * (8 * (encoder + read_once) + length * decoder) / (length + 8)
+
+
 def test_a_head_that_scores_few_places_costs_less():
     model = on_meta(load_settings("bert-nano"))
     assert flops_per_token(model, 64, {"masked_lm": 8}) < flops_per_token(model, 64)

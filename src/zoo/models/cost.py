@@ -71,7 +71,7 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     """Floating-point operations of one training step (forward and backward) for each token, sources included.
 
     Counted by torch on one document that fills a row, in every matrix product. With an encoder beside the decoder the
-    source is as long; a picture counts as one token.
+    source is as long, or as long as the encoder can read; a picture counts as one token.
 
     Args:
         model: on the meta device.
@@ -81,13 +81,15 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     length = length or model.stream.max_length
     tokens = model.stream.blank(length, "meta")
     both = model.encoder is not None and model.decoder is not None
-    source = model.encoder.blank(length, "meta") if model.encoder is not None and both else None
+    source = None
+    if model.encoder is not None and both:
+        source = model.encoder.blank(min(length, model.encoder.max_length), "meta")
     counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
     places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in counts.items()}
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         list(model(tokens, source, places=places).heads)  # logits are computed when they are asked for
-    read = length + (0 if source is None else length if source.dim() == 2 else len(source))
+    read = length + (0 if source is None else source.shape[1] if source.dim() == 2 else len(source))
     return counter.get_total_flops() * (1 + BACKWARD) / read
 
 
