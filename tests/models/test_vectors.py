@@ -26,6 +26,12 @@ def test_wanted_words_are_read_with_or_without_a_header(tmp_path: Path, header: 
     }
 
 
+@pytest.mark.parametrize("header", [True, False])
+def test_a_mark_of_byte_order_is_part_of_no_word(tmp_path: Path, header: bool):
+    path = written(tmp_path, "\ufeff" + (FILE if header else FILE.partition("\n")[2]))
+    assert read_vectors(path, 2, {"cat"})["cat"].tolist() == [1, 2]
+
+
 def test_found_tokens_start_from_the_file_and_the_others_stay(tmp_path: Path):
     model = create_model("gpt2-nano", vocab_size=4)
     before = model.stream.embeddings.tokens.weight.detach().clone()
@@ -52,6 +58,7 @@ def test_both_parts_of_a_translator_start_from_the_file(tmp_path: Path, shared: 
         ("cat 1 2 3\n", r"some.vec:1: vectors are 3 wide, the model 2: --set d_model=3"),
         ("the 1 2\ncat 1 x\n", "some.vec:2: 'cat' is not followed by finite numbers alone"),
         ("cat\n", "some.vec:1: expected a word and its numbers, separated by spaces"),
+        ("cat 1e39 1\n", "some.vec:1: 'cat' is not followed by finite numbers alone"),
         ("cat nan 1\n", "some.vec:1: 'cat' is not followed by finite numbers alone"),
     ],
 )

@@ -1,6 +1,5 @@
 """Token vectors from a word2vec, GloVe or fastText text file."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,6 +7,8 @@ import torch
 from torch import Tensor
 
 from zoo.models.model import Model
+
+LARGEST = torch.finfo(torch.float32).max
 
 
 def refuse_missing(path: Path) -> None:
@@ -47,9 +48,9 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite number."""
+    """Whether a text is a number that float32 has."""
     try:
-        return math.isfinite(float(text))
+        return abs(float(text)) <= LARGEST
     except ValueError:
         return False
 
@@ -57,7 +58,7 @@ def is_number(text: str) -> bool:
 def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
     """Line number, word and the texts of its numbers; a first line of two numbers is a header."""
     # published files have words in broken UTF-8: read with a mark in place of the byte, they match no token
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             word, *values = line.rstrip("\n").rstrip(" ").split(" ")
             if number == 1 and len(values) == 1 and word.isdecimal():
