@@ -24,6 +24,15 @@ with open(json.loads(Path(sys.argv[1]).read_text())["pipe"], "wb", buffering=0) 
 CALLER = "import sys; from zoo.data.processes import run_together; run_together('sleeping', {'pipe': sys.argv[1]}, 2)"
 
 
+def test_processes_import_nothing_of_the_working_directory_that_their_caller_would_not(tmp_path: Path) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "sleeping.py").write_text("import json, pathlib, sys; pathlib.Path(sys.argv[2]).touch()")
+    (tmp_path / "json.py").write_text("import pathlib; pathlib.Path('executed').touch()")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "modules"), *sys.path])}
+    subprocess.run([sys.executable, "-P", "-c", CALLER, ""], env=environment, cwd=tmp_path, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "json.py", "modules"]
+
+
 def test_processes_end_with_the_one_that_started_them_even_when_it_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,9 @@ def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
         with name_file(asked):
             asked.write_text(json.dumps(request), "utf-8")
         commands = [[sys.executable, "-m", worker, str(asked), str(n), str(count)] for n in range(count)]
-        environment = {**os.environ, **THREADS}
+        # what they import is what this process would: `-m` alone looks into the working directory first
+        path = os.pathsep.join(map(os.path.abspath, sys.path))
+        environment = {**os.environ, **THREADS, "PYTHONSAFEPATH": "1", "PYTHONPATH": path}
         start = partial(subprocess.Popen, env=environment, stdin=pipe, stdout=quiet, stderr=quiet)
         running = [stack.enter_context(start(command)) for command in commands]  # waits for those it ends, too
         try:
