@@ -13,7 +13,7 @@ from zoo.data.ids import StoredFields
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.part import FilePart, Rows
-from zoo.data.sources.repeated import repeats
+from zoo.data.sources.repeated import duplicates, repeats
 from zoo.data.store.store import open_cache
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
@@ -168,6 +168,15 @@ def test_a_new_file_is_compared_without_reading_the_others(files: Path, monkeypa
     monkeypatch.setattr(FilePart, "rows", rows)
     second = rows_of(deduplicate=True)["train"].reader.filtering.duplicates
     assert [second.digest(one.part) for one in second.parts] and read == ["b.txt"]
+
+
+def test_a_start_reads_the_index_of_repeated_rows_once(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, real = list[Path](), duplicates.read_index
+    monkeypatch.setattr(duplicates, "read_index", lambda folder: [read.append(folder), real(folder)][1])
+    texts(deduplicate=True)
+    read.clear()
+    rows = rows_of(deduplicate=True)["train"]
+    assert rows.fingerprint and [row["text"] for row in rows] and len(read) == 1
 
 
 def test_damaged_hashes_of_texts_are_made_again(files: Path) -> None:

@@ -67,16 +67,18 @@ class Duplicates:
 
     def digest(self, part: SourcePart) -> str:
         """A hash of what is marked in a part."""
-        return str(self.index()[self.numbers[id(part)]][0])
+        return str(self.index[self.numbers[id(part)]][0])
 
     def marks(self, part: SourcePart) -> "RowMarks":
         """The rows of a part that repeat others."""
-        digest, start, stop = self.index()[self.numbers[id(part)]]
+        digest, start, stop = self.index[self.numbers[id(part)]]
         if hash_stretch(self.folder / MARKS, start, stop) != digest:
             shutil.rmtree(self.folder)
-            digest, start, stop = self.index()[self.numbers[id(part)]]
+            del self.index
+            digest, start, stop = self.index[self.numbers[id(part)]]
         return RowMarks(self.folder / MARKS, start, stop)
 
+    @cached_property
     def index(self) -> list[tuple[str, int, int]]:
         """By part, a hash of its marks and where they stand; made by the first process that asks."""
         return make_once(self.folder, self.mark, read_index)
