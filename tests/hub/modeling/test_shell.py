@@ -118,6 +118,16 @@ def test_the_loss_counts_what_transformers_counts(shelled: Shelled):
     assert len(model(ids, labels=labels, return_dict=False)) == 2
 
 
+def test_an_answer_that_was_cut_off_does_not_count_as_in_transformers(shelled: Shelled):
+    model, ids = load(shelled("bert-nano", {**SCALED, "heads": ["span"]})), torch.tensor([[2, 9, 4], [2, 4, 10]])
+    config = transformers.BertConfig(vocab_size=20, hidden_size=4, num_hidden_layers=1, num_attention_heads=1)
+    theirs, said = transformers.BertForQuestionAnswering(config).eval(), model(ids)
+    theirs.qa_outputs.register_forward_hook(lambda *_: torch.stack([said.start_logits, said.end_logits], -1))
+    for places in ([1, 2], [1, 3], [300, 2]):
+        labels = {"start_positions": torch.tensor(places), "end_positions": torch.tensor(places[::-1])}
+        torch.testing.assert_close(model(ids, **labels).loss, theirs(ids, **labels).loss)
+
+
 def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled):
     model = load(shelled("transformer-nano", BOTH))
     source, labels = torch.tensor([[9, 10, 3], [9, 3, 0]]), torch.tensor([[20, 21, 3], [22, 3, -100]])

@@ -18,7 +18,7 @@ from transformers import GenerationMixin, modeling_outputs
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.modeling.losses import mean_loss
+from zoo.hub.modeling.losses import IGNORED, mean_loss
 from zoo.hub.modeling.model import LABELS, ROW, Shell, answering, part_input, shift
 from zoo.hub.modeling.pictures import ZooImageProcessor
 from zoo.hub.targets.shell import MODEL_TYPE
@@ -129,7 +129,9 @@ class ZooForQuestionAnswering(Shell):
         given = part_input(input_ids, attention_mask, token_type_ids)
         begins, ends = self.score(self.read(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
-        losses = [mean_loss(logits, wanted) for logits, wanted in pairs if wanted is not None]
+        beyond = input_ids.shape[1]  # a place that was cut off does not count, as in their classes
+        known = [(logits, at.masked_fill(at >= beyond, IGNORED)) for logits, at in pairs if at is not None]
+        losses = [mean_loss(logits, places) for logits, places in known]
         loss = sum(losses) / len(losses) if losses else None
         return modeling_outputs.QuestionAnsweringModelOutput(loss, begins.contiguous(), ends.contiguous())
 
