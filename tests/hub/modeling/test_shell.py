@@ -196,6 +196,19 @@ def test_a_folder_becomes_a_classifier_whose_head_begins_anew(shelled: Shelled, 
     assert next(iter(load_checkpoint(tmp_path / "classifier").mixture.members)) == "classification"
 
 
+@pytest.mark.parametrize("auto", ["AutoModelForSequenceClassification", "AutoModelForTokenClassification"])
+def test_two_classes_without_names_which_transformers_does_not_write_are_read(
+    auto: str, shelled: Shelled, tmp_path: Path
+):
+    report = shelled("bert-nano", {**SCALED, "heads": ["masked_lm"]})
+    model = getattr(transformers, auto).from_pretrained(report.folder).eval()
+    model.save_pretrained(tmp_path / "two")
+    assert "id2label" not in json.loads((tmp_path / "two" / "config.json").read_text())
+    loaded, ids = load_checkpoint(tmp_path / "two"), torch.tensor([[2, 9, 4]])
+    assert loaded.task.labels == ["LABEL_0", "LABEL_1"]
+    torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits)
+
+
 def test_a_model_that_is_made_of_its_config_alone_begins_as_ours_do(shelled: Shelled):
     config = transformers.AutoConfig.from_pretrained(
         shelled("gpt2-nano", {**ALIBI, "heads.language.bias": True}).folder

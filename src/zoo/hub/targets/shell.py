@@ -163,7 +163,8 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
     Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
     counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
-    if counts and (not isinstance(named, dict) or len(named) != counts[0]):
+    known = 2 if named is None else len(named) if isinstance(named, dict) else 0  # two without names are not written
+    if counts and known != counts[0]:
         raise ValueError(f"{place}: id2label must name the {counts[0]} classes of the head, got {named!r:.80}")
     try:
         return target_of(settings), settings
