@@ -36,6 +36,14 @@ def test_an_answer_is_right_where_its_score_is_the_highest_of_its_example():
     assert (int(right), int(asked)) == (2, 3)
 
 
+def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart_as_predictions_do():
+    states = torch.tensor([[1.0, 0.0], [1.0, 0.001], [1.0, 0.0], [1.0, 0.001], [1.0, 0.0]], dtype=torch.bfloat16)
+    scores = Scores(states, torch.tensor([[1.0, 1.0]]))
+    targets = torch.tensor([FIRST, RIGHT, 0, FIRST, RIGHT])
+    right, asked = RightChoice().term(scores, targets).measured["accuracy"]
+    assert (int(right), int(asked)) == (1, 2)
+
+
 ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 LENGTHS = Lengths(
     {"context": np.array([0, 3]), "choices": np.array([0, 1, 3, 4])},

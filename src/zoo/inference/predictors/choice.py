@@ -44,7 +44,7 @@ class BestChoice(Predictor):
         repeated = [ids for ids, own in zip(contexts, choices, strict=True) for _ in own]
         examples = typed_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
         inputs = as_inputs(loaded, examples)
-        said = loaded.run(**inputs, places={"choice": summary_places(loaded, examples)}).heads["choice"][:, 0].float()
+        said = loaded.run(**inputs, places={"choice": summary_places(loaded, examples)}).scores["choice"].exact()[:, 0]
         found, apart = [], torch.split(said, [len(own) for own in choices])
         for text, own, scores in zip(asked.texts, choices, apart, strict=True):
             shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -80,7 +80,8 @@ class RightChoice(Objective):
         logits = scores.logits()[..., 0]
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
         with torch.autocast(exact.device.type, enabled=False):
-            total, right, likelihood = choice_loss(exact, targets, self.label_smoothing)
+            total, likelihood = choice_loss(exact, targets, self.label_smoothing)
+        right = count_right(scores.exact().detach()[..., 0], targets)  # as predictions rank them
         count = self.count(targets)
         return Term(total, count, self.weight, likelihood, measured={"accuracy": (right, count)})
 
@@ -126,26 +127,41 @@ def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int
 
 def choice_loss(
     logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"], label_smoothing: float
-) -> tuple[Float[Tensor, ""], Int[Tensor, ""], Float[Tensor, ""]]:
-    """sum over examples of logsumexp_k s_k - s_right, and how often the right choice has the highest score.
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """sum over examples of logsumexp_k s_k - s_right.
 
-    Smoothed, the share e of s_right is the mean of all choices' scores. The third is the sum that is not smoothed.
+    Smoothed, the share e of s_right is the mean of all choices' scores. The second is the sum that is not smoothed.
     """
-    known = targets >= 0
-    begins, is_right = (targets & FIRST > 0) & known, (targets & RIGHT > 0) & known
-    example = begins.cumsum(0) * known
-    # the choices of an example are side by side: each place is shown those from it on
-    most = min(len(targets), MOST_CHOICES)
-    shown = F.pad(logits, (0, most - 1)).unfold(0, most, 1)
-    its = F.pad(example, (0, most - 1)).unfold(0, most, 1) == example[:, None]
+    begins, its = examples_of(targets)
+    shown = from_each_on(logits, its.shape[1])
     # where no example begins all are taken: a sum over none has no gradient
     shown = shown.masked_fill(~its & begins[:, None], -torch.inf)
-    chosen = torch.where(is_right, logits, 0).sum()
+    chosen = torch.where((targets >= 0) & (targets & RIGHT > 0), logits, 0).sum()
     losses = torch.where(begins, shown.logsumexp(1), 0).sum() - chosen
     smoothed = losses
     if label_smoothing:
         its = its & begins[:, None]
         mean = torch.where(its, shown, 0).sum(1) / its.sum(1).clamp_min(1)
         smoothed = losses + label_smoothing * (chosen - mean.sum())
-    answers = F.pad(is_right.int(), (0, most - 1)).unfold(0, most, 1).argmax(1)
-    return smoothed, ((shown.argmax(1) == answers) & begins).sum(), losses.detach()
+    return smoothed, losses.detach()
+
+
+def count_right(logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"]) -> Int[Tensor, ""]:
+    """How often the right choice has the highest score of its example."""
+    begins, its = examples_of(targets)
+    best = from_each_on(logits, its.shape[1]).masked_fill(~its, -torch.inf).argmax(1)
+    is_right = (targets >= 0) & (targets & RIGHT > 0)
+    return ((best == from_each_on(is_right.int(), its.shape[1]).argmax(1)) & begins).sum()
+
+
+def examples_of(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choices"], Bool[Tensor, "choices most"]]:
+    """Where examples begin; and, of the choices that `from_each_on` shows a place, those of its own example."""
+    known = targets >= 0
+    begins = (targets & FIRST > 0) & known
+    example = begins.cumsum(0) * known
+    return begins, from_each_on(example, min(len(targets), MOST_CHOICES)) == example[:, None]
+
+
+def from_each_on(values: Shaped[Tensor, " choices"], most: int) -> Shaped[Tensor, "choices most"]:
+    """The choices of an example are side by side: each place is shown those from it on."""
+    return F.pad(values, (0, most - 1)).unfold(0, most, 1)
