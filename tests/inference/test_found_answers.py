@@ -62,13 +62,14 @@ def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_t
     assert choose_answer([lost, best], no_answer=True) is not None
 
 
-def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor]) -> None:
+def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor | Scores]) -> None:
     """Have models say of each place what a function says of the tokens."""
     ask = Loaded.run
 
     def run(self: Loaded, **inputs: Any) -> Any:
         said = ask(self, **inputs)
-        said.scores["span"] = Scores.of(score(inputs["tokens"]))
+        scores = score(inputs["tokens"])
+        said.scores["span"] = scores if isinstance(scores, Scores) else Scores.of(scores)
         return said
 
     monkeypatch.setattr(Loaded, "run", run)
@@ -78,6 +79,18 @@ def pointing(model: Loaded, first: str, last: str) -> Callable[[Tensor], Tensor]
     """Scores that are highest where two words stand."""
     pair = [int(model.tokenizer.encode([word])[0][at]) for word, at in ((first, 0), (last, -1))]
     return lambda tokens: torch.stack([(tokens == word) * 20.0 for word in pair], -1)
+
+
+def nearly_even(model: Loaded) -> Callable[[Tensor], Scores]:
+    """Scores of 20 where `dogs` stands and of 20.02 where `running` does, which bfloat16 rounds to 20."""
+    dogs, running = (int(model.tokenizer.encode([word])[0][0]) for word in (" dogs", " running"))
+    weight = torch.full((2, 2), 20.0)
+
+    def score(tokens: Tensor) -> Scores:
+        states = torch.stack([(tokens == dogs) | (tokens == running), (tokens == running) * 0.001], -1)
+        return Scores(states.bfloat16(), weight)
+
+    return score
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe"])
@@ -120,6 +133,20 @@ def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, mon
     found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
     assert found["span/exact_match"] == pytest.approx(100 / 3)
     assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3) / 3)
+
+
+def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    row = {"question": "cats", "context": CONTEXT, "answers": ["running"]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    tree = {"objective": "span", "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
+            "metrics": ["exact_match"], "length": 40}  # fmt: skip
+    model = loaded("bert-nano", "span", max_length=40)
+    say(monkeypatch, nearly_even(model))
+    (found,) = Pipeline(model)("cats", pair=CONTEXT)
+    assert found["output"]["text"] == "running"
+    found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
+    assert found["span/exact_match"] == 100
 
 
 @pytest.mark.parametrize(

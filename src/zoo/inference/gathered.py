@@ -98,7 +98,7 @@ def tags(passed: Passed) -> list[Compared]:
 
 def spans(passed: Passed) -> list[Compared]:
     """The best span of each window, beside the number of its document and its own."""
-    targets, logits = passed.targets.cpu().numpy(), passed.scores.logits().float().cpu().numpy()
+    targets, logits = passed.targets.cpu().numpy(), passed.scores.exact().cpu().numpy()
     names, found = iter(passed.part.examples), []
     for said, known in zip(logits, targets, strict=True):
         firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))

@@ -102,6 +102,6 @@ class Windows:
 
     def spans(self, built: Sequence[Example], offsets: Sequence[int]) -> list[WindowAnswer]:
         """The best spans of some windows, which begin with these tokens of their context."""
-        logits = self.loaded.run(**as_inputs(self.loaded, built)).heads["span"].float().cpu().numpy()
+        logits = self.loaded.run(**as_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
         known = ((e, said[: len(e.tokens)], offset) for e, said, offset in zip(built, logits, offsets, strict=True))
         return [best_span(said, e.marked, offset) for e, said, offset in known if e.marked is not None]
