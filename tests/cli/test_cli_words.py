@@ -199,3 +199,18 @@ def test_an_empty_output_path_is_refused(
     said = zoo(*words.replace("HERE", str(tmp_path)).split(), output)
     assert said.status == 2 and "it is empty and names no place; give a path, such as runs/first" in said.err
     assert ("'-o' / '--output'" if "-o" in words else "'RUN'" if "import" in words else "'DIR'") in said.err
+
+
+def test_a_tilde_is_the_home_wherever_a_path_is_written(
+    zoo: Zoo, data: Path, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "data").symlink_to(data)
+    (tmp_path / "home" / "mlm").symlink_to(run_of("mlm"))
+    (tmp_path / "home" / "some.vec").write_text(f"cat {' '.join(['0.5'] * 32)}\n")
+    sets = ("task.tokenizer.from=~/mlm", "embeddings.vectors=~/some.vec", "training.steps=1")
+    said = zoo("pretrain", "bert-nano", "~/data/mlm.yaml", "--data=~/data", "--output=~/run", *sets)
+    assert said.status == 0, said.err
+    assert (tmp_path / "home" / "run" / "config.yaml").is_file() and not (tmp_path / "~").exists()

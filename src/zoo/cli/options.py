@@ -1,5 +1,6 @@
 """Options that several commands take."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ def output_path(text: str) -> Path:
     """The path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty and names no place; give a path, such as runs/first")
-    return Path(text)
+    return Path(os.path.expanduser(text))  # a shell leaves the ~ of --output=~/runs as it is
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> Tree:

@@ -1,6 +1,7 @@
 """zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
 
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,6 +66,6 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     """
     if settings.embeddings.vectors is None or (request.resume and is_begun(request.folder / CHECKPOINTS)):
         return None
-    path = Path(settings.embeddings.vectors)
+    path = Path(os.path.expanduser(settings.embeddings.vectors))
     refuse_missing(path)
     return path

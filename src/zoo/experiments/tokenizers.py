@@ -1,6 +1,9 @@
 """The tokenizer that a task asks for."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.trained import TrainingText, kept_tokenizer
@@ -23,7 +26,7 @@ def check_tokenizer(task: Task) -> None:
     if "from" in task.tokenizer:
         for key in task.tokenizer:
             refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
-        load(OPEN)(Path(str(task.tokenizer["from"])))
+        named_run(task.tokenizer)
     else:
         TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
 
@@ -32,5 +35,10 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
     """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
     assert task.tokenizer is not None
     if "from" in task.tokenizer:
-        return Tokenizer.from_files(load(OPEN)(Path(str(task.tokenizer["from"]))).tokenizer)
+        return Tokenizer.from_files(named_run(task.tokenizer).tokenizer)
     return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)
+
+
+def named_run(tokenizer: Mapping[str, Any]) -> Any:
+    """The run whose tokenizer a task names."""
+    return load(OPEN)(Path(os.path.expanduser(str(tokenizer["from"]))))

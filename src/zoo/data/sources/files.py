@@ -126,7 +126,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     """
     root = os.environ.get("ZOO_DATA")
     folders = [Path(root).expanduser()] if root else []
-    folders = [*folders, Path.cwd()] if data_dir is None else [data_dir]
+    folders = [*folders, Path.cwd()] if data_dir is None else [Path(os.path.expanduser(data_dir))]
     try:
         wanted = Path(name).expanduser()
     except RuntimeError:
