@@ -39,8 +39,8 @@ def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
             axes.axvline(until, color="0.6", linestyle=":", linewidth=1)
         axes.set(title=title, xlabel="step")
         axes.grid(alpha=0.25)
-        for name in axes.legend(fontsize="small").get_texts():
-            name.set_parse_math(False)  # a file's name may have $ in it
+        for written in axes.legend(fontsize="small").get_texts():
+            written.set_parse_math(False)  # a file's name may have $ in it
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})  # the same run gives the same bytes
     return picture.getvalue()
