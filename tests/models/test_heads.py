@@ -63,7 +63,7 @@ def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):
 
 
 def test_means_are_computed_once_for_each_document_however_many_places_there_are(states: torch.Tensor):
-    documents, places = torch.tensor([[1, 1, 2], [0, 0, 0]]), torch.tensor([0, 2, *[-1] * 50])
+    documents, places = torch.tensor([[1, 1, 10**9], [0, 0, 0]]), torch.tensor([0, 2, *[-1] * 50])
     states, sizes = states.requires_grad_(), list[int]()
 
     def pack(kept: torch.Tensor) -> torch.Tensor:

@@ -46,16 +46,17 @@ def average(
     Args:
         most: no row has more documents; None: not known, so that a GPU is waited for.
     """
-    most = max(1, (int(documents.max()) if documents.numel() else 0) if most is None else most)
-    numbers = torch.arange(1, most + 1, device=documents.device)
+    # a caller's own numbers may be large
+    numbers = documents.unique() if most is None else torch.arange(1, max(1, most) + 1, device=documents.device)
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
     its = (documents[:, None] == numbers[:, None]).to(wide)
     kind, places = states.device.type, places.clamp_min(0)
     with torch.autocast(kind, enabled=False) if has_autocast(kind) else nullcontext():
         means = (its / its.sum(2, keepdim=True).clamp_min(1)) @ states.to(wide)
-    number = documents.flatten().index_select(0, places).clamp_min(1) - 1
-    return means.flatten(0, 1).index_select(0, places // documents.shape[1] * most + number).to(states.dtype)
+    which = torch.searchsorted(numbers, documents.flatten().index_select(0, places))
+    rows = places // documents.shape[1]
+    return means.flatten(0, 1).index_select(0, rows * len(numbers) + which).to(states.dtype)
 
 
 class Pooler(nn.Module):
