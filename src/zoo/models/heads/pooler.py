@@ -47,7 +47,7 @@ def average(
         most: no row has more documents; None: not known, so that a GPU is waited for.
     """
     # a caller's own numbers may be large
-    numbers = documents.unique() if most is None else torch.arange(1, max(1, most) + 1, device=documents.device)
+    numbers = torch.unique(documents) if most is None else torch.arange(1, max(1, most) + 1, device=documents.device)
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
     its = (documents[:, None] == numbers[:, None]).to(wide)
