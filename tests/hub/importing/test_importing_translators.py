@@ -78,6 +78,25 @@ def test_a_head_of_its_own_is_imported_though_their_config_calls_it_tied(tmp_pat
     assert load_checkpoint(tmp_path / "run").model.heads["language"].output is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "config", "table"),
+    [
+        ("T5ForConditionalGeneration", T5, "shared.weight"),  # whose head is scaled
+        ("PegasusForConditionalGeneration", OPUS, "model.shared.weight"),
+        ("MarianMTModel", OPUS, "model.shared.weight"),
+    ],
+)
+def test_a_head_of_its_own_is_refused_by_both_names_where_no_such_model_is_there(
+    name: str, config: dict[str, Any], table: str, tmp_path: Path
+):
+    theirs = made(name, config)
+    theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(theirs.lm_head.weight))
+    theirs.save_pretrained(tmp_path / "theirs")
+    with pytest.raises(ValueError, match=f"theirs: lm_head.weight is not {table}, which transformers' .* has it tied"):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 GAPS = ["a small <extra_id_0> of words <extra_id_1>", "and <extra_id_1> alone"]
 
 

@@ -68,7 +68,7 @@ def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str
     """Take tied tensors that are there twice once; where two differ, `flat` says that they are not tied.
 
     Raises:
-        ValueError: they differ, and our model ties them always.
+        ValueError: they differ, and the target has no such head, or our model ties them always.
     """
     real = {r.theirs for r in target.renames if r.when is None or flat.get(r.when[0], (r.when[1],)) == (r.when[1],)}
     for copy in target.copies:
@@ -78,11 +78,19 @@ def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str
         if other is None or copy.rules:
             stored[copy.of] = mine
         elif mine.shape != other.shape or mine.dtype != other.dtype or not torch.equal(load(mine), load(other)):
-            if copy.untied is None:
+            if copy.untied is not None:
+                flat[copy.untied] = (False,)
+            if copy.untied is None or not fits_head(copy.untied, flat, target):
                 raise ValueError(f"{place}: {copy.theirs} is not {copy.of}, which {target.family} has it tied to here")
-            flat[copy.untied] = (False,)
             continue
         del stored[copy.theirs]
+
+
+def fits_head(path: str, flat: FlatSettings, target: Target) -> bool:
+    """Whether a target has such a head, as far as `flat` says what it is; `path` is one of the head's settings."""
+    head = path.rpartition(".")[0]
+    demands = [demand for demand in target.requirements if demand.path in flat and demand.path.startswith(f"{head}.")]
+    return not any(demand.obstacle(flat, target.family) for demand in demands)
 
 
 def settle_presence(stored: Stored, flat: FlatSettings, target: Target) -> None:
