@@ -21,6 +21,7 @@ from zoo.training import loop
 SETS = ("training.steps=12", "training.save_every=0", "training.evaluate_every=0", "training.precision=float32")
 
 LONG = "training.steps=20"
+TWO = Path(__file__).with_name("two_processes.py")
 
 
 def words(data: Path, folder: Path, *sets: str) -> list[str]:
@@ -70,6 +71,19 @@ def test_two_processes_give_the_losses_of_one(data: Path, tmp_path: Path):
     assert two.returncode == 0, said
     assert out.count("(12 steps)") == 1 and said.count("on the task's text") == 1
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
+
+
+def test_two_processes_fine_tune_on_each_of_several_tasks(data: Path, run_of: Callable[[str], Path], tmp_path: Path):
+    """All in one group: torch makes no second one with the store of the first."""
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.yaml").write_bytes((data / "classify.yaml").read_bytes())
+    (tmp_path / "list.yaml").write_text("tasks: [one.yaml, other.yaml]\n")
+    asked = ["finetune", run_of("mlm"), tmp_path / "list.yaml", "-o", tmp_path / "runs", "--data", data, *SETS[:3]]
+    two = begin([str(TWO), str(free_port()), *map(str, asked)])
+    out, said = two.communicate(timeout=HANGS)
+    assert two.returncode == 0, said
+    assert out.count("mean of 2") == 1 and said.count("started: 2 processes") == 2
+    assert losses(tmp_path / "runs" / "one") == losses(tmp_path / "runs" / "other")
 
 
 def test_a_mistake_in_two_processes_is_said_once(

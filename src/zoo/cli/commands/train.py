@@ -87,7 +87,8 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
     outcomes = []
     for found in table.walk(lambda request: train_in(saved, request)):
         outcomes.append(found)
-        complain(f"{found.name}: {in_words(found)}", style=None)
+        if is_main_process():
+            complain(f"{found.name}: {in_words(found)}", style=None)
     if is_main_process():
         mean = mean_score(outcomes)
         rows = [row for found in outcomes for row in table_rows(found)]

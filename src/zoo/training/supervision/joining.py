@@ -1,5 +1,6 @@
 """Processes that train together: joined, watched over, and ended together, whatever happens to one of them."""
 
+import atexit
 import logging
 import threading
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from torch import distributed
 
 from zoo.training.settings import Training
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
@@ -58,6 +60,9 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
     """Stop the watchdog and the heartbeat, and leave the group of processes.
 
+    Where all have done their work they leave it at their end: several trainings in turn are one group's, for torch
+    makes no second one with the store of the first.
+
     Args:
         error: why this process fails; None: it has done its work.
     """
@@ -75,8 +80,17 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
         for tracker in accelerator.trackers:
             tracker.finish()
         accelerator.trackers = []
-        with ended_anyway(error if several else None, accelerator.is_main_process):
-            accelerator.end_training()  # leaves the group
+        if several and error is None:
+            atexit.register(leave_group)
+        else:
+            with ended_anyway(error if several else None, accelerator.is_main_process):
+                accelerator.end_training()  # leaves the group
+
+
+def leave_group() -> None:
+    """Leave the group of processes, if this one is still in it."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
