@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from zoo.data.ids import Lengths
 from zoo.examples.form import Limits
 from zoo.models.heads.scores import Scores
-from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan
+from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, span_loss
 
 # two documents of 3 and 2 places beside padding; one of 4; none
 TARGETS = torch.tensor(
@@ -41,6 +41,20 @@ def test_places_beside_documents_cost_nothing_and_get_no_gradient():
     AnswerSpan().term(Scores.of(logits), TARGETS).sum.backward()
     assert logits.grad is not None and logits.grad.isfinite().all()
     assert not logits.grad[TARGETS < 0].any() and logits.grad[TARGETS >= 0].all()
+
+
+def test_the_loss_of_a_long_row_takes_memory_for_the_documents_that_are_there_alone():
+    logits, sizes = torch.randn(2, 1000, 2, requires_grad=True), list[int]()
+    targets = torch.full((2, 1000), -1)
+    targets[0, :300], targets[0, 0] = 0, FIRST + BEGINS + ENDS
+
+    def pack(kept: torch.Tensor) -> torch.Tensor:
+        sizes.append(kept.numel())
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+        span_loss(logits, targets).backward()
+    assert max(sizes) <= logits.numel()
 
 
 def test_questions_without_an_answer_are_refused_unless_there_may_be_none():

@@ -85,8 +85,7 @@ def span_loss(logits: Float[Tensor, "batch length 2"], targets: Int[Tensor, "bat
     """sum over documents of (logsumexp_i b_i - b_begin + logsumexp_i e_i - e_end) / 2, each over its own places."""
     known = targets >= 0
     number = ((targets & FIRST > 0) & known).cumsum(1) * known
-    # as many as a row can hold; which of them there are, the CPU does not wait to know
-    every = torch.arange(1, targets.shape[1] // Span.smallest + 2, device=targets.device)
+    every = torch.arange(1, most_in_row(number) + 1, device=targets.device)
     its = number[:, None, :] == every[:, None]
     there = its.any(-1, keepdim=True)
     right = torch.stack([(targets & bit > 0) & known for bit in (BEGINS, ENDS)], -1)
@@ -94,3 +93,10 @@ def span_loss(logits: Float[Tensor, "batch length 2"], targets: Int[Tensor, "bat
     sums = logits[:, None].masked_fill(~(its | ~there)[..., None], -torch.inf).logsumexp(2)
     losses = torch.where(there, sums, 0).sum() - torch.where(right, logits, 0).sum()
     return losses / 2
+
+
+def most_in_row(number: Int[Tensor, "batch length"]) -> int:
+    """No row has more documents, given that of each place: on a GPU, which is not waited for, as many as fit."""
+    if number.device.type == "cpu" and number.numel():  # long rows have room for many more than are there
+        return max(1, int(number.amax()))
+    return number.shape[1] // Span.smallest + 1
