@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy
 
 from zoo.data import processes
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
@@ -154,6 +156,23 @@ def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, An
     entropy = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     assert found["guessing_labels"] == {"accuracy": pytest.approx(2 / 3), "loss": pytest.approx(entropy)}
     assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_of_several_classes_each_is_guessed_by_itself(
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, count: int
+) -> None:
+    labels = [["a", "b"], ["a"], [], ["a", "a"]]
+    for name in ("train", "validation"):
+        rows = [{"text": f"t{i}", "label": ", ".join(each) if joined else each} for i, each in enumerate(labels)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    by_processes(count, monkeypatch)
+    found = look(task | {"objective": "classification", "labels": {"several": ["a", "b", "c"]}}, tmp_path)
+    assert found["splits"]["train"]["labels"] == {"a": 3, "b": 1}
+    guessed = torch.tensor([0.75, 0.25, 0.0]).expand(4, 3)
+    true = torch.tensor([[1.0, 1, 0], [1, 0, 0], [0, 0, 0], [1, 0, 0]])
+    assert found["guessing_labels"] == {"loss": pytest.approx(float(binary_cross_entropy(guessed, true)))}
 
 
 def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any], tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ def say_labels(found: Found) -> None:
     if "mse" in guess:
         say(f"always answering the mean: squared error {guess['mse']:.3f}")
     elif guess:
-        say(f"guessing the labels: accuracy {guess['accuracy']:.3f}, loss {guess['loss']:.3f}")
+        accuracy = f"accuracy {guess['accuracy']:.3f}, " if "accuracy" in guess else ""
+        say(f"guessing the labels: {accuracy}loss {guess['loss']:.3f}")
 
 
 def least_to_most(numbers: Found) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from zoo.data.columns.answers import describe_unanswered
 from zoo.data.columns.labels import DIFFERENT
+from zoo.data.columns.values import are_names, written_names
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, TAGS, WORDS
 from zoo.data.sources.checking import Sided, content, listed, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
@@ -66,9 +67,14 @@ class NumberTally:
 
 @dataclass
 class RowTally:
-    """What the rows of one split hold."""
+    """What the rows of one split hold.
+
+    Args:
+        sets: rows that say which of several classes they have, if any.
+    """
 
     rows: int = 0
+    sets: int = 0
     empty: int = 0
     unanswered: int = 0
     characters: int = 0
@@ -76,8 +82,12 @@ class RowTally:
     labels: Counter[str] = field(default_factory=Counter)
     numbers: NumberTally = field(default_factory=NumberTally)
 
-    def add(self, row: Mapping[str, Any]) -> str:
-        """Count one more row; its text, all columns together."""
+    def add(self, row: Mapping[str, Any], several: bool = False) -> str:
+        """Count one more row; its text, all columns together.
+
+        Args:
+            several: whether a row may have any number of classes.
+        """
         texts = texts_in(row)
         text = joined(texts)
         self.rows += 1
@@ -88,7 +98,10 @@ class RowTally:
         if isinstance(number := row.get(LABEL), float):  # a class is a text or a whole number
             self.numbers.add(number)
             return text
-        values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
+        if several and are_names(names := written_names(row.get(LABEL))):
+            self.sets, values = self.sets + 1, list({str(name) for name in names})
+        else:
+            values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
         for value in (str(value) for value in values if value is not None):
             self.count_label(value, 1)
         return text
@@ -104,7 +117,7 @@ class RowTally:
 
     def join(self, plain: Mapping[str, Any]) -> None:
         """Count what another one has counted, in plain values."""
-        for name in ("rows", "empty", "unanswered", "characters", "bytes"):
+        for name in ("rows", "sets", "empty", "unanswered", "characters", "bytes"):
             setattr(self, name, getattr(self, name) + plain[name])
         for value, count in plain["labels"].items():
             self.count_label(value, count)
@@ -143,15 +156,16 @@ class SourceSurvey:
         """Look at the rows of some parts by their numbers, which grow."""
         for number in numbers:
             reader, source, part = self.parts[number]
+            several = reader.reader_of(source).several
             for sided in reader.rows(source, part, reader.border_of(source)):
-                self.add(sided, number, part)
+                self.add(sided, number, part, several)
 
-    def add(self, sided: Sided, number: int, part: SourcePart) -> None:
-        """Look at one row of a part, in the split that it falls in."""
+    def add(self, sided: Sided, number: int, part: SourcePart, several: bool) -> None:
+        """Look at one row of a part, in the split that it falls in; `several` as in `RowTally.add`."""
         if sided.side == LEFT_OUT:
             self.left_out += 1
             return
-        text = self.tallies[sided.side].add(sided.row)
+        text = self.tallies[sided.side].add(sided.row, several)
         place = RowPlace(self.names.index(sided.side), number, sided.number)
         if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
             note_first(self.choices, len(sided.row[CHOICES]), place)

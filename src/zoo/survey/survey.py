@@ -74,7 +74,7 @@ class Surveyed:
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
-        if balance := describe_labels(source.tallies[self.first]):
+        if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
         form.check(scaled(self.task, form, 1).limits)
@@ -132,15 +132,26 @@ def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
     return {"repeated": exact, "leaks": leaks, "repeated_shown": shown, "near": near, "remarks": remarks}
 
 
-def describe_labels(tally: RowTally) -> dict[str, float]:
-    """What guessing scores: always the most frequent label, and each as often as it is given; of numbers the mean."""
+def describe_labels(tally: RowTally, classes: int) -> dict[str, float]:
+    """What guessing scores: always the most frequent label, and each as often as it is given; of numbers the mean.
+
+    Where a row may have several of the classes, each is guessed as often as it is given, and the loss is their mean.
+    """
     if tally.numbers.count:
         return {"mse": tally.numbers.variance}
     total = sum(tally.labels.values())
     if not total:
         return {}
+    if tally.sets:
+        given = [count / tally.sets for count in tally.labels.values()]
+        return {"loss": sum(entropy([share, 1 - share]) for share in given) / max(classes, len(given))}
     shares = [count / total for count in tally.labels.values()]
-    return {"accuracy": max(shares), "loss": -sum(share * math.log(share) for share in shares)}
+    return {"accuracy": max(shares), "loss": entropy(shares)}
+
+
+def entropy(shares: Sequence[float]) -> float:
+    """What the likeliest guess of something that comes in such shares costs, in the mean (nats)."""
+    return -sum(share * math.log(share) for share in shares if share)
 
 
 def describe_tokens(tally: TokenTally) -> dict[str, Any]:
