@@ -67,3 +67,20 @@ def test_before_the_first_checkpoint_another_tokenizer_may_be_asked_for(zoo: Zoo
     assert said.status == 0, said.err
     assert open_run(run).config["vocab_size"] == 280
     assert len(json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]) == 280
+
+
+def test_a_list_of_tasks_keeps_no_run_that_began_from_other_weights(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf
+):
+    """Its table would show scores of two checkpoints, and their mean."""
+    base = shutil.copytree(run_of("mlm"), tmp_path / "base")
+    (tmp_path / "one.yaml").write_bytes((data / "classify.yaml").read_bytes())
+    (tmp_path / "list.yaml").write_text("tasks: [one.yaml]\n")
+    words = ("finetune", base, tmp_path / "list.yaml", "-o", tmp_path / "runs", "--data", data)
+    assert zoo(*words).status == 0
+    assert "one (1 of 1): already complete" in zoo(*words).log
+    last = max(int(path.name) for path in (base / "checkpoints").iterdir())
+    more = ("pretrain", "bert-nano", data / "mlm.yaml", "-o", base, "--data", data, "--resume")
+    assert zoo(*more, f"training.steps={last + 2}").status == 0
+    said = zoo(*words)
+    assert said.status == 2 and "the run that is there began from other weights" in said.err

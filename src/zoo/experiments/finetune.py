@@ -24,7 +24,7 @@ from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.registry import first_few
 from zoo.runs.checkpoint import steps
-from zoo.runs.layout import CHECKPOINTS
+from zoo.runs.layout import CHECKPOINTS, REQUEST
 from zoo.runs.request import read_request
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, part_of
@@ -109,8 +109,15 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
     """Refuse a request that cannot be met, before anything is read but files of settings.
 
     Raises:
-        ValueError: as `finetune`, or a file of the task's data is not there.
+        ValueError: as `finetune`, the folder has a run from other weights, or a file of the task's data is not there.
     """
+    if (request.folder / REQUEST).exists():
+        base = read_request(request.folder).base
+        if base is not None and base.weights_sha256 != saved.record.weights_sha256:
+            raise ValueError(
+                f"{request.folder}: the run that is there began from other weights: those of step {base.step}, and "
+                f"{request.start} has step {saved.step} now; name another folder with -o, or remove this one"
+            )
     find_origin(resolve_finetuning(saved, request).task.source, request.data)
 
 
