@@ -11,6 +11,8 @@ from zoo.blocks.backends import sdpa
 from zoo.blocks.backends.eager import Eager
 from zoo.blocks.backends.sdpa import by_products
 from zoo.blocks.position import positions
+from zoo.blocks.rows.documents import Documents
+from zoo.blocks.rows.view import View, Visibility
 
 
 @pytest.mark.parametrize("position", [None, "alibi"])
@@ -132,3 +134,13 @@ def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.d
         there = set(view.found), set(view.visibility.found)
         attention(x, attention.read(x, view), view)
         assert (set(view.found), set(view.visibility.found)) == there
+
+
+@pytest.mark.parametrize("position", [None, "rotary"])
+def test_a_long_text_read_from_left_to_right_has_no_mask(position: str | None):
+    attention, tokens = FullAttention(8, 2), randn(1, 200, 8).float()
+    order = None if position is None else positions[position](8, 2, 4, 200, True)
+    view = View(Visibility(*2 * [Documents.of(None, tokens)], causal=True), order)
+    attention.prepare(view, torch.float32)
+    attention.read_itself(tokens, view)
+    assert not view.visibility.found and not [key for key in view.found if key[0] != "turns"]

@@ -1,7 +1,10 @@
 """Who may see whom: the one rule, place by place; and what a layer's position adds to it."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.blocks.position import NoPosition, positions
 from zoo.blocks.rows.documents import Documents
@@ -108,3 +111,19 @@ def test_whole_rows_that_read_padded_ones_keep_the_packers_borders():
     source = Documents.packed([[4], [2]], torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))
     asking, read = Visibility(whole, source).borders()
     assert torch.equal(asking.queries, whole.borders.queries) and torch.equal(read.keys, source.borders.keys)
+
+
+@pytest.mark.parametrize("window", [None, 9])
+def test_a_mask_is_made_of_nothing_that_is_larger(window: int | None):
+    sizes = list[int]()
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            said = func(*args, **(kwargs or {}))
+            sizes.append(said.nbytes)
+            return said
+
+    whole = Documents.of(None, torch.zeros(1, 300))
+    with Sizes():
+        mask = Visibility(whole, whole, causal=True).mask(window)
+    assert mask is not None and max(sizes) == mask.nbytes == 300 * 300

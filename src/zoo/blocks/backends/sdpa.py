@@ -97,9 +97,9 @@ def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
 
 
 def is_causal(view: View, rule: Rule) -> bool:
-    """Whether a query sees all keys up to its own place and nothing is added to the scores."""
-    scores = view.scores(rule.window)
-    return scores is not None and scores.dtype == torch.bool and view.visibility.causal_only(rule.window)
+    """Whether a query sees all keys up to its own place, of which there are several, and nothing is added to scores."""
+    adds = view.position is not None and view.position.biases
+    return view.visibility.causal_only(rule.window) and view.visibility.n_keys > 1 and not adds
 
 
 def is_slow(rule: Rule, device: torch.device) -> bool:

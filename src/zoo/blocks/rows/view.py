@@ -48,10 +48,10 @@ class Visibility(Computed):
         at = self.start + torch.arange(queries.shape[1], device=queries.device)
         return at, torch.arange(self.n_keys, device=queries.device) if self.key_places is None else self.key_places
 
-    def distance(self) -> Int[Tensor, "queries keys"]:
-        """How many places a key lies behind a query."""
+    def sides(self) -> tuple[Int[Tensor, "1 queries 1"], Int[Tensor, "1 1 keys"]]:
+        """The places, to be compared: their differences would take eight times the memory of a mask."""
         queries, keys = self.places()
-        return queries[:, None] - keys[None, :]
+        return queries[None, :, None], keys[None, None]
 
     def recent(self, room: int) -> "Visibility":
         """Of one query on the last `room` places of its row, of which place p is key p % room."""
@@ -90,9 +90,11 @@ class Visibility(Computed):
         parts = []
         n, n_keys = self.queries.numbers.shape[1], self.n_keys
         if self.causal and n > 1:
-            parts.append((self.distance() >= 0)[None])
+            queries, keys = self.sides()
+            parts.append(queries >= keys)
         if window is not None and max(n, n_keys) > window:
-            parts.append((self.distance().abs() < window)[None])
+            queries, keys = self.sides()
+            parts += [queries - window < keys, queries + window > keys]
         if not self.whole:
             mine, theirs = self.queries.numbers, self.keys.numbers
             parts.append((mine[:, :, None] == theirs[:, None, :]) & (mine > 0)[:, :, None])
