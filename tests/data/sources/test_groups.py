@@ -72,6 +72,13 @@ def test_a_new_file_makes_the_shard_again_that_it_belongs_to(folder: Path):
     assert 1 <= len(shards(folder) - before) <= 4
 
 
+def test_where_nothing_can_be_written_files_are_looked_at_each_time(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    before = [part.digest for part in train(folder).parts]
+    (folder / "file").touch()
+    monkeypatch.setenv("ZOO_CACHE", str(folder / "file"))  # so that no folder can be there
+    assert [part.digest for part in train(folder).parts] == before
+
+
 def test_files_that_are_known_are_not_opened_again(folder: Path, monkeypatch: pytest.MonkeyPatch):
     before = [part.digest for part in train(folder).parts]
     monkeypatch.setattr(groups, "hash_stretches", lambda *_: pytest.fail("a file was opened"))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -159,5 +160,6 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
         found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
     if now != before:
-        replace_file(place, seal(now))
+        with suppress(RuntimeError):  # found out each time in a store that others may only read
+            replace_file(place, seal(now))
     return found
