@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -106,8 +106,9 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes of this machine left of a folder, and other machines long ago."""
     here = f"{ASIDE}{os.uname().nodename}-"
     for left in folder.parent.glob(f"{ASIDE}*-{folder.name}-*"):
-        if left.name.startswith(here) or time.time() - left.stat().st_mtime > OLD:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another machine has just put it in its place
+            if left.name.startswith(here) or time.time() - left.stat().st_mtime > OLD:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def remove_all_leftovers(store: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_store import Letters, ids, opened, rows
 
-from zoo.data.making import ASIDE, claim
+from zoo.data.making import ASIDE, claim, remove_leftovers
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.store import store as cache
 from zoo.data.store.checking import check_store
@@ -166,6 +166,13 @@ def test_on_a_disk_without_locks_nothing_waits_for_ever(home: Path, monkeypatch:
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits for another process"))
     with pytest.raises(RuntimeError, match="shards: its disk knows no locks .*; set ZOO_CACHE to a folder on another"):
         opened(text=["ab"])
+
+
+def test_what_another_machine_has_just_put_in_its_place_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "glob", lambda *_: [tmp_path / f"{ASIDE}elsewhere-made-x"])  # listed, and gone by now
+    remove_leftovers(tmp_path / "made")
 
 
 def test_an_interrupted_making_leaves_nothing_and_a_killed_one_is_cleared_away(home: Path) -> None:
