@@ -98,6 +98,14 @@ def test_labels_say_what_they_are_where_a_folder_does_not_as_in_transformers(
     assert transformers.AutoConfig.from_pretrained(tmp_path / "saved").problem_type == decided
 
 
+def test_several_numbers_cost_their_mean_squared_error_as_in_transformers(build: Any, export: Any):
+    folder = export(classifier(build, "bert-nano", "several"), "zoo").folder
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, problem_type="regression")
+    ids, labels = torch.tensor([[2, 9, 4], [2, 10, 4]]), torch.tensor([[0.5, 2.0, -1.0], [3.0, 0.0, 0.25]])
+    said = model(ids, labels=labels)
+    torch.testing.assert_close(said.loss, torch.nn.functional.mse_loss(said.logits, labels))
+
+
 def test_similarity_is_the_sum_of_both_orders_and_the_card_says_so(build: Any, export: Any):
     given = build("gpt2-nano", {"heads": [{"name": "similarity", "labels": 3}]})
     folder = export(given, "zoo").folder

@@ -30,8 +30,8 @@ def binary_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = Non
 
 
 def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean squared error of numbers; arguments as in `mean_loss`."""
-    return mean_cost(OneNumber(), logits, labels.flatten(), count)
+    """The mean squared error of numbers, of each row one or several; arguments as in `mean_loss`."""
+    return mean_cost(OneNumber(), logits.reshape(-1, 1), labels.flatten(), count)
 
 
 def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
