@@ -9,8 +9,11 @@ from zoo.config import as_tree, parse_set
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import Traced, leaves, origin
 from zoo.experiments.request import Request, by_section
-from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_pretraining
+from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_finetuning, resolve_pretraining
 from zoo.experiments.tokenizers import check_tokenizer
+from zoo.hub.targets.declare.registry import targets
+from zoo.models.settings import dump_settings, load_settings
+from zoo.runs.saved import SavedRun
 
 
 def resolve(task: str, *texts: str, model: str = "bert-nano", repeated: tuple[str, ...] = ()) -> Experiment:
@@ -196,3 +199,27 @@ def test_an_unknown_metric_does_not_hide_a_model_of_the_wrong_kind():
         resolve("pydocs-lm", "task.metrics=[foo]", model="gpt2-nano")
     with pytest.raises(ValueError, match="causal_lm cannot train this model: .* It needs a decoder"):
         resolve("pydocs-lm", "task.metrics=[foo]", model="bert-nano")
+
+
+def masked_words(model: str, *texts: str, sets: tuple[str, ...] = ()) -> Experiment:
+    """Fine-tuning a classifier on masked words."""
+    classifier = load_settings(model, [parse_set(text) for text in ("heads=[classification]", *texts)])
+    checkpoint: Any = None  # of which nothing is read
+    saved = SavedRun(Path("run"), dump_settings(classifier), {}, {}, {}, checkpoint)
+    given = [parse_set(text) for text in ("task.objective=masked_lm", *sets)]
+    return resolve_finetuning(saved, Request("run", "pydocs-mlm", Path("tuned"), given))
+
+
+@pytest.mark.parametrize(
+    ("target", "model"), [("bert", "bert-nano"), ("electra", "electra-nano"), ("modernbert", "bert-modern-nano")]
+)
+def test_a_classifier_that_learns_masked_words_is_still_a_model_of_its_family(target: str, model: str):
+    found = masked_words(model, "encoder.norm.eps=1e-7", "embeddings.norm.eps=1e-7")
+    assert targets[target].obstacle(found.model) is None
+
+
+def test_a_new_head_has_the_norm_that_is_set_or_its_own_where_the_encoder_has_another_kind():
+    (head,) = masked_words("bert-nano", sets=("heads.masked_lm.norm.eps=1e-3",)).model.heads
+    assert head.option("norm").option("eps") == 1e-3
+    (head,) = masked_words("bert-nano", "encoder.norm=rmsnorm").model.heads
+    assert head.option("norm") == "layernorm"

@@ -21,8 +21,10 @@ from zoo.inference.loaded import settings_of
 from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
+from zoo.models.heads.head import heads
 from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
+from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
 from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
 
@@ -95,12 +97,28 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
         refuse_architecture(pair, request.command)
     place = str(saved.folder / "config.yaml")
     before = places_of(settings_of(saved))
-    found = resolve([Layer(place, saved.config)], request, [])
+    found = resolve([Layer(place, with_norm(saved))], request, [])
     after = places_of(found.model)
     for part, places in after.items():
         if places < before[part]:
             raise ValueError(f"--set max_length={places}: the checkpoint's {part} has {before[part]} places; {MAY_SET}")
     return found
+
+
+def with_norm(saved: SavedRun) -> config.Tree:
+    """A checkpoint's settings of the model; heads that it lacks have its encoder's norm, with eps and bias.
+
+    So have those of BERT, ELECTRA and ModernBERT, which a checkpoint with a head more is still to be. A norm of another
+    kind than a head has unless told otherwise stays the encoder's own.
+    """
+    encoder, place = settings_of(saved).encoder, f"{saved.folder / 'config.yaml'}.heads"
+    norm = None if encoder is None else getattr(encoder.settings, "norm", None)
+    own = head_map(saved.config.get("heads", []), place)
+    lacking = [name for name in heads.names() if "norm" in heads.options(name) and name not in own]
+    if not isinstance(norm, Choice):
+        return saved.config
+    alike = {name: {"norm": plain(norm)} for name in lacking if heads.options(name)["norm"].default == norm.name}
+    return {**saved.config, "heads": own | alike}
 
 
 def places_of(settings: ModelSettings) -> dict[str, int]:
