@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset, DatasetDict
 
 from zoo.data.sources.find import load_rows
 from zoo.data.task import Task, read_task
@@ -61,6 +62,14 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         first_text("empty")
     with pytest.raises(ValueError, match="pipe is not a regular file"):
         first_text("pipe")
+
+
+@pytest.mark.parametrize("kind", [Dataset, DatasetDict])
+def test_a_folder_of_save_to_disk_is_refused_as_such(kind: type, tmp_path: Path) -> None:
+    saved = Dataset.from_dict({"text": ["one", "two"]})
+    (saved if kind is Dataset else DatasetDict(train=saved)).save_to_disk(tmp_path / "here" / "saved")
+    with pytest.raises(ValueError, match="saved.* was written by datasets' save_to_disk, .*; write each split as Pa"):
+        first_text("saved")
 
 
 def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ def in_folder(folder: Path, place: str) -> list[Path]:
         refuse_broken([path for path in paths if claims(path) is not None], place)
         seen += [path for path in paths if path.is_file()]
     seen.sort(key=lambda path: path.parts)
+    refuse_saved(seen, place)
     files = [path for path in seen if claims(path) is not None]
     if not files:
         known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
@@ -203,3 +204,17 @@ def refuse_broken(paths: Sequence[Path], place: str) -> None:
             raise ValueError(
                 f"{place}: {path} is a link to {path.readlink()}, which is not there; put that back, or remove the link"
             )
+
+
+def refuse_saved(files: Sequence[Path], place: str) -> None:
+    """Refuse what `save_to_disk` of datasets wrote: its rows are Arrow files, and what it says of them is JSON.
+
+    Raises:
+        ValueError: names the folder, and what to do.
+    """
+    saved = [
+        path.parent for path in files if path.name == "state.json" and path.with_name("dataset_info.json") in files
+    ]
+    if saved:
+        advice = "write each split as Parquet (its to_parquet), and name that file"
+        raise ValueError(f"{place}: {saved[0]} was written by datasets' save_to_disk, which no format reads; {advice}")
