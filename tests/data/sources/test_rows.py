@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.data.columns.columns import Columns
+from zoo.data.sources.checking import place_of
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
@@ -75,6 +76,12 @@ def test_equal_documents_stay_on_one_side() -> None:
 
 def test_the_smallest_source_still_has_one_row_to_validate_on() -> None:
     assert [len(texts) for texts in held_out(["a", "b", "c"], 1e-9).values()] == [2, 1]
+
+
+def test_a_blank_line_is_no_row_to_validate_on() -> None:
+    lines = [f"This is line {number} of my text." for number in range(4)]
+    assert place_of(str(("",))) < min(place_of(str((line,))) for line in lines)
+    assert [sum(map(bool, texts)) for texts in held_out([*lines, "", ""], 1e-9).values()] == [3, 1]
 
 
 def test_one_single_text_is_cut_near_its_end() -> None:

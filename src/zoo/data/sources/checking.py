@@ -44,6 +44,12 @@ def texts_in(row: Row) -> list[str]:
     return [str(text) for name in text_columns(row) for text in listed(row[name])]
 
 
+def has_text(sided: Sided) -> bool:
+    """Whether a row can be held out: one with nothing but blank texts becomes no document."""
+    texts = texts_in(sided.row)
+    return not texts or sided.at == ONE_TEXT or any(text.strip() for text in texts)
+
+
 def listed(value: Any) -> list[Any]:
     """The entries of a list, or the one value."""
     return value if isinstance(value, list) else [value]

@@ -10,7 +10,16 @@ from typing import Any
 from zoo.data.columns.columns import Column, Columns
 from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
-from zoo.data.sources.checking import ONE_TEXT, TRAIN, VALIDATION, Sided, checked_rows, hold_out, one_text_a_row
+from zoo.data.sources.checking import (
+    ONE_TEXT,
+    TRAIN,
+    VALIDATION,
+    Sided,
+    checked_rows,
+    has_text,
+    hold_out,
+    one_text_a_row,
+)
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many
@@ -137,21 +146,21 @@ class SplitReader:
         """Rows of train whose hash falls up to here are held out; the smallest source has one row to validate on."""
         parts = self.parts(TRAIN)
         key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
-        return float(remember(["border", *key], self.find_border))
+        return float(remember(["border of texts", *key], self.find_border))
 
     def border_of(self, source: str) -> float:
         """The border of a split of the source; of one that nothing is held out of, any number."""
         return self.border if self.holds_out and source == TRAIN else self.share
 
     def find_border(self) -> float:
-        """The share, unless every row's hash is larger; reads no more rows than that takes.
+        """The share, unless the hash of every row with a text is larger; reads no more rows than that takes.
 
         Raises:
             ValueError: every row would be held out.
         """
         least, most, count = 1.0, 0.0, 0
         for part in self.parts(TRAIN):
-            for sided in self.sided(TRAIN, part, self.share):
+            for sided in filter(has_text, self.sided(TRAIN, part, self.share)):
                 least, most, count = min(least, sided.at), max(most, sided.at), count + 1
                 if least <= self.share < most or sided.at == ONE_TEXT:
                     return self.share
