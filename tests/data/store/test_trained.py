@@ -49,6 +49,18 @@ def test_files_that_come_later_do_not_change_it_unless_asked(caplog: pytest.LogC
     assert letters(ONE, TWO, retrain=True) == letters(ONE, TWO) == "abcd"
 
 
+def test_a_training_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert letters(ONE) == "ab"
+    with monkeypatch.context() as failing, pytest.raises(ValueError, match="a file is broken"):
+        failing.setattr(trained, "sample_texts", lambda *_: raised("a file is broken"))
+        letters(ONE, TWO, retrain=True)
+    assert letters(ONE, TWO) == "ab"
+
+
+def raised(what: str) -> Any:
+    raise ValueError(what)
+
+
 def test_two_files_of_the_same_bytes_are_neither_new_nor_gone(caplog: pytest.LogCaptureFixture) -> None:
     assert letters(ONE, ONE) == letters(ONE, ONE) == letters(ONE) == "ab"
     assert "since then" not in caplog.text

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,9 +95,8 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
             return found  # without a claim: a store that is whole may lie where nothing can be written
         with claim(folder) as mine:
             if mine and (retrain or read_kept(folder, now) is None):
-                shutil.rmtree(folder, ignore_errors=True)
-                make_folder(folder, make, lambda place: read_kept(place, now) is not None)
-                retrain = False
+                # what is there stays until the other one is whole: its training may fail, or be stopped
+                make_folder(folder, make, lambda place: not retrain and read_kept(place, now) is not None)
                 return read_files(folder, None)
         time.sleep(WAIT)
 
