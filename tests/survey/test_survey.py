@@ -71,6 +71,18 @@ def test_the_entropy_is_that_of_smoothed_counts(task: dict[str, Any], tmp_path: 
     assert score["bits_per_byte"] == pytest.approx(expected / math.log(2))
 
 
+@pytest.mark.parametrize("read", ["source", "prompt"])
+def test_the_entropy_is_that_of_what_a_model_is_asked_for(task: dict[str, Any], tmp_path: Path, read: str) -> None:
+    rows = [{read: "abcdefg"[i:], "target" if read == "source" else "text": "zé"[i % 2] * 2} for i in range(6)]
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    objective = "translation" if read == "source" else "causal_lm"
+    score = look(task | {"objective": objective, "length": 16}, tmp_path)["unigram"]["train"]
+    cost = -math.log((6 + 1) / (12 + 7 + 9))  # of each letter, where all 16 tokens were seen once more
+    assert score["loss"] == pytest.approx(cost)
+    assert score["bits_per_byte"] == pytest.approx(12 * cost / math.log(2) / 18)
+
+
 def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -> None:
     sizes = look(task | {"length": 16}, tmp_path)["row_sizes"]
     assert [size["length"] for size in sizes] == [8, 16, 32]

@@ -22,7 +22,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, counted
 from zoo.survey.sizes import form_for_some_model, refused, scaled, try_sizes
-from zoo.survey.tokens import TokenTally
+from zoo.survey.tokens import TokenTally, costs_of
 from zoo.survey.worker import survey_rows
 
 NO_TOKENIZER = "the task names no tokenizer, so nothing is said of tokens: --set task.tokenizer.name=NAME"
@@ -93,14 +93,15 @@ class Surveyed:
         found["remarks"] += refused(self.task, form, self.mixture, opened)
         fields = tuple(name for name in form.stored.names if name != PICTURE)
         tallies = {
-            name: TokenTally(split, fields, tokenizer, together=not form.source) for name, split in opened.items()
+            name: TokenTally(split, fields, tokenizer, not form.source, form.stored.predicted)
+            for name, split in opened.items()
         }
         for name, tally in tallies.items():
             splits[name] |= describe_tokens(tally)
         first = tallies[self.first]
         sizes = try_sizes(self.task, form, self.mixture, opened[self.first], tokenizer.roles, first.lengths)
         entropy = describe_entropy(tallies, self.first, source.tallies)
-        strangest = first.strangest(first.costs())
+        strangest = first.strangest(costs_of(first.counts))
         return found | {"row_sizes": sizes, "unigram": entropy, "strangest": strangest, "store": str(home() / SHARDS)}
 
 
@@ -162,11 +163,12 @@ def describe_tokens(tally: TokenTally) -> dict[str, Any]:
 
 
 def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]) -> dict[str, Any]:
-    """What a model scores that learned nothing but how often each token is written in train."""
-    costs = tallies[first].costs()
+    """What a model scores that learned nothing but how often each token that it is asked for is written in train."""
+    costs = costs_of(tallies[first].asked)
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
-        loss, size = tally.loss(costs), sources[name].bytes
-        bits = loss * tally.tokens / math.log(2) / size if size else None
+        whole = tally.predicted == tally.fields
+        loss, size = tally.loss(costs), sources[name].bytes if whole else int(tally.split.bytes.sum())
+        bits = loss * int(tally.asked.sum()) / math.log(2) / size if size else None
         found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
     return found

@@ -24,19 +24,33 @@ class TokenTally:
     Args:
         fields: those that hold text.
         together: whether a document's fields stand in one row, so that their lengths add up.
+        predicted: the fields whose tokens a model is asked for; none: all.
+
+    Attributes:
+        counts, asked: by token, how often it is written, in all fields and in those.
     """
 
-    def __init__(self, split: Split, fields: tuple[str, ...], tokenizer: Tokenizer, together: bool) -> None:
+    def __init__(
+        self,
+        split: Split,
+        fields: tuple[str, ...],
+        tokenizer: Tokenizer,
+        together: bool,
+        predicted: tuple[str, ...] = (),
+    ) -> None:
         self.split, self.fields, self.tokenizer = split, fields, tokenizer
+        self.predicted = tuple(field for field in fields if field in predicted) or fields
         parts = [fields] if together else [(field,) for field in fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
-        self.counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+        self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
         for first, last in self.windows():
             for tally, part in zip(self.lengths.values(), parts, strict=True):
                 tally.add(totals(split.lengths, part, first, last))
             for field in fields:
                 for ids in pieces(split, field, first, last):
-                    self.counts += np.bincount(ids, minlength=len(self.counts))
+                    found = np.bincount(ids, minlength=len(self.counts))
+                    self.counts += found
+                    self.asked += found * (field in self.predicted)
 
     def windows(self) -> Iterator[tuple[int, int]]:
         """All documents in groups; the memory of one is given back before the next one is read."""
@@ -55,14 +69,9 @@ class TokenTally:
         unk = self.tokenizer.roles.unk
         return None if unk is None else int(self.counts[unk]) / max(1, self.tokens)
 
-    def costs(self) -> NDArray[np.float64]:
-        """By token, what a model that knows how often each is written pays for it (nats); all were seen once more."""
-        costs: NDArray[np.float64] = -np.log((self.counts + 1) / (self.tokens + len(self.counts)))
-        return costs
-
     def loss(self, costs: NDArray[np.float64]) -> float:
-        """The mean cost of this split's tokens (nats a token)."""
-        return float(self.counts @ costs) / max(1, self.tokens)
+        """The mean cost of this split's tokens that a model is asked for (nats a token)."""
+        return float(self.asked @ costs) / max(1, int(self.asked.sum()))
 
     def strangest(self, costs: NDArray[np.float64]) -> list[dict[str, Any]]:
         """The documents that stand out, with what about them does."""
@@ -112,6 +121,12 @@ class TokenTally:
         """Where the row of a document stands."""
         part = self.split.held[self.split.shard_of(document)].part
         return part.where(int(self.split.kept[document]) + 1)
+
+
+def costs_of(counts: Counts) -> NDArray[np.float64]:
+    """By token, what a model that knows how often each is written pays for it (nats); all were seen once more."""
+    costs: NDArray[np.float64] = -np.log((counts + 1) / (counts.sum() + len(counts)))
+    return costs
 
 
 def pieces(split: Split, field: str, first: int, last: int) -> Iterator[Ids]:
