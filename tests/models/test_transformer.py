@@ -209,11 +209,17 @@ def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
         ({"weights": ["decoder.slef"]}, r"weights: unknown kind 'decoder.slef' \(did you mean 'decoder.self'\?\)"),
         ({"weights": "self"}, "weights: unknown kind 'self'"),
         ({"places": {3: TOKENS}}, "places: unknown head '3'"),
+        ({"draws": TOKENS}, "draws: this model has no generator"),
     ],
 )
 def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
         create_model("gpt2-nano")(TOKENS, **given)
+
+
+def test_draws_without_places_are_refused():
+    with pytest.raises(ValueError, match="draws: they are for the places of head 'masked_lm', and 'places' has none"):
+        create_model("electra-nano")(TOKENS, draws=TOKENS)
 
 
 def test_one_kind_of_segments_is_read():

@@ -162,7 +162,7 @@ class Model(nn.Module):
             ValueError: heads, weights, segments or a source are given that this model has not, or a source is missing.
         """
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
-        self.refuse_unread(segments, places or {})
+        self.refuse_unread(segments, places or {}, draws)
         table = TokenTable.early(self.token_vectors, self.heads_by_name().values())
         memory = self.remember(source, source_documents, recorders, table)
         given = PartInput(tokens, documents, segments, recorders, table=table)
@@ -175,12 +175,18 @@ class Model(nn.Module):
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
         return Output(states, scores, recorded if weights else None, guesses)
 
-    def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor]) -> None:
+    def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor], draws: Tensor | None) -> None:
         """Refuse what would be ignored without a word."""
         if segments is not None and not self.settings.embeddings.segments:
             raise ValueError("segments: this model has none (embeddings.segments)")
         for name in places:
             refuse_unknown(str(name), self.heads, "head", "places")
+        if draws is not None:
+            if self.generator is None:
+                raise ValueError("draws: this model has no generator, which they are for")
+            for name, head in self.heads_by_name().items():
+                if head.guesses and name not in places:
+                    raise ValueError(f"draws: they are for the places of head '{name}', and 'places' has none")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
         """The states of the part that the heads score."""
