@@ -1,6 +1,7 @@
 """Claims about exit statuses, and about the way out to the terminal: escape sequences are not obeyed."""
 
 import ast
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def raising(error: Exception) -> Callable[..., None]:
         (ValueError("a mistake"), 2, "error: a mistake\n"),
         (RuntimeError("it failed"), 1, "error: it failed\n"),
         (OSError("no space"), 1, "error: no space\n"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "a text"), 2, "error: a text: File name too long\n"),
         (KeyError("x"), 1, "error: KeyError: 'x' (--debug shows the traceback of an error)\n"),
         (MemoryError(), 1, "error: MemoryError:  (--debug shows the traceback of an error)\n"),
     ],

@@ -1,5 +1,6 @@
 """How a command runs: its options parsed, its log on standard error, and one place for exit statuses."""
 
+import errno
 import functools
 import logging
 import os
@@ -64,7 +65,8 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
     """The command, with what it raises turned into one message and an exit status.
 
     A ValueError is the user's mistake: zoo raises it for nothing else, and turns one that escapes from the work into
-    a RuntimeError. Everything else is a failure of the work.
+    a RuntimeError. So is a name that no file can have, such as a text in place of a folder. Everything else is a
+    failure of the work.
     """
 
     @functools.wraps(command)
@@ -78,15 +80,27 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
             raise_if_stopped()  # numpy and others, whose import a signal broke off, raise errors of their own
             if is_main_process():
                 complain(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
-            sys.exit(WRONG if isinstance(error, ValueError | typer.TyperException) else FAILED)
+            sys.exit(WRONG if is_mistake(error) else FAILED)
 
     return guarded
+
+
+def is_mistake(error: Exception) -> bool:
+    """Whether the request was wrong."""
+    return isinstance(error, ValueError | typer.TyperException) or is_of_a_name(error)
+
+
+def is_of_a_name(error: Exception) -> bool:
+    """Whether the system knows no file of such a long name."""
+    return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
 
 
 def describe(error: Exception, debug: bool) -> str:
     """What an error says; of one that nobody expected also what it is."""
     if isinstance(error, typer.TyperException):
         return error.format_message()
+    if isinstance(error, OSError) and is_of_a_name(error):
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, (ValueError, *EXPECTED)) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}{'' if debug else f' ({DEBUG[:-1]})'}"
