@@ -1,9 +1,12 @@
 """A file that is one JSON array: as it is read, and what is refused by its place."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from test_readers import read, refusal, write
+
+from zoo.data.formats import json_array
 
 TWO = '[\n  {"prompt": "Add 1 and 2.", "text": "3"},\n  {"prompt": "Name a bird.",\n   "text": "owl"}\n]\n'
 
@@ -26,6 +29,19 @@ def test_each_entry_of_the_array_is_a_row(tmp_path: Path):
 )
 def test_what_is_no_array_of_objects_is_refused_by_its_place(tmp_path: Path, text: str, said: str):
     assert said in refusal(write(tmp_path, "a.json", text), format="json")
+
+
+def test_what_is_wrong_behind_an_entry_is_found_without_reading_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    real = json_array.texts_of
+    monkeypatch.setattr(json_array, "PIECE", 8)
+    monkeypatch.setattr(json_array, "texts_of", lambda path: islice(real(path), 9))  # more would be the file's end
+    path = write(tmp_path, "a.json", '[{"text": "a"}5, ' + ", ".join(['{"text": "b"}'] * 99) + "]")
+    stream = json_array.JsonStream(path)
+    with pytest.raises(ValueError, match=r"expected ',' or ']' \(character 15\)"):
+        list(stream.entries(""))
+    assert stream.more()
 
 
 @pytest.mark.parametrize("text", [TWO, '[{"text": "a"}]', '{\n "version": "1"}'])

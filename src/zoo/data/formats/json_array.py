@@ -13,6 +13,7 @@ PIECE = 1 << 18  # bytes that are read at once
 MOST = 1 << 26  # characters of one entry
 SPACE = " \t\r\n\ufeff"
 GOES_ON = ("", *"0123456789.eE+-")  # what stands behind a number that is cut off
+LEFT = 2  # characters of it that are not read as a part of it, such as e-
 STRICT = json.JSONDecoder(object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
 
 
@@ -127,7 +128,8 @@ class JsonStream:
         while True:
             try:
                 found, end = STRICT.raw_decode(self.text, self.at)
-                if self.text[end : end + 1] not in GOES_ON or not self.more(PIECE):
+                behind = self.text[end : end + LEFT + 1]
+                if len(behind) > LEFT or behind[:1] not in GOES_ON or not self.more(PIECE):
                     break
             except json.JSONDecodeError as error:  # it may be cut off: each time twice as much is read
                 if (length := len(self.text) - self.at) > MOST:
