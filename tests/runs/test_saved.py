@@ -34,6 +34,10 @@ def test_a_checkpoint_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(folder)
     assert open_run(Path("checkpoints/1")).step == 1
     assert open_run(Path(".")).step == 2
+    monkeypatch.chdir("checkpoints")
+    assert (open_run(Path("..")).step, open_run(Path("3")).step) == (2, 3)
+    monkeypatch.chdir("1")
+    assert (open_run(Path(".")).step, open_run(Path("../3")).step, open_run(Path("../..")).step) == (1, 3, 2)
 
 
 def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCaptureFixture):

@@ -1,6 +1,7 @@
 """Reading a trained run: its settings, its tokenizer, and the weights that a path stands for."""
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,7 @@ def is_run(path: Path) -> bool:
 
 def run_of(path: Path) -> Path:
     """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>."""
-    path = path.absolute()
+    path = Path(os.path.abspath(path))  # also of `..` in the folder of the checkpoints
     return path.parent.parent if path.parent.name == CHECKPOINTS else path
 
 
@@ -89,7 +90,7 @@ def open_run(path: Path) -> SavedRun:
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
     refuse_outside(folder)
-    checkpoint = best(folder) if path.absolute() == folder else named(folder, path)
+    checkpoint = best(folder) if Path(os.path.abspath(path)) == folder else named(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
     tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
@@ -100,9 +101,10 @@ def open_run(path: Path) -> SavedRun:
 def named(folder: Path, path: Path) -> Checkpoint:
     """The checkpoint that a path names."""
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
-    if path.name not in there:
-        raise ValueError(f"{path}: no checkpoint '{path.name}' in {folder}; available: {', '.join(there)}")
-    return verify(path, UNREAD)
+    name = os.path.basename(os.path.abspath(path))
+    if name not in there:
+        raise ValueError(f"{path}: no checkpoint '{name}' in {folder}; available: {', '.join(there)}")
+    return verify(folder / CHECKPOINTS / name, UNREAD)
 
 
 def best(folder: Path) -> Checkpoint:
