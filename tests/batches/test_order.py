@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -144,6 +145,22 @@ def test_evaluation_gives_every_example_once_in_the_order_of_the_data():
     given = examples(shape=RowShape(24, pack=False))
     names = named(list(given.once()))
     assert names == sorted(names) and {d for _, d, _ in names} == set(range(30))
+
+
+class Listed(dict[int, frozenset[int]]):
+    """Chosen documents that count how often all of them are gone through."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.count += 1
+        return super().__iter__()
+
+
+def test_a_sample_is_put_in_order_once_and_not_for_each_window():
+    only = Listed(dict.fromkeys(range(30), frozenset({0})))
+    given = replace(examples(), only=only)
+    assert len(named(list(given.once()))) == 30 and given.windows == 4 and only.count == 1
 
 
 def test_packed_evaluation_gives_the_same_examples():

@@ -199,8 +199,9 @@ class Examples:
 
     def once(self) -> Iterator[PackedRow]:
         """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
-        for start in range(0, len(self.documents), self.window):
-            packed = pack(self.plan(0, self.documents[start : start + self.window]), self.shape, self.mixture)
+        documents = self.documents  # sorted each time that it is asked for
+        for start in range(0, len(documents), self.window):
+            packed = pack(self.plan(0, documents[start : start + self.window]), self.shape, self.mixture)
             rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
             rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
             yield from (PackedRow(0, plans) for plans in rows)
