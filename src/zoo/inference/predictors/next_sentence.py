@@ -23,4 +23,4 @@ class NextOrNot(Predictor):
         inputs = as_inputs(loaded, examples)
         said = loaded.run(**inputs, places={"next_sentence": summary_places(loaded, examples)})
         both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
-        return likeliest(both, NAMES, said.heads["next_sentence"])
+        return likeliest(both, NAMES, said.scores["next_sentence"].exact())

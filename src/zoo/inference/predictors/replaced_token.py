@@ -24,7 +24,7 @@ class ReplacedTokens(Predictor):
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         placed = place_tokens(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
-        shares = loaded.run(**as_inputs(loaded, examples)).heads["replaced_token"].float().sigmoid().cpu().numpy()
+        shares = loaded.run(**as_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
             own = share[: len(example.tokens)][example.ordinary]
