@@ -18,7 +18,7 @@ from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import fit_length, fit_vocabulary
+from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
 from zoo.training.devices import compiling
@@ -102,6 +102,23 @@ def test_token_vectors_that_set_names_for_one_stack_are_not_replaced():
     assert [fitted.vocab_size, *(part.settings.vocab_size for part in fitted.parts.values())] == [500, 900, 500]
     with pytest.raises(ValueError, match=r"encoder\.vocab_size: 900 is too small for the tokenizer's 1000 tokens"):
         fit_vocabulary(given, 1000)
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"), [(500, (500, 900, 500)), (501, (501, 900, 501)), (900, (900, 900, 900)), (901, (901, 901, 901))]
+)
+def test_added_tokens_take_no_vectors_from_a_stack_that_has_more(size: int, wanted: tuple[int, ...]):
+    changes: list[Any] = [(("encoder", "vocab_size"), 900), (("embeddings", "shared"), False)]
+    given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
+    grown = grow_vocabulary(fit_vocabulary(given, 500), size).model
+    assert (grown.vocab_size, *(part.settings.vocab_size for part in grown.parts.values())) == wanted
+
+
+def test_added_tokens_have_vectors_in_a_stack_that_has_fewer_than_the_model():
+    changes: list[Any] = [(("encoder", "vocab_size"), 600), (("vocab_size",), 900), (("embeddings", "shared"), False)]
+    given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
+    grown = grow_vocabulary(fit_vocabulary(given, 500), 700).model
+    assert all(part.settings.vocab_size >= 700 for part in grown.parts.values())
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -81,12 +81,7 @@ def fit_vocabulary(given: Experiment, size: int) -> Experiment:
     Raises:
         ValueError: a `vocab_size` that `--set` names is below what the tokenizer needs.
     """
-    sizes = {
-        side: part.settings.vocab_size
-        for side, part in given.model.parts.items()
-        if "vocab_size" in vars(part.settings)
-    }
-    own = {side: most for side, most in sizes.items() if given.is_set(f"model.{side}.vocab_size")}
+    own = {side: most for side, most in sizes_of(given).items() if given.is_set(f"model.{side}.vocab_size")}
     whole = {"": given.model.vocab_size} if given.is_set("model.vocab_size") else {}
     for side, most in (whole | own).items():
         if most < size:
@@ -97,11 +92,20 @@ def fit_vocabulary(given: Experiment, size: int) -> Experiment:
     return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, own, vocab_size=size))
 
 
+def sizes_of(given: Experiment) -> dict[str, int]:
+    """How many token vectors each stack has that reads tokens."""
+    parts = {side: part.settings for side, part in given.model.parts.items()}
+    return {side: part.vocab_size for side, part in parts.items() if "vocab_size" in vars(part)}
+
+
 def grow_vocabulary(given: Experiment, size: int) -> Experiment:
-    """A row of the embedding for each token that the checkpoint's tokenizer has been given."""
-    if size <= given.model.vocab_size:
+    """A row of the embedding for each token that the checkpoint's tokenizer has been given; a stack may have more."""
+    sizes = sizes_of(given)
+    if size <= min(given.model.vocab_size, *sizes.values()):
         return given
-    return given.decide(TOKENIZER, ["model.vocab_size"], model=resize(given.model, vocab_size=size))
+    kept = [side for side, most in sizes.items() if most >= size]
+    model = resize(given.model, kept, vocab_size=max(size, given.model.vocab_size))
+    return given.decide(TOKENIZER, ["model.vocab_size"], model=model)
 
 
 def fix_steps(given: Experiment, rows: int | None) -> Experiment:
