@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from zoo.models.heads import cross_entropy as module
 from zoo.models.heads.scores import Scores
+from zoo.objectives.objective import objectives
 
 WAYS = pytest.mark.parametrize("way", ["chunked", "whole"])
 SMOOTHING = pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -148,6 +149,15 @@ def test_the_likeliest_of_few_classes_is_told_apart_where_bfloat16_cannot(way: s
         scores = go(way, Scores(states, weight))
         assert len(scores.logits().unique()) == 1
         found = scores.cross_entropy(torch.tensor([1, 0]), guess=True)
+    assert found.guesses is not None and found.guesses.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["classification", "tagging"])
+def test_the_likeliest_of_many_classes_is_told_apart_where_predictions_are(name: str, monkeypatch: pytest.MonkeyPatch):
+    states, weight = torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.tensor([[1.0, 0.0], [1.0, 2.0**-10]])
+    monkeypatch.setattr(module, "FEW", 1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = objectives.build(name).term(Scores(states, weight), torch.tensor([1, 0]))
     assert found.guesses is not None and found.guesses.tolist() == [1, 0]
 
 

@@ -127,7 +127,7 @@ class OneClass(Answer):
 
     def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
         if self.weights is None:
-            found = scores.cross_entropy(targets, label_smoothing, guess=True)
+            found = scores.cross_entropy(targets, label_smoothing, guess=True, exactly=True)
             assert found.guesses is not None
             return Cost(found.sum, self.count(targets), found.likelihood, found.guesses)
         logits = scores.exact()

@@ -62,6 +62,7 @@ class Objective(ABC):
         assumed: whether an imported model with its head is taken to be trained for it.
         beside: the objectives that are trained with it, and what they begin with where the task does not say it.
         labelled: whether it learns from the column 'label'.
+        exactly: whether its answers are ranked exactly, as predictions are, however many there are to choose from.
         draws: whether it gives each place of an example a number that decides what the model draws there.
 
     Args:
@@ -91,6 +92,7 @@ class Objective(ABC):
     assumed: ClassVar[bool] = True
     beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     labelled: ClassVar[bool] = False
+    exactly: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     form_options: Mapping[str, Any] = {}
     even: Mapping[str, str] = {}
@@ -149,7 +151,8 @@ class Objective(ABC):
             weights: of the model's attention; given to an objective that reads them.
         """
         asked = "accuracy" in self.metrics
-        found, count = scores.cross_entropy(targets, self.label_smoothing, guess=asked), self.count(targets)
+        found = scores.cross_entropy(targets, self.label_smoothing, guess=asked, exactly=self.exactly)
+        count = self.count(targets)
         measured = {"accuracy": ((found.guesses == targets).sum(), count)} if found.guesses is not None else {}
         return Term(found.sum, count, self.weight, found.likelihood, found.guesses, measured)
 

@@ -77,7 +77,7 @@ class Scores:
             return F.linear(self.states.to(dtype), self.whole.to(dtype), bias)
 
     def cross_entropy(
-        self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False
+        self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False, exactly: bool = False
     ) -> SummedLoss:
         """The cross entropy summed over the places whose target is not -1, in at least float32.
 
@@ -85,17 +85,26 @@ class Scores:
             label_smoothing: the share of probability that is spread evenly over the classes.
             guess: whether the likeliest class of each place is wanted. Of few classes it is that of `exact`, which
                 tells apart what is equal in bfloat16, as predictions do.
+            exactly: whether it is that of `exact` however many classes there are.
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
-        few = are_few(len(self.weight))
+        exactly = guess and (exactly or are_few(len(self.weight)))
         with self.recording():
-            wanted = Wanted(self.dtype, label_smoothing, guess and not few, torch.is_grad_enabled())
+            wanted = Wanted(self.dtype, label_smoothing, guess and not exactly, torch.is_grad_enabled())
             if self.chunked:
                 found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
             else:
                 found = whole_cross_entropy(self.logits().flatten(0, -2), answers, wanted)
-        likeliest = self.exact().detach().argmax(-1) if guess and few else found[2]
+        likeliest = self.likeliest() if exactly else found[2]
         return SummedLoss(found[0], found[1], None if likeliest is None else likeliest.reshape(targets.shape))
+
+    @torch.no_grad()
+    def likeliest(self) -> Int[Tensor, "*places"]:
+        """The class of each place that `exact` ranks first; some rows at a time, as in `cross_entropy`."""
+        rows, n = self.states.flatten(0, -2), len(self.weight)
+        parts = split(len(rows), n, exact_at_once(rows.device))
+        found = torch.cat([self.of_others(rows[some]).exact().argmax(-1) for some in parts])
+        return found.reshape(self.states.shape[:-1])
 
     @torch.no_grad()
     def sample(self, draws: Int[Tensor, " places"]) -> Int[Tensor, " places"]:

@@ -24,6 +24,7 @@ class Tagging(Objective):
     forms: ClassVar[tuple[str, ...]] = (TAGS,)
     whole: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+    exactly: ClassVar[bool] = True
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) - 1
