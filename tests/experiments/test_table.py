@@ -70,6 +70,17 @@ def test_what_is_complete_is_not_done_again(tmp_path: Path):
     assert again.done == [("mrpc", False)]
 
 
+def test_a_process_whose_disk_has_no_run_trains_all_and_says_nothing(tmp_path: Path):
+    """Of several processes one writes."""
+    asked = []
+
+    def work(request: Request) -> State:
+        asked.append(request.folder.name)
+        return State(STEPS)
+
+    assert list(table(tmp_path, "sst2", "mrpc").walk(work, tells=False)) == [] and asked == ["sst2", "mrpc"]
+
+
 def test_what_was_stopped_goes_on(tmp_path: Path):
     work = Training(stops=("mrpc",))
     with pytest.raises(KeyboardInterrupt):

@@ -73,11 +73,12 @@ class ExperimentTable:
             count = f"{len(found)} of {len(self.rows)} experiments cannot be run, so none is begun"
             raise ValueError("\n".join([count, *found]))
 
-    def walk(self, work: Callable[[Request], State]) -> Iterator[Outcome]:
+    def walk(self, work: Callable[[Request], State], tells: bool = True) -> Iterator[Outcome]:
         """Do what is not done yet, and say what came of each in turn.
 
         Args:
             work: trains; it continues a run that is there.
+            tells: whether this process says it: of several that train together one writes, and the disk may be its own.
         """
         for number, (name, request) in enumerate(self.rows.items(), 1):
             place = f"{name} ({number} of {len(self.rows)})"
@@ -86,7 +87,8 @@ class ExperimentTable:
             else:
                 logger.info("%s: %s", place, request.folder)
                 work(replace(request, resume=is_begun(request.folder)))
-            yield outcome(name, request.folder)
+            if tells:
+                yield outcome(name, request.folder)
 
 
 def is_begun(folder: Path) -> bool:

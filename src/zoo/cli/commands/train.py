@@ -85,10 +85,9 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
     """Fine-tune on each of several tasks, and show what came of all."""
     table.check(lambda request: check_finetuning(saved, request))
     outcomes = []
-    for found in table.walk(lambda request: train_in(saved, request)):
+    for found in table.walk(lambda request: train_in(saved, request), tells=is_main_process()):
         outcomes.append(found)
-        if is_main_process():
-            complain(f"{found.name}: {in_words(found)}", style=None)
+        complain(f"{found.name}: {in_words(found)}", style=None)
     if is_main_process():
         mean = mean_score(outcomes)
         rows = [row for found in outcomes for row in table_rows(found)]
