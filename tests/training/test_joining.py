@@ -1,6 +1,7 @@
 """Claims about processes that train together: what ends one ends all, with its name, and only one of them writes."""
 
 import json
+import math
 import queue
 import re
 import signal
@@ -191,6 +192,22 @@ def test_a_process_that_left_is_not_ended(monkeypatch: pytest.MonkeyPatch):
         pass
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)
+
+
+def test_a_process_that_ended_before_there_were_heartbeats_is_said_to_have(monkeypatch: pytest.MonkeyPatch):
+    """As between two tasks; while the others are waited for, the watchdog counts the seconds."""
+    watchdog = Watchdog(10.0)
+    by: list[float] = []
+
+    def closed(*given: object) -> None:
+        by.append(watchdog.join_by)
+        raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(module, "Heartbeat", closed)
+    with pytest.raises(RuntimeError, match=r"but another process has ended; all end \(Connection closed by peer\)"):
+        module.meet(watchdog, SimpleNamespace(), 60.0)  # type: ignore[arg-type]
+    watchdog.stop()
+    assert by[0] < math.inf == watchdog.join_by
 
 
 def test_only_one_process_writes(ended: dict[str, Any]):

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from torch import distributed
 
 from zoo.training.settings import Training
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
-from zoo.training.supervision.launch import describe_processes, start_processes
+from zoo.training.supervision.launch import describe_processes, meeting, start_processes
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
 from zoo.training.supervision.watchdog import FAILED, GRACE, WRONG, Watchdog, leave_at_once
@@ -43,7 +44,7 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
             if accelerator.is_main_process:
                 logger.info("started: %s%s", describe_processes(accelerator, settings), said)
             if accelerator.num_processes > 1:
-                watchdog.heartbeat = Heartbeat(accelerator, settings.peer_timeout)
+                watchdog.heartbeat = meet(watchdog, accelerator, settings.peer_timeout)
             yield Processes(accelerator, watchdog.alive)
             accelerator.wait_for_everyone()
             leave(watchdog, accelerator)
@@ -55,6 +56,21 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
             raise
     finally:
         watchdog.stop()
+
+
+def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartbeat:
+    """Exchange heartbeats from now on.
+
+    Between two trainings of one group there are none, so that another process may have ended, or stand still, unseen.
+
+    Raises:
+        RuntimeError: one has ended.
+    """
+    with watchdog.joining():
+        try:
+            return Heartbeat(accelerator, timeout)
+        except RuntimeError as error:
+            raise RuntimeError(f"{meeting(os.environ)}, but another process has ended; all end ({error})") from error
 
 
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
