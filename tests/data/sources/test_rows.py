@@ -84,6 +84,19 @@ def test_a_blank_line_is_no_row_to_validate_on() -> None:
     assert [sum(map(bool, texts)) for texts in held_out([*lines, "", ""], 1e-9).values()] == [3, 1]
 
 
+def test_a_pair_with_a_blank_side_is_no_row_to_validate_on() -> None:
+    pairs = [*((f"source {n}", f"target {n}") for n in range(4)), ("source 9", "")]
+    assert min(pairs, key=lambda pair: place_of(str(pair))) == pairs[-1]
+    sources, targets = map(list, zip(*pairs, strict=True))
+    reading = reader(Given(train={"source": sources, "target": targets}), 1e-9)
+    assert [sum(map(bool, column(reading, split, "target"))) for split in ("train", "validation")] == [3, 1]
+
+
+def test_a_column_that_is_blank_in_all_rows_does_not_stand_in_the_way() -> None:
+    reading = reader(Given(train={"text": ["a", "b", "c"], "pair": [""] * 3}), 1e-9)
+    assert [len(column(reading, split, "text")) for split in ("train", "validation")] == [2, 1]
+
+
 def test_one_single_text_is_cut_near_its_end() -> None:
     assert held_out(["0123456789"]) == {"train": ["0123456"], "validation": ["789"]}
 

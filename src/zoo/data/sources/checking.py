@@ -44,10 +44,15 @@ def texts_in(row: Row) -> list[str]:
     return [str(text) for name in text_columns(row) for text in listed(row[name])]
 
 
-def has_text(sided: Sided) -> bool:
-    """Whether a row can be held out: one with nothing but blank texts becomes no document."""
-    texts = texts_in(sided.row)
-    return not texts or sided.at == ONE_TEXT or any(text.strip() for text in texts)
+def has_text(sided: Sided, every: bool) -> bool:
+    """Whether a row can be held out: one whose texts are blank becomes no document.
+
+    Args:
+        every: whether each of its columns needs a text, or one of them; no more than a form reads are needed.
+    """
+    columns = [listed(sided.row[name]) for name in text_columns(sided.row)]
+    filled = [any(str(text).strip() for text in texts) for texts in columns]
+    return not filled or sided.at == ONE_TEXT or (all(filled) if every else any(filled))
 
 
 def listed(value: Any) -> list[Any]:

@@ -146,29 +146,31 @@ class SplitReader:
         """Rows of train whose hash falls up to here are held out; the smallest source has one row to validate on."""
         parts = self.parts(TRAIN)
         key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
-        return float(remember(["border of texts", *key], self.find_border))
+        return float(remember(["border of whole rows", *key], self.find_border))
 
     def border_of(self, source: str) -> float:
         """The border of a split of the source; of one that nothing is held out of, any number."""
         return self.border if self.holds_out and source == TRAIN else self.share
 
     def find_border(self) -> float:
-        """The share, unless the hash of every row with a text is larger; reads no more rows than that takes.
+        """The share, unless the hash of every row with texts is larger; reads no more rows than that takes.
 
         Raises:
             ValueError: every row would be held out.
         """
-        least, most, count = 1.0, 0.0, 0
-        for part in self.parts(TRAIN):
-            for sided in filter(has_text, self.sided(TRAIN, part, self.share)):
-                least, most, count = min(least, sided.at), max(most, sided.at), count + 1
-                if least <= self.share < most or sided.at == ONE_TEXT:
-                    return self.share
-        if most <= max(self.share, least):
-            place = self.origin.place(TRAIN)
-            few = f"too few different {'pictures' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
-            raise ValueError(f"{place}: {few} to hold some out for validation")
-        return max(self.share, least)
+        for every in (True, False):  # a column that no form reads may be blank in all rows
+            least, most, count = 1.0, 0.0, 0
+            for part in self.parts(TRAIN):
+                for sided in self.sided(TRAIN, part, self.share):
+                    count += 1
+                    if has_text(sided, every):
+                        least, most = min(least, sided.at), max(most, sided.at)
+                    if least <= self.share < most or sided.at == ONE_TEXT:
+                        return self.share
+            if most > max(self.share, least):
+                return max(self.share, least)
+        few = f"too few different {'pictures' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
+        raise ValueError(f"{self.origin.place(TRAIN)}: {few} to hold some out for validation")
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
