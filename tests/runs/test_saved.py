@@ -1,5 +1,6 @@
 """Claims about reading runs: RUN is its best validated checkpoint, and a file that was changed is named."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ def test_a_checkpoint_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert (open_run(Path("..")).step, open_run(Path("3")).step) == (2, 3)
     monkeypatch.chdir("1")
     assert (open_run(Path(".")).step, open_run(Path("../3")).step, open_run(Path("../..")).step) == (1, 3, 2)
+
+
+def test_behind_a_link_a_path_leads_where_the_system_says(folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(folder, elsewhere / folder.name)
+    link = elsewhere / "link"
+    link.symlink_to(folder / "checkpoints")
+    assert open_run(link / "..").folder == folder
+    assert open_run(link / ".." / ".." / folder.name).folder == folder
+    assert open_run(elsewhere / folder.name).folder == elsewhere / folder.name
 
 
 def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCaptureFixture):

@@ -74,8 +74,14 @@ def is_run(path: Path) -> bool:
 
 def run_of(path: Path) -> Path:
     """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>."""
-    path = Path(os.path.abspath(path))  # also of `..` in the folder of the checkpoints
+    path = straight(path)
     return path.parent.parent if path.parent.name == CHECKPOINTS else path
+
+
+def straight(path: Path) -> Path:
+    """A path without `.` and `..`, the latter as the system reads it: behind a link, from where that leads."""
+    path = path.absolute()
+    return Path(os.path.realpath(path)) if ".." in path.parts else path
 
 
 def open_run(path: Path) -> SavedRun:
@@ -90,7 +96,7 @@ def open_run(path: Path) -> SavedRun:
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
     refuse_outside(folder)
-    checkpoint = best(folder) if Path(os.path.abspath(path)) == folder else named(folder, path)
+    checkpoint = best(folder) if straight(path) == folder else named(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
     tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
@@ -101,7 +107,7 @@ def open_run(path: Path) -> SavedRun:
 def named(folder: Path, path: Path) -> Checkpoint:
     """The checkpoint that a path names."""
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
-    name = os.path.basename(os.path.abspath(path))
+    name = straight(path).name
     if name not in there:
         raise ValueError(f"{path}: no checkpoint '{name}' in {folder}; available: {', '.join(there)}")
     return verify(folder / CHECKPOINTS / name, UNREAD)
