@@ -83,6 +83,17 @@ def test_the_entropy_is_that_of_what_a_model_is_asked_for(task: dict[str, Any], 
     assert score["bits_per_byte"] == pytest.approx(12 * cost / math.log(2) / 18)
 
 
+def test_of_conversations_only_what_the_assistant_says_is_measured(task: dict[str, Any], tmp_path: Path) -> None:
+    said = [["ab", "zz", "c", "é"], ["b", "z"], ["abc", "éé"]]
+    for name in ("train", "validation"):
+        rows = [[{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(row)] for row in said]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps({"messages": row}) for row in rows))
+    score = look(task | {"objective": "causal_lm", "length": 16}, tmp_path)["unigram"]["train"]
+    cost = -math.log((3 + 1) / (6 + 7 + 5))  # of each letter, where all 12 tokens were seen once more
+    assert score["loss"] == pytest.approx(cost)
+    assert score["bits_per_byte"] == pytest.approx(6 * cost / math.log(2) / 9)
+
+
 def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -> None:
     sizes = look(task | {"length": 16}, tmp_path)["row_sizes"]
     assert [size["length"] for size in sizes] == [8, 16, 32]

@@ -165,8 +165,7 @@ def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Map
     costs = costs_of(tallies[first].asked)
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
-        whole = tally.predicted == tally.fields
-        loss, size = tally.loss(costs), sources[name].bytes if whole else int(tally.split.bytes.sum())
+        loss, size = tally.loss(costs), sources[name].bytes if tally.whole else int(tally.split.bytes.sum())
         bits = loss * int(tally.asked.sum()) / math.log(2) / size if size else None
         found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
     return found

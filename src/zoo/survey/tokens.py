@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.ids import Ids
+from zoo.data.ids import MESSAGES, Ids, Lengths
 from zoo.data.store.split import Split
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.survey.lengths import TOKENS, LengthTally, starts, totals, windows
@@ -27,7 +27,9 @@ class TokenTally:
         predicted: the fields whose tokens a model is asked for; none: all.
 
     Attributes:
-        counts, asked: by token, how often it is written, in all fields and in those.
+        counts, asked: by token, how often it is written, in all fields and where a model is asked for it: in those,
+            of conversations in the assistant's turns.
+        whole: whether it is asked for all.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class TokenTally:
     ) -> None:
         self.split, self.fields, self.tokenizer = split, fields, tokenizer
         self.predicted = tuple(field for field in fields if field in predicted) or fields
+        self.whole = self.predicted == fields and MESSAGES not in fields
         parts = [fields] if together else [(field,) for field in fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
         self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
@@ -47,9 +50,13 @@ class TokenTally:
             for tally, part in zip(self.lengths.values(), parts, strict=True):
                 tally.add(totals(split.lengths, part, first, last))
             for field in fields:
+                in_answers = of_answers(split.lengths, first, last) if field == MESSAGES else None
                 for ids in pieces(split, field, first, last):
                     found = np.bincount(ids, minlength=len(self.counts))
                     self.counts += found
+                    if in_answers is not None:
+                        found = np.bincount(ids[in_answers[: len(ids)]], minlength=len(self.counts))
+                        in_answers = in_answers[len(ids) :]
                     self.asked += found * (field in self.predicted)
 
     def windows(self) -> Iterator[tuple[int, int]]:
@@ -127,6 +134,14 @@ def costs_of(counts: Counts) -> NDArray[np.float64]:
     """By token, what a model that knows how often each is written pays for it (nats); all were seen once more."""
     costs: NDArray[np.float64] = -np.log((counts + 1) / (counts.sum() + len(counts)))
     return costs
+
+
+def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
+    """By token of some conversations, whether it stands in a turn of the assistant: in every second one."""
+    units: Ids = np.asarray(lengths.lists[MESSAGES][first : last + 1])
+    borders: Ids = np.asarray(lengths.offsets[MESSAGES][int(units[0]) : int(units[-1]) + 1])
+    turns = np.arange(len(borders) - 1) - np.repeat(units[:-1] - units[0], units[1:] - units[:-1])
+    return np.repeat(turns % 2 == 1, borders[1:] - borders[:-1])
 
 
 def pieces(split: Split, field: str, first: int, last: int) -> Iterator[Ids]:
