@@ -96,6 +96,13 @@ def test_links_lead_to_files(page: Path) -> None:
     assert not missing
 
 
+def test_programs_and_tests_that_python_is_told_to_run_exist() -> None:
+    lines = [line for page in PAGES for block in BLOCK.findall(page.read_text("utf-8")) for line in block.splitlines()]
+    told = "\n".join(line for line in lines if re.match(r"\S*\s?python ", line))
+    named = re.findall(r"(?:benchmarks|docs|tests)/\S+\.py", told)
+    assert named and all((ROOT / name).exists() for name in named)
+
+
 def test_make_has_what_the_readme_names() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     named = set(re.findall(r"make (\w+)`", "".join(page.read_text("utf-8") for page in PAGES)))
