@@ -1,6 +1,7 @@
 """Claims about metrics.jsonl: cut back to a mark, and any change of what a mark knows is found."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,21 @@ def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path)
     path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
     with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it is of step 2"):
         read_metrics(path, Mark())
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 3)], ids=["deleted", "cut"])
+def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
+):
+    """The training goes on; only an export is in need of it."""
+    log = MetricsLog(tmp_path / "metrics.jsonl", Mark())
+    log.append({"step": 1})
+    log.mark()
+    assert not caplog.text
+    harm(tmp_path / "metrics.jsonl")
+    log.append({"step": 2})
+    log.mark()
+    log.close()
+    assert (
+        caplog.text.count("metrics.jsonl: was deleted or changed during the training; zoo export wants it whole") == 1
+    )

@@ -62,6 +62,7 @@ class MetricsLog:
         if size > length:
             self.file.truncate(length)
             self.file.seek(length)
+        self.length = min(size, length)  # of what was written; others may write, or cut
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write one line; what is not finite becomes null.
@@ -79,11 +80,26 @@ class MetricsLog:
                 f"{self.path}: cannot be written: {error.strerror}; the checkpoints are whole"
             ) from error
         self.chain = link(self.chain, data)
+        self.length += len(data)
 
     def mark(self) -> Mark:
         """How far it is, once the disk has it."""
+        self.look_at_file()
         os.fsync(self.file.fileno())
         return Mark(self.file.tell(), self.chain)
+
+    def look_at_file(self) -> None:
+        """Say that the file is no longer where it was, or is not as long as what was written."""
+        try:
+            there, written = self.path.stat(), os.fstat(self.file.fileno())
+            whole = os.path.samestat(there, written) and there.st_size == self.length
+        except OSError:
+            whole = False
+        if not whole:
+            said = (
+                "%s: was deleted or changed during the training; zoo export wants it whole, and all else does without"
+            )
+            logger.warning(said, self.path)
 
     def close(self) -> None:
         self.file.close()
