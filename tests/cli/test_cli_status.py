@@ -2,6 +2,10 @@
 
 import ast
 import errno
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +131,13 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pyte
 )
 def test_a_value_is_spelled_as_yaml_reads_it(value: Any, written: str):
     assert spell(value) == written and (isinstance(value, str) or parse_yaml(written, "here") == value)
+
+
+def test_an_answer_that_the_encoding_of_the_output_lacks_is_spelled_out():
+    """The work was done, and ended with the status of a mistake."""
+    words = "import json; from zoo.cli.main import main; from zoo.cli.visible import say, say_json; main(['--version'])"
+    say_both = f"{words}; say('\\uac00'); say_json({{'a': '\\U0001f600'}})"
+    given = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    said = subprocess.run([sys.executable, "-c", say_both], env=given, capture_output=True, text=True)
+    _, letter, *lines = said.stdout.splitlines()
+    assert (said.returncode, letter, json.loads("".join(lines))) == (0, "\\uac00", {"a": "\U0001f600"})

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION
 from zoo.late import load
@@ -24,6 +25,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     A signal ends it with 130, 143 or 129, whatever it does: imports, too, take seconds.
     """
+    if isinstance(sys.stdout, TextIOWrapper):  # an answer that its encoding lacks is spelled out: it is no mistake
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
     word = arguments[0] if arguments else "--help"
     if word in ("--help", "-h"):

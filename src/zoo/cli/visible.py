@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+from codecs import lookup
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -114,7 +115,9 @@ def say_coloured(text: Text) -> None:
 
 def say_json(value: Any) -> None:
     """One JSON document on standard output."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    # letters that the output's encoding lacks are written as JSON's own escapes
+    whole = lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
+    text = json.dumps(value, indent=2, ensure_ascii=not whole, allow_nan=False)
     typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
