@@ -16,6 +16,7 @@ from zoo.inference.predictors.predictor import Prediction, predictors
 from zoo.inference.typed import BATCH
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles, create_run
@@ -66,6 +67,24 @@ def test_a_text_that_fits_no_objective_is_told_what_each_needs():
     words = r"nothing to fill in 'the cat': write \[MASK\] where a word is missing; or --pair: next_sentence compares"
     with pytest.raises(ValueError, match=words):
         predict(loaded("bert-nano", BOTH), ["the cat"], None, SETTINGS)
+
+
+def scored(objective: str, row: list[float], weight: list[list[float]]) -> Loaded:
+    """A model whose head says W x in bfloat16, whatever it reads."""
+    model, x = loaded("bert-nano", objective), torch.tensor(row).bfloat16()
+    model.model.score = lambda _, states, *__: Scores(x.expand(*states.shape[:-1], 2), torch.tensor(weight))  # type: ignore[method-assign]
+    return model
+
+
+def test_pairs_are_told_apart_where_bfloat16_rounds_both_scores_to_one_number():
+    (found,) = predict(scored("next_sentence", [1, 0.001], [[20, 0], [20, 20]]), ["the cat"], ["sleeps"], SETTINGS)
+    assert found.output == "is not next" and found.scores["is not next"] > 0.504
+
+
+def test_replaced_tokens_are_found_where_bfloat16_rounds_their_scores_to_nothing():
+    (found,) = predict(scored("replaced_token", [1, 1], [[-20, 20.02]]), ["the cat"], None, SETTINGS)
+    assert [part["text"] for part in found.output] == ["the", "cat"]
+    assert found.scores == pytest.approx([1 / (1 + torch.e**-0.02)] * 2, abs=1e-5)
 
 
 @pytest.mark.parametrize(("label", "answer"), [(0, "is next"), (1, "is not next")])
