@@ -10,9 +10,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy
 
 from zoo.data import processes
-from zoo.data.sources.repeated.repeats import RowPlace, code_of
-from zoo.survey import near, survey, worker
-from zoo.survey.rows import NumberTally, RowTally, SourceSurvey
+from zoo.survey import survey, worker
+from zoo.survey.rows import SourceSurvey
 from zoo.survey.survey import NO_TOKENIZER, Surveyed
 
 TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
@@ -208,13 +207,6 @@ def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any]
     assert found["guessing_labels"] == {"mse": pytest.approx((4 + 0.25 + 6.25) / 3)}
 
 
-def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
-    tally = NumberTally()
-    for number in range(20):
-        tally.add(1.7e9 + number)
-    assert (tally.mean, tally.variance) == (1.7e9 + 9.5, pytest.approx(33.25))
-
-
 def test_labels_that_are_numbers_have_the_names_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:
     rows = [json.dumps({"text": f"t{i}", "label": i % 2}) for i in range(4)]
     (tmp_path / "train.jsonl").write_text("\n".join(rows))
@@ -269,40 +261,3 @@ def test_what_a_process_cannot_read_is_named(
     by_processes(2, monkeypatch)
     with pytest.raises(ValueError, match=r"part-3.jsonl: line 41: not JSON"):
         look(several_parts(task, tmp_path, last="broken\n"), tmp_path)
-
-
-def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_last_bit() -> None:
-    numbers = [0.1 * n for n in range(50)] + [-1.5, 1e6, 1e-300, 1e300, 5e-324]
-    whole, parts = NumberTally(), [NumberTally(), NumberTally(), NumberTally()]
-    for place, number in enumerate(numbers):
-        whole.add(number)
-        parts[place % 2].add(number)
-    for part in json.loads(json.dumps([vars(each) for each in parts[1:]])):
-        parts[0].join(NumberTally(**part))
-    assert parts[0] == whole and whole.variance == math.inf
-    assert (whole.count, whole.mean, whole.least) == (55, pytest.approx(1e300 / 55), -1.5)
-
-
-def test_every_label_is_counted_whichever_process_met_it_first() -> None:
-    seen = [RowTally(), RowTally()]
-    for number in range(20_000):
-        seen[number % 2].add({"text": "a", "label": str(number * 3 // 4)})
-    whole = RowTally()
-    for each in seen:
-        whole.join(json.loads(json.dumps(each.plain())))
-    assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000
-
-
-def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "ROWS", 10)
-    whole, one, other = near.NearRepeats(), near.NearRepeats(), near.NearRepeats()
-    for row in range(60):
-        text = f"a text of some words {row % 50}"
-        for seen in (whole, (one, other)[row % 2]):
-            seen.add(text, code_of(text), RowPlace(0, row % 2, row))
-    found = near.NearRepeats()
-    found.join([json.loads(json.dumps(each.plain())) for each in (other, one)])
-    assert (found.share, found.seen) == (whole.share, 60) and 0 < len(found.kept) <= 10
-    assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {
-        code: place.row % 50 for code, (place, _) in whole.kept.items()
-    }

@@ -52,6 +52,7 @@ class MetricsLog:
         self.file = path.open("ab", buffering=0)
         self.chain = mark.chain
         self.cut(mark.bytes)
+        self.length = self.file.tell()  # of what was written; others may write, or cut
 
     def cut(self, length: int) -> None:
         """Cut the file back to a length, or to its last whole line where it is shorter."""
@@ -62,7 +63,6 @@ class MetricsLog:
         if size > length:
             self.file.truncate(length)
             self.file.seek(length)
-        self.length = min(size, length)  # of what was written; others may write, or cut
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write one line; what is not finite becomes null.

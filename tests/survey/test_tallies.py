@@ -1,0 +1,54 @@
+"""What several processes count of the rows of a task, put together, against one that counts all."""
+
+import json
+import math
+
+import pytest
+
+from zoo.data.sources.repeated.repeats import RowPlace, code_of
+from zoo.survey import near
+from zoo.survey.rows import NumberTally, RowTally
+
+
+def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
+    tally = NumberTally()
+    for number in range(20):
+        tally.add(1.7e9 + number)
+    assert (tally.mean, tally.variance) == (1.7e9 + 9.5, pytest.approx(33.25))
+
+
+def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_last_bit() -> None:
+    numbers = [0.1 * n for n in range(50)] + [-1.5, 1e6, 1e-300, 1e300, 5e-324]
+    whole, parts = NumberTally(), [NumberTally(), NumberTally(), NumberTally()]
+    for place, number in enumerate(numbers):
+        whole.add(number)
+        parts[place % 2].add(number)
+    for part in json.loads(json.dumps([vars(each) for each in parts[1:]])):
+        parts[0].join(NumberTally(**part))
+    assert parts[0] == whole and whole.variance == math.inf
+    assert (whole.count, whole.mean, whole.least) == (55, pytest.approx(1e300 / 55), -1.5)
+
+
+def test_every_label_is_counted_whichever_process_met_it_first() -> None:
+    seen = [RowTally(), RowTally()]
+    for number in range(20_000):
+        seen[number % 2].add({"text": "a", "label": str(number * 3 // 4)})
+    whole = RowTally()
+    for each in seen:
+        whole.join(json.loads(json.dumps(each.plain())))
+    assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000
+
+
+def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "ROWS", 10)
+    whole, one, other = near.NearRepeats(), near.NearRepeats(), near.NearRepeats()
+    for row in range(60):
+        text = f"a text of some words {row % 50}"
+        for seen in (whole, (one, other)[row % 2]):
+            seen.add(text, code_of(text), RowPlace(0, row % 2, row))
+    found = near.NearRepeats()
+    found.join([json.loads(json.dumps(each.plain())) for each in (other, one)])
+    assert (found.share, found.seen) == (whole.share, 60) and 0 < len(found.kept) <= 10
+    assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {
+        code: place.row % 50 for code, (place, _) in whole.kept.items()
+    }
