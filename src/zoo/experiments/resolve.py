@@ -106,10 +106,10 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
 
 
 def with_norm(saved: SavedRun) -> config.Tree:
-    """A checkpoint's settings of the model; heads that it lacks have its encoder's norm, with eps and bias.
+    """A checkpoint's settings of the model; heads that it lacks get its encoder's norm, with eps and bias.
 
-    So have those of BERT, ELECTRA and ModernBERT, which a checkpoint with a head more is still to be. A norm of another
-    kind than a head has unless told otherwise stays the encoder's own.
+    BERT, ELECTRA and ModernBERT have one eps for both, and the run could not be exported as one of them otherwise. A
+    head keeps its default where the encoder's norm is of another kind.
     """
     encoder, place = settings_of(saved).encoder, f"{saved.folder / 'config.yaml'}.heads"
     norm = None if encoder is None else getattr(encoder.settings, "norm", None)
