@@ -62,6 +62,16 @@ def test_a_file_that_is_missing_is_a_fault_that_says_what_it_costs(folder: Path,
     assert name in fault and cost in fault
 
 
+def test_what_is_no_file_or_no_folder_is_a_fault(folder: Path):
+    for name in ("metrics.jsonl", "checkpoints"):
+        (folder / name).rename(folder.parent / name)
+    os.mkfifo(folder / "metrics.jsonl")  # read, it would be waited for
+    (folder / "checkpoints").touch()
+    faults = check_run(folder).faults
+    assert any(f"{folder / 'metrics.jsonl'}: is not a file: no weights are lost" in fault for fault in faults)
+    assert f"{folder / 'checkpoints'}: is not a folder: the run can be neither used nor continued" in faults
+
+
 def test_every_damaged_file_is_reported_and_which_checkpoint_is_taken(folder: Path):
     for name in ("config.yaml", "tokenizer.json", "checkpoints/2/state.json"):
         (folder / name).write_bytes(b"x")

@@ -77,7 +77,9 @@ def check_run(folder: Path) -> Report:
     check_settings(report, folder, newest)
     check_metrics(report, folder, newest.mark if newest else Mark())
     report.remarks.append(f"whole checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
-    if newest is None and there:
+    if (folder / CHECKPOINTS).exists() and not (folder / CHECKPOINTS).is_dir():
+        report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor continued")
+    elif newest is None and there:
         report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")
     elif newest is not None and newest.step < max(there, default=0):
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest that is whole")

@@ -119,6 +119,8 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
     Raises:
         ValueError: it is not what was written; the message names the line where one is at fault.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
     try:
         content = path.read_bytes()
     except OSError as error:

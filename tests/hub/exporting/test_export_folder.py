@@ -265,6 +265,12 @@ def test_hashes_that_are_none_are_refused(tmp_path: Path, text: str):
         hash_faults(tmp_path / "model", missing=False)
 
 
+def test_a_name_longer_than_names_are_is_a_file_that_is_missing(tmp_path: Path):
+    (tmp_path / HASHES).write_text(f'{{"sha256": {{"{"a" * 5000}": "ab"}}}}')
+    (fault,) = hash_faults(tmp_path, missing=True)
+    assert fault.endswith("aaa: no such file, but hashes.json names it")
+
+
 def test_untrained_heads_are_a_list(tmp_path: Path):
     (tmp_path / HASHES).write_text('{"sha256": {}, "untrained": {"masked_lm": 1}}')
     with pytest.raises(ValueError, match="hashes.json: untrained must be a list of heads, got {'masked_lm': 1}"):

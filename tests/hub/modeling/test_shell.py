@@ -123,7 +123,7 @@ def test_an_answer_that_was_cut_off_does_not_count_as_in_transformers(shelled: S
     config = transformers.BertConfig(vocab_size=20, hidden_size=4, num_hidden_layers=1, num_attention_heads=1)
     theirs, said = transformers.BertForQuestionAnswering(config).eval(), model(ids)
     theirs.qa_outputs.register_forward_hook(lambda *_: torch.stack([said.start_logits, said.end_logits], -1))
-    for places in ([1, 2], [1, 3], [300, 2]):
+    for places in ([1, 2], [1, 3], [300, 2], [-1, 2], [-100, 1]):
         labels = {"start_positions": torch.tensor(places), "end_positions": torch.tensor(places[::-1])}
         torch.testing.assert_close(model(ids, **labels).loss, theirs(ids, **labels).loss)
 

@@ -129,9 +129,9 @@ class ZooForQuestionAnswering(Shell):
         given = part_input(input_ids, attention_mask, token_type_ids)
         begins, ends = self.score(self.read(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
-        beyond = input_ids.shape[1]  # a place that was cut off does not count, as in their classes
-        known = [(logits, at.masked_fill(at >= beyond, IGNORED)) for logits, at in pairs if at is not None]
-        losses = [mean_loss(logits, places) for logits, places in known]
+        beyond = input_ids.shape[1]  # a place that was cut off does not count, as in their classes, and -1 is place 0
+        known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
+        losses = [mean_loss(logits, at.masked_fill(at >= beyond, IGNORED)) for logits, at in known]
         loss = sum(losses) / len(losses) if losses else None
         return modeling_outputs.QuestionAnsweringModelOutput(loss, begins.contiguous(), ends.contiguous())
 

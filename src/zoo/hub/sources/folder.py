@@ -49,7 +49,10 @@ class CheckpointFolder:
         return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
     def has(self, name: str) -> bool:
-        return (self.folder / name).exists() or (self.folder / name).is_symlink()
+        try:
+            return (self.folder / name).exists() or (self.folder / name).is_symlink()
+        except OSError:  # a name that a damaged file lists may be longer than names are
+            return False
 
     def path(self, name: str) -> Path:
         """Where a file lies.
