@@ -38,6 +38,14 @@ def test_a_run_and_its_checkpoints_load_the_weights_of_their_step(run: Path):
     assert not zoo.load(str(run)).training
 
 
+def test_weights_are_those_of_the_file_and_can_be_trained_whatever_the_caller_set_for_all_of_torch(run: Path):
+    with torch.device("meta"), torch.inference_mode():
+        model, answer = zoo.load(run, device="cpu"), zoo.pipeline(run, device="cpu")
+    for weights, expected in zip(model.parameters(), zoo.load(run, device="cpu").parameters(), strict=True):
+        assert torch.equal(weights, expected) and not weights.is_inference()
+    assert not next(answer.loaded.model.parameters()).is_inference()
+
+
 def test_a_checkpoint_comes_with_its_tokenizer_and_task(run: Path):
     loaded = load_checkpoint(run)
     assert loaded.tokenizer.vocab_size == 150 and loaded.task.labels == ["bad", "good"]

@@ -47,6 +47,17 @@ def test_scores_do_not_depend_on_torchs_default_type(default: torch.dtype, beams
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.parametrize(
+    "caller", [torch.device("meta"), torch.autocast("cpu", torch.bfloat16)], ids=["device", "cast"]
+)
+@pytest.mark.parametrize("objective", ["causal_lm", "classification"])
+def test_answers_do_not_depend_on_the_callers_default_device_or_autocast(caller: Any, objective: str):
+    answer = Pipeline(loaded("gpt2-nano", objective))
+    usual = answer(["the red", "a cat"])
+    with caller:
+        assert answer(["the red", "a cat"]) == usual
+
+
 NO_TEXTS = [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]], np.array("the"), torch.tensor(3)]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.devices.choose import EXACT, DeviceName, choose_placement
+from zoo.devices.defaults import ordinary_tensors
 from zoo.devices.precision import AUTO, mixed
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
@@ -17,6 +18,7 @@ from zoo.registry import check, refuse_below
 
 
 @for_python
+@ordinary_tensors()
 def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT) -> Model:
     """The model of a CHECKPOINT, in evaluation mode.
 
@@ -34,6 +36,7 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
 
 
 @for_python
+@ordinary_tensors()
 def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
     """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
 
@@ -52,6 +55,7 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
 
 
 @for_python
+@ordinary_tensors()
 def export(
     path: str | Path, folder: str | Path, target: str | None = None, *, device: DeviceName = AUTO
 ) -> ExportReport:

@@ -10,6 +10,8 @@ import numpy as np
 
 from zoo.config import merge
 from zoo.data.ids import MESSAGES
+from zoo.devices.defaults import ordinary_tensors
+from zoo.devices.precision import mixed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import chats
@@ -34,6 +36,7 @@ class Pipeline:
     batch: int = BATCH
 
     @for_python
+    @ordinary_tensors()
     def __call__(
         self,
         texts: str | Iterable[str] | Conversation | Iterable[Conversation],
@@ -59,7 +62,8 @@ class Pipeline:
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else several(pair, "pair")
         first = several(as_texts(self.loaded, texts), "texts")
-        found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
+        with mixed(self.loaded.model.device, None):  # whatever autocast the caller is in
+            found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
 
 
