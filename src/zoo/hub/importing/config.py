@@ -22,6 +22,8 @@ from zoo.registry import REQUIRED, nearest
 
 # what changes every family's numbers, or what its tensors are
 DEMANDS: Mapping[str, tuple[Any, ...]] = {
+    "configuration_files": ([],),  # of which transformers reads one in place of config.json, by its own version
+    "per_layer_config": (None, {}),
     "quantization_config": (None,),
     "pruned_heads": ({}, None),
     "transformers_weights": (None, WHOLE),  # the file that is read in place of the usual one

@@ -20,6 +20,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+VERSIONED = "fast_tokenizer_files"
 FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 Tokens = dict[str, str]
@@ -100,6 +101,8 @@ def cut(token: str) -> pre_tokenizers.PreTokenizer:
 
 def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Backend | str:
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
+    if options.get(VERSIONED):
+        return f"{OPTIONS} has {VERSIONED}, of which transformers reads one by its own version"
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
         parse_json(content, place)  # whose keys stand once: what is checked is then what the library reads
