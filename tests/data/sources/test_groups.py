@@ -117,3 +117,24 @@ def test_small_texts_share_shards_over_folders_and_rows_that_may_name_files_do_n
         assert least <= len(rows.parts) <= most
         assert [row["text"] for row in rows] == [f"text {number}" for number in range(60)]
         assert rows.parts[-1].where(1).endswith(f".{ending}: row 1")
+
+
+@pytest.mark.parametrize(("objective", "column"), [("classification", "text"), ("image_classification", "image")])
+def test_the_place_of_a_row_is_looked_for_in_a_refusal_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, objective: str, column: str
+):
+    for number in range(60):
+        rows = "".join(f'{{"{column}": "{number}-{row}.png", "label": "{row}"}}\n' for row in "ab")
+        write(folder, number, rows)
+        for row in "ab":
+            (folder / "many" / f"{number}-{row}.png").write_bytes(f"{number} {row}".encode())
+    task = {"objective": objective, "source": {"files": {"train": "many/*.jsonl"}}}
+    rows = load_rows(read_task(task, "task"), inputs(), folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileGroup, "find", lambda *_: pytest.fail("a group was read up to a row"))
+        assert rows["train"].labels == ("a", "b")
+        assert len(list(rows["train"])) + len(list(rows["validation"])) == 120
+    if column == "image":
+        (folder / "many" / "50-a.png").unlink()
+        with pytest.raises(ValueError, match=r"050.jsonl: row 1: .*50-a.png: no such file; expected a picture"):
+            list(rows["train"])

@@ -172,7 +172,11 @@ def picture_of(row: Row, part: SourcePart, number: int) -> str:
     """A hash of a row's picture; '' where it has none."""
     if PICTURE not in row:
         return ""
-    return hashlib.sha256(stored_bytes(row[PICTURE], part.folder, part.where(number))).hexdigest()
+    try:
+        stored = stored_bytes(row[PICTURE], part.folder, "")
+    except ValueError:  # asked again for the message: to find where a row stands may take reading its files
+        stored = stored_bytes(row[PICTURE], part.folder, part.where(number))
+    return hashlib.sha256(stored).hexdigest()
 
 
 def place_of(document: str) -> float:

@@ -1,6 +1,7 @@
 """Labels of rows, and tags of their words: collected as they are written, then read as numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from zoo.data.columns.choices import settle_choices
@@ -33,11 +34,15 @@ def label_key(value: object) -> tuple[str, str]:
     return type(value).__name__, str(value)
 
 
-def refuse_many(count: int, place: str) -> None:
-    """Raise a ValueError where a column of labels holds so many different values that they cannot be classes."""
+def refuse_many(count: int, place: Callable[[], str]) -> None:
+    """Raise a ValueError where a column of labels holds so many different values that they cannot be classes.
+
+    Args:
+        place: names the place; may read files, so it is asked for a refusal alone.
+    """
     if count > DIFFERENT:
         said = f"more than {DIFFERENT:,} different labels, which are no classes; numbers are 'labels: number'"
-        raise ValueError(f"{place}: {said}")
+        raise ValueError(f"{place()}: {said}")
 
 
 def labels_of(
@@ -69,9 +74,9 @@ def labels_of(
         if TAGS not in row:
             for each in entries(value):
                 first.setdefault(label_key(each), (each, number, None))
-            refuse_many(len(first), part.where(number))
+            refuse_many(len(first), partial(part.where, number))
             continue
         for entry, tag in enumerate([] if absent(value) else value, 1):  # a row that hides its tags is checked later
             first.setdefault(label_key(tag), (tag, number, entry))
-        refuse_many(len(first), part.where(number))
+        refuse_many(len(first), partial(part.where, number))
     return list(first.values())

@@ -213,7 +213,7 @@ class SplitReader:
                 found = remember(key, partial(labels_of, part, columns, entries.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
-                refuse_many(len(first), self.origin.place(source))
+                refuse_many(len(first), partial(self.origin.place, source))
         return list(first.values())
 
     def read_numbers(self, rows: Iterator[dict[str, Any]], source: str, part: SourcePart) -> Iterator[dict[str, Any]]:
