@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 
@@ -23,8 +24,8 @@ def parse_json(data: bytes | str, place: str) -> dict[str, Any]:
 def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree = dict(pairs)
     if len(tree) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key '{next(name for name in names if names.count(name) > 1)}' is written twice")
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"the key '{next(name for name in counts if counts[name] > 1)}' is written twice")
     return tree
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
@@ -33,8 +34,8 @@ class Delimited(FileFormat):
         """
         path = stretch.path
         header, rows = self.below_header(stretch, options)
-        for name in header:
-            if list(header).count(name) > 1:
+        for name, count in Counter(header).items():
+            if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
         for line, row in rows:
             if len(row) != len(header):

@@ -1,5 +1,6 @@
 """Parquet files."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,8 +34,8 @@ class Parquet(FileFormat):
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         with explain(path), open_table(path) as table:
             names = list(table.schema_arrow.names)
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise ValueError(f"{path}: column '{name}' is named twice")
         return names
 
