@@ -23,6 +23,17 @@ def test_a_run_its_checkpoint_and_its_files_are_whole(zoo: Zoo, run_of: RunOf):
         assert (said.status, said.out.splitlines()[-1]) == (0, f"{run / name}: {kind}, whole")
 
 
+def test_a_run_in_a_folder_called_checkpoints_is_a_run(zoo: Zoo, run_of: RunOf, tmp_path: Path):
+    run = tmp_path / "checkpoints" / "my-run"
+    shutil.copytree(run_of("lm"), run)
+    for path, kind in {run: "run", run / "checkpoints" / "3": "checkpoint"}.items():
+        said = zoo("check", path)
+        assert (said.status, said.out.splitlines()[-1]) == (0, f"{path}: {kind}, whole")
+    (run / "checkpoints" / "3" / "manifest.json").unlink()
+    said = zoo("check", run / "checkpoints" / "3")
+    assert said.status == 1 and "manifest.json: No such file" in said.out
+
+
 def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path):
     copy = tmp_path / "run"
     copy.mkdir()

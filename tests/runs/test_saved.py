@@ -41,6 +41,13 @@ def test_a_checkpoint_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert (open_run(Path(".")).step, open_run(Path("../3")).step, open_run(Path("../..")).step) == (1, 3, 2)
 
 
+def test_a_run_may_lie_in_a_folder_called_checkpoints(folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    run = tmp_path_factory.mktemp("models") / "checkpoints" / "my-run"
+    shutil.copytree(folder, run)
+    assert is_run(run) and open_run(run).folder == run
+    assert open_run(run / "checkpoints" / "3").folder == run
+
+
 def test_behind_a_link_a_path_leads_where_the_system_says(folder: Path, tmp_path_factory: pytest.TempPathFactory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(folder, elsewhere / folder.name)

@@ -73,9 +73,12 @@ def is_run(path: Path) -> bool:
 
 
 def run_of(path: Path) -> Path:
-    """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>."""
+    """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>.
+
+    A run may lie in a folder of the user's that is called checkpoints, too.
+    """
     path = straight(path)
-    return path.parent.parent if path.parent.name == CHECKPOINTS else path
+    return path.parent.parent if path.parent.name == CHECKPOINTS and not (path / CONFIG).is_file() else path
 
 
 def straight(path: Path) -> Path:

@@ -93,13 +93,15 @@ def check_folder(place: Path) -> Report:
         again = "; a run that needs what is damaged makes it again" if report.faults else ""
         report.remarks.append(f"whole shards: {whole:,}{again}")
         return report
-    if (place / MANIFEST).exists() or place.absolute().parent.name == CHECKPOINTS:
+    if (place / MANIFEST).exists():
         report = check_checkpoint(place)
     elif (place / CONFIG).exists() or (place / CHECKPOINTS).exists():
         report = check_run(place)
     elif (place / EXPORTED).exists():
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
+    elif place.absolute().parent.name == CHECKPOINTS:  # asked last: a user's own folder may be called so
+        report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")
     if report.kind != "run" or (place / CHECKPOINTS).is_dir():
