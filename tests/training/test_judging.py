@@ -12,6 +12,7 @@ from torch import nn
 from zoo.models.generation.laid import Laid, known
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch, is_better
+from zoo.training.supervision import processes
 
 
 def judged(*values: float, higher: bool = False) -> Watch:
@@ -51,6 +52,17 @@ def test_of_as_good_validations_the_one_with_the_lower_loss_is_the_best(tmp_path
     _, state = train_tiny(tmp_path, training, watch=Watch(Validation(measure, "score", higher)))
     step, loss, stale = (5, 1.0, 0) if higher else (2, 2.0, 3)
     assert state.best == {"step": step, "metric": "score", "value": 0.0, "loss": loss} and state.stale == stale
+
+
+@pytest.mark.parametrize(("value", "higher"), [(0.7, True), (0.3, False)])
+def test_a_device_without_float64_makes_no_validation_better_than_an_equal_one(
+    tmp_path: Path, value: float, higher: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Rounded to float32, 0.7 is less, and 0.3 is more."""
+    monkeypatch.setattr(processes, "widest", lambda _: torch.float32)
+    training = settings(steps=4, evaluate_every=1, patience=2)
+    _, state = train_tiny(tmp_path, training, watch=judged(*[value] * 4, higher=higher))
+    assert state.best == {"step": 1, "metric": "score", "value": value} and (state.step, state.stale) == (3, 2)
 
 
 def test_a_best_without_a_loss_is_not_beaten_by_as_good_a_one():

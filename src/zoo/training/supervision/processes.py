@@ -41,7 +41,9 @@ class Processes:
         return total
 
     def add_up(self, numbers: Sequence[float]) -> list[float]:
-        """Numbers added up over all processes."""
+        """Numbers added up over all processes; those of one are as they were, also where a device rounds them."""
+        if self.count == 1:
+            return list(numbers)
         total: list[float] = self.sum(self.put(numbers)).tolist()
         return total
 
