@@ -8,13 +8,14 @@ import pytest
 import torch
 from tiny import TinyModel, equal, settings, tensors, train_tiny
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from zoo.devices import precision
 from zoo.models.create import create_model
 from zoo.training.optimizers import muon as muon_module
 from zoo.training.optimizers import optimizer as optimizer_module
 from zoo.training.optimizers.muon import hidden_matrices
-from zoo.training.optimizers.optimizer import optimizers, step_unless
+from zoo.training.optimizers.optimizer import fusible, optimizers, step_unless
 
 STEPS = 3
 
@@ -215,6 +216,12 @@ def test_a_step_that_is_bad_changes_no_bit_whatever_the_gradients_hold(name: obj
     other = {f"{n}/{key}": kept for n, p in enumerate(never.parameters()) for key, kept in reference.state[p].items()}
     assert equal(state, other) and state
     assert equal(dict(model.named_parameters()), dict(never.named_parameters()))
+
+
+@pytest.mark.parametrize(("device", "heeded"), [("cpu", True), ("cuda", True), ("mps", False)])
+def test_a_kernel_that_does_not_heed_a_bad_step_is_not_taken(device: str, heeded: bool):
+    with FakeTensorMode():
+        assert fusible([nn.Parameter(torch.empty(2, device=device))]) is heeded
 
 
 def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -14,7 +14,9 @@ from zoo.registry import Slot
 from zoo.training.devices.shards import local
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
-FUSED = ("cpu", "cuda", "mps", "xpu")
+# Not mps: until June 2026 torch's kernels there updated the weights in a bad step, too (pytorch/pytorch, pull request
+# 186360).
+FUSED = ("cpu", "cuda", "xpu")
 STACK_ON_CPU = 2**18  # numbers updated at once: larger ones leave the caches, and copying them takes longer
 STACK_ON_GPU = 2**23  # enough to fill one, and fewer than the embedding of a large vocabulary has
 
@@ -60,7 +62,7 @@ def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_de
 
 
 def fusible(parameters: Iterable[nn.Parameter]) -> bool:
-    """Whether torch has one kernel for the whole update of these parameters."""
+    """Whether torch has one kernel for the whole update of these parameters, which leaves out a bad step."""
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
 
 
