@@ -72,3 +72,17 @@ def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float,
 def test_a_scaling_that_means_nothing_is_refused(scaling: dict[str, Any], said: str):
     with pytest.raises(ValueError, match=said):
         positions.build({"name": "rotary", "scaling": scaling}, WIDTH, 3, WIDTH, LONG, True)
+
+
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("kind", ["linear", "dynamic", "yarn", "llama3"])
+def test_rates_are_the_same_whatever_torchs_default_type_is(kind: str, default: torch.dtype):
+    length = {} if kind == "linear" else {"trained_length": TRAINED}
+    scaling, at = scalings.build({"name": kind, "factor": 3.0, **length}, 300.0, WIDTH), torch.arange(LONG)[None]
+    expected = scaling.rates(at, torch.float32)
+    torch.set_default_dtype(default)
+    try:
+        found = scaling.rates(at, torch.float32)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype == expected.dtype and torch.equal(found, expected)

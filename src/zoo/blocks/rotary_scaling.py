@@ -97,7 +97,7 @@ class DynamicScaling(RotaryScaling):
         self.factor, self.trained_length = check_factor(factor), trained_length
 
     def rates(self, at: Int[Tensor, "batch length"], dtype: torch.dtype) -> Rates:
-        longest = at.max() + 1
+        longest = (at.max() + 1).float()  # whole numbers would be divided in torch's default type
         beyond = self.factor * longest.clamp_min(self.trained_length) / self.trained_length - (self.factor - 1)
         raised = plain_rates(self.base * beyond ** (self.d_key / (self.d_key - 2)), self.d_key, at.device, dtype)
         # float32 numbers where nothing is raised, as of the other scalings; the base itself is one in any case
@@ -151,9 +151,10 @@ class YarnScaling(RotaryScaling):
 
     def scale(self, rates: Rates) -> Rates:
         width = (self.last - self.first) or 0.001  # a step, where both borders are one
-        kept = 1 - ((torch.arange(len(rates), device=rates.device) - self.first) / width).clamp(0, 1)
+        features = torch.arange(0, self.d_key, 2, device=rates.device, dtype=torch.float32)
+        kept = 1 - ((features / 2 - self.first) / width).clamp(0, 1)
         # in the order of transformers' steps, whose numbers these are to the last bit
-        slow = 1.0 / (self.factor * self.base ** (torch.arange(0, self.d_key, 2, device=rates.device) / self.d_key))
+        slow = 1.0 / (self.factor * self.base ** (features / self.d_key))
         return slow * (1 - kept) + rates * kept
 
 
