@@ -67,10 +67,10 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
     """
     # a compiled graph draws floats as cheaply, and would break at these words; the last thresholds are no bytes
     if torch.compiler.is_compiling() or dropped > STEPS - BYTE:
-        return (torch.rand(x.shape) >= dropped / STEPS).to(torch.int8)
+        return (torch.rand(x.shape, dtype=torch.float32, device=x.device) >= dropped / STEPS).to(torch.int8)
     threshold, rest = divmod(dropped, BYTE)
     groups = -(-x.numel() // GROUP)
-    words = torch.empty(-(-groups * (GROUP + 1) // 8), dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty(-(-groups * (GROUP + 1) // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
     drawn = words.view(torch.int8)
     numbers = drawn[: groups * GROUP].view(groups, GROUP)
     # -128 is the least of what is drawn; in place, since a comparison that makes booleans takes twenty times as long

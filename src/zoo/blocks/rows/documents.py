@@ -75,7 +75,7 @@ class Borders(NamedTuple):
             read += [*lengths, 0, empty]
         while room < len(asking):
             room *= 2
-        ends = torch.tensor([asking, read]).cumsum(1).int()
+        ends = torch.tensor([asking, read], device="cpu").cumsum(1).int()
         room = max(len(asking), min(room, MOST))
         queries, keys = F.pad(F.pad(ends, (1, 0)), (0, room - len(asking)), value=len(rows) * length)
         return Borders(queries, keys, max(length, SHORTEST))

@@ -27,7 +27,10 @@ class Print(NamedTuple):
 def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
     """The sums of all rows and of all columns, each with a weight of its own, so that their order counts."""
     sums = (words.sum(side, dtype=torch.int64) for side in (1, 0))
-    return sum(int((each * (2 * torch.arange(len(each)) + 3)).sum()) << shift for shift, each in enumerate(sums))
+    return sum(
+        int((each * (2 * torch.arange(len(each), device=each.device) + 3)).sum()) << shift
+        for shift, each in enumerate(sums)
+    )
 
 
 class Laid(NamedTuple):
