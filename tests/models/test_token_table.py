@@ -141,3 +141,14 @@ def test_exact_logits_are_those_of_the_matrix_as_it_is():
         with the_ordinary_way() if ordinary else torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
             found.append(model(torch.tensor([[5, 7, 5, 9]])).scores["language"].exact())
     assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("kind", ["gpt2-nano", "bert-nano"])
+def test_tokens_may_be_int32_as_torchs_own_lookups_take_them(kind: str):
+    tokens, found = torch.randint(5, VOCABULARY, (3, 12), generator=torch.Generator().manual_seed(1)), []
+    for dtype in (torch.int64, torch.int32):
+        model = build(kind)
+        with torch.autocast("cpu", torch.bfloat16):
+            model(tokens.to(dtype)).logits.float().square().mean().backward()
+        found.append(gradients(model))
+    assert found[0].keys() == found[1].keys() and all(torch.equal(found[0][name], found[1][name]) for name in found[0])
