@@ -48,16 +48,15 @@ def test_a_grid_is_a_memory_with_a_state_for_each_place_and_their_mean_as_its_su
     torch.testing.assert_close(memory.summaries(), states.mean(1))
 
 
-@pytest.mark.parametrize("sides", [(16, 16), (13, 13), (13, 6)])
-def test_the_rows_and_columns_after_each_stage_are_known(sides: tuple[int, int]):
-    encoder = build("cnn-attention-nano").encoder
+@pytest.mark.parametrize(("side", "last"), [(16, 4), (13, 4), (6, 2)])
+def test_the_rows_and_columns_after_each_stage_are_known(side: int, last: int):
+    encoder = build("cnn-attention-nano", **{"encoder.image_size": side}).encoder
     assert encoder is not None
-    encoder.sides = sides
     x, found = encoder.blank(1, "cpu").double(), []
     for stage in encoder.stages:
         x = stage(x, View.of(everywhere(x)))
         found.append(tuple(x.shape[2:]))
-    assert list(encoder.grids) == found
+    assert list(encoder.grids) == found and found[-1] == (last, last)
 
 
 def test_a_row_without_a_picture_has_no_document():
