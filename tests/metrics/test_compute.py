@@ -78,6 +78,14 @@ def test_f1_of_several_classes_at_once_counts_pairs_or_means_over_classes():
     assert compute("f1_macro", predictions=predictions, references=references) == pytest.approx(by_class.mean())
 
 
+def test_f1_of_what_is_neither_predicted_nor_true_is_zero():
+    """Not 1, which would lift the mean by each class that a split lacks."""
+    assert compute("f1", predictions=[0, 0], references=[0, 0], classes=2) == 0.0
+    for name in ("f1_micro", "f1_macro"):
+        assert compute(name, predictions=[[0, 0], [0, 0]], references=[[0, 0], [0, 0]]) == 0.0
+    assert compute("f1_macro", predictions=[[1, 0], [0, 0]], references=[[1, 0], [0, 0]]) == 1 / 2
+
+
 @pytest.mark.parametrize("name", ["f1_micro", "f1_macro"])
 def test_f1_of_sets_of_one_class_is_that_of_the_class(name: str):
     assert compute(name, predictions=[[1], [0], [0], [1]], references=[[0], [0], [0], [1]]) == pytest.approx(2 / 3)
