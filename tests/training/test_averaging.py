@@ -19,6 +19,14 @@ def test_a_moving_average_follows_the_formula():
     torch.testing.assert_close(average.weights["hidden.weight"], expected)
 
 
+def test_a_step_that_was_none_moves_no_average():
+    model, average = TinyModel(), MovingAverage(TinyModel(seed=1), 0.5)
+    before = {name: weight.clone() for name, weight in average.weights.items()}
+    average.update(model, 3, torch.tensor(1.0))
+    assert all(torch.equal(weight, before[name]) for name, weight in average.weights.items())
+    assert not torch.equal(before["hidden.weight"], model.hidden.weight)
+
+
 def test_the_mean_takes_every_checkpoint_alike():
     model = TinyModel()
     others = [{name: p.detach() + shift for name, p in model.named_parameters()} for shift in (1.0, 5.0)]

@@ -61,9 +61,21 @@ def test_wsd_stays_at_the_peak_until_its_last_part():
     assert found[40:] == pytest.approx([2.0 * (50 - u) / 10 for u in range(41, 51)])
 
 
-def test_noam_is_the_formula_of_the_paper():
-    expected = [3.0 * 16**-0.5 * min(u**-0.5, u * WARMUP**-1.5) for u in range(1, STEPS + 1)]
-    assert rates({"name": "noam", "d_model": 16}, peak=3.0) == pytest.approx(expected)
+def test_wsd_decays_over_the_last_fifth_unless_told_otherwise():
+    assert rates("wsd") == rates({"name": "wsd", "decay": 0.2, "floor": 0.0})
+
+
+@pytest.mark.parametrize(("name", "lowered"), [("linear", 40), ("wsd", 10)])
+def test_a_floor_raises_the_end_of_a_straight_line_and_all_of_it_in_proportion(name: str, lowered: int):
+    expected = [2.0 * (0.3 + 0.7 * (STEPS - u) / lowered) for u in range(STEPS - lowered + 1, STEPS + 1)]
+    assert rates({"name": name, "floor": 0.3})[-lowered:] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("warmup", [WARMUP, 0])
+def test_noam_is_the_formula_of_the_paper(warmup: int):
+    """Without a warm-up, that of one step."""
+    expected = [3.0 * 16**-0.5 * min(u**-0.5, u * (warmup or 1) ** -1.5) for u in range(1, STEPS + 1)]
+    assert rates({"name": "noam", "d_model": 16}, peak=3.0, warmup=warmup) == pytest.approx(expected)
 
 
 def test_inverse_sqrt_is_noam_said_by_its_peak():
