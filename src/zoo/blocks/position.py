@@ -78,10 +78,10 @@ class NoPosition(Position):
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     """PE(p, 2i) = sin(p / 10000^(2i/d_model)), PE(p, 2i+1) = cos(the same), in float64, so on the CPU."""
-    with torch.device("cpu"):  # Apple's GPUs have no float64
-        at = torch.arange(length, dtype=torch.float64)[:, None]
-        rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-        table = torch.empty(length, d_model, dtype=torch.float64)
+    # Apple's GPUs have no float64
+    at = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model)
+    table = at.new_empty(length, d_model)
     table[:, 0::2] = torch.sin(at * rates)
     table[:, 1::2] = torch.cos(at * rates)[:, : d_model // 2]
     return table
