@@ -41,3 +41,29 @@ def test_texts_stand_between_the_tokens_that_transformers_writes(
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for texts in (("add it",), ("add it", "one more")):
         assert with_template(ours, True, bert.classes[0]).encode(*texts).ids == theirs(*texts).input_ids
+
+
+@pytest.mark.parametrize("listed", [{}, {"added_tokens_decoder": {}}])
+@pytest.mark.parametrize("named", [{}, {"sep_token": "[SEP]"}])
+def test_the_older_file_goes_before_the_newer_one_that_lists_no_tokens(
+    tmp_path: Path, named: dict[str, str], listed: dict[str, Any]
+):
+    publish(tmp_path, "bert", **named, **listed)
+    older = {"sep_token": {"content": "[MASK]", "lstrip": False}, "cls_token": "[UNK]"}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(older))
+    bert = targets["bert"]
+    ours = read_tokenizer(CheckpointFolder(tmp_path), {}, bert, bert.classes[0])
+    assert isinstance(ours, Tokenizer)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert with_template(ours, True, bert.classes[0]).encode("add it").ids == theirs("add it").input_ids
+    assert ours.role_tokens["separator"] == ("[SEP]" if listed else "[MASK]")
+
+
+def test_of_several_ends_that_of_the_older_file_is_the_tokenizers_own(tmp_path: Path):
+    publish(tmp_path, "gpt2")
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"eos_token": "#"}))
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path).eos_token == "#"
+    ids = {token: backend("gpt2").token_to_id(token) for token in "!#"}
+    gpt2 = targets["gpt2"]
+    ours = read_tokenizer(CheckpointFolder(tmp_path), {"eos_token_id": [*ids.values()]}, gpt2, gpt2.classes[0])
+    assert isinstance(ours, Tokenizer) and ours.roles.end == ids["#"]

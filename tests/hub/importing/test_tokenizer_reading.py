@@ -69,7 +69,7 @@ def test_the_folder_may_name_other_tokens_and_the_config_gives_the_rest_by_id(tm
     (folder / "special_tokens_map.json").write_text(json.dumps({"bos_token": '"', "eos_token": "#"}))
     found = read(folder, "gpt2", pad_token_id=5).role_tokens
     five = read(folder, "gpt2").backend.id_to_token(5)
-    assert (found["start"], found["end"], found["pad"]) == ('"', "!", five)
+    assert (found["start"], found["end"], found["pad"]) == ('"', "#", five)
 
 
 def test_a_prompt_begins_as_the_tokenizers_own_template_says(tmp_path: Path):

@@ -20,6 +20,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+LISTED = "added_tokens_decoder"
 VERSIONED = "fast_tokenizer_files"
 FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -38,7 +39,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         return backend
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
-    every = named_or_numbered(named, options, config, backend, target, chosen.generates)
+    every = named_or_numbered(named, config, backend, target, chosen.generates)
     own = target.recipe is not None and target.recipe.writes_around(options.get("tokenizer_class"))
     tokens = role_tokens(backend, every, target, chosen, own)
     if passed_over(tokens.get("extract"), backend, config, target, chosen):
@@ -133,7 +134,7 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
     Args:
         own: special tokens that the class has of its own.
     """
-    listed = options.get("added_tokens_decoder")
+    listed = options.get(LISTED)
     if listed is None:  # the older file has ids by spelling, and the other files say which tokens are special
         named = [value for source in (options, foreign.read_json(SPECIAL), own) for value in source.values()]
         special = {spelling(t) for value in named for t in (value if isinstance(value, list) else [value])}
@@ -159,10 +160,14 @@ def spelling(token: Any) -> str | None:
 
 
 def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
-    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own."""
+    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own.
+
+    As in transformers, the older file goes before tokenizer_config.json, unless that lists the added tokens itself.
+    """
     default = target.recipe.tokens if target.recipe is not None else {}
+    older = {} if LISTED in options else foreign.read_json(SPECIAL)
     found: Tokens = {}
-    for source in (options, foreign.read_json(SPECIAL), default):
+    for source in (older, options, default):
         for name, token in source.items():
             spelled = spelling(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
@@ -170,16 +175,14 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
     return found
 
 
-def named_or_numbered(
-    named: Tokens, options: Json, config: Json, backend: Backend, target: Target, writes: bool
-) -> Tokens:
+def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:
     """Named tokens, and by the same names those that a model's files give as ids.
 
     Args:
         config: config.json, with what generation_config.json says instead where a class writes text.
         writes: whether it does.
     """
-    own = spelling(options.get("eos_token"))  # a chat model ends its turns with it, though others may end a text, too
+    own = named.get("eos_token")  # a chat model ends its turns with it, though others may end a text, too
     known = None if own is None else backend.token_to_id(own)
     ids = {name.removesuffix("_id"): read_first(i, known) for name, i in config.items() if name.endswith("_token_id")}
     # an id that is no unsigned number of 32 bits is an OverflowError in the library
