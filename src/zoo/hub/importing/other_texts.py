@@ -15,7 +15,8 @@ from zoo.late import load
 
 LETTERS = ("a", "b")  # texts to see templates around
 # whose classes in transformers 5 take nothing but the vocabulary of tokenizer.json
-REBUILDING = ("GPT2", "Gemma", "Llama", "Pegasus", "Qwen2", "T5")
+REBUILDING = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
+OWN = {"qwen3": "Qwen2Tokenizer"}  # of a family without a recipe, where a folder names no class
 SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that switches make something else of
 COMPOSED = f" e\u0301 {SWITCHED}"  # the same behind a space, and behind a letter that NFC composes
 
@@ -41,8 +42,7 @@ def other_templates(
     Args:
         segments: whether the model tells a pair's texts apart.
     """
-    named, recipe = foreign.read_json(OPTIONS).get("tokenizer_class"), target.recipe
-    if recipe is not None and recipe.writes_around(named):
+    if target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class):
         return ()
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
@@ -58,7 +58,8 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
     That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
     """
     options, recipe = foreign.read_json(OPTIONS), target.recipe
-    named = options.get("tokenizer_class")
+    own_class = OWN.get(target.model_type) if recipe is None else recipe.class_name
+    named = foreign.tokenizer_class or own_class
     if not foreign.has(BACKEND_FILE):
         return ()
     own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
@@ -75,10 +76,10 @@ def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
     """The tokenizer that one of `REBUILDING` makes of a folder; None for other classes, and where none can be made."""
     if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in REBUILDING:
         return None
-    maker = load("transformers:AutoTokenizer")
     try:
+        maker = load("transformers:AutoTokenizer")
         made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
-    except Exception:  # a stranger's files may make it raise anything; then there is nothing to compare with
+    except Exception:  # it is not installed, or a stranger's files make it raise: there is nothing to compare with
         return None
     return made
 

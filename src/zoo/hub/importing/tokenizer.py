@@ -40,7 +40,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
     every = named_or_numbered(named, config, backend, target, chosen.generates)
-    own = target.recipe is not None and target.recipe.writes_around(options.get("tokenizer_class"))
+    own = target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class)
     tokens = role_tokens(backend, every, target, chosen, own)
     if passed_over(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
@@ -116,7 +116,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     if recipe is None or not all(foreign.has(name) for name in recipe.files):
         unread = ", ".join(name for name in UNREAD if foreign.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
-    named = options.get("tokenizer_class")
+    named = foreign.tokenizer_class
     if not recipe.is_of(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):

@@ -48,6 +48,11 @@ class CheckpointFolder:
         found = self.config.get("architectures")
         return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
+    @property
+    def tokenizer_class(self) -> Any:
+        """The class of transformers that reads its texts, as tokenizer_config.json says or else config.json."""
+        return self.read_json(OPTIONS).get("tokenizer_class") or self.config.get("tokenizer_class")
+
     def has(self, name: str) -> bool:
         try:
             return (self.folder / name).exists() or (self.folder / name).is_symlink()
