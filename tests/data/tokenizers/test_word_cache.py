@@ -172,6 +172,22 @@ def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypat
     word_cache.powers.cache_clear()
 
 
+def test_a_thread_that_fills_the_cache_takes_no_word_from_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(word_cache, "MOST", 10)
+    words = WordCache(make("byte_bpe {}").ordinary, at_marks=False)
+    plainly = [ids.tolist() for ids in words.encode_whole([" one other"])]
+    list(words.encode([" one longer than ten characters"]))  # the words are in the older generation now
+    encode = words.encode_words
+
+    def interrupted(new: list[str]) -> list[bytes]:
+        monkeypatch.setattr(words, "encode_words", encode)
+        list(words.encode([" what another thread reads"]))
+        return list(encode(new))
+
+    monkeypatch.setattr(words, "encode_words", interrupted)
+    assert [ids.tolist() for ids in words.encode([" one other"])] == plainly
+
+
 @cache
 def written(name: str) -> str:
     """The file of a tokenizer."""

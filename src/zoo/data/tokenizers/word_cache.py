@@ -76,16 +76,17 @@ class WordCache:
 
     def look_up(self, words: list[str]) -> list[bytes]:
         """The ids of each word; words that are in neither generation are encoded."""
-        known = list(map(self.young.get, words))
+        young, old = self.young, self.old  # another thread may begin the next generation meanwhile
+        known = list(map(young.get, words))
         lacking = [place for place, ids in enumerate(known) if ids is None]
-        new = [word for place in lacking if (word := words[place]) not in self.old]
+        new = [word for place in lacking if (word := words[place]) not in old]
         fresh = dict(zip(new, self.encode_words(new), strict=True))
         for place in lacking:
             word = words[place]
-            known[place] = self.young[word] = fresh[word] if word in fresh else self.old[word]
+            known[place] = young[word] = fresh[word] if word in fresh else old[word]
             self.characters += len(word)
         if self.characters > MOST:
-            self.young, self.old, self.characters = {}, self.young, 0
+            self.young, self.old, self.characters = {}, young, 0
         return known  # type: ignore[return-value]  # none is lacking
 
     def encode_words(self, words: Sequence[str]) -> Iterator[bytes]:
