@@ -105,6 +105,16 @@ def test_each_text_stands_once_in_all_sources_of_a_mixture(files: Path, monkeypa
     assert set(train) | validation == {f"text {n}" for n in range(50)}
 
 
+def test_a_mixed_source_adds_to_the_filter_that_is_said_beside_the_mix(files: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(files)
+    mix = source_of(c=["same"] * 9 + [f"text {n}" for n in range(30)], d=["same", *map(str, range(30, 60))])
+    mix["c"]["filter"] = {"shortest": 6}
+    source = {"mix": mix, "filter": {"shortest": 2, "deduplicate": True}}
+    rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
+    rules = {name: one.reader.filtering.rule for name, one in rows["train"].sources.items()}
+    assert rules == {"c": RowFilter(shortest=6, deduplicate=True), "d": RowFilter(shortest=2, deduplicate=True)}
+
+
 def test_repeated_rows_are_a_bit_each_and_damaged_ones_are_found_again(files: Path) -> None:
     (files / "a.txt").write_text("\n".join(["same", "other"] * 4_000))
     before = texts(deduplicate=True)

@@ -65,7 +65,7 @@ class SourceSettings:
         shared = {key: value for key, value in config.dump(self).items() if key != "mix" and value is not None}
         trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
         return {
-            name: config.build(SourceSettings, {**shared, **tree}, f"{place}.mix.{name}")
+            name: config.build(SourceSettings, config.merge(shared, tree), f"{place}.mix.{name}")
             for name, tree in trees.items()
         }
 
