@@ -1,5 +1,6 @@
 """Pictures from a table to a batch: by number in the cache, one a row, varied in training only."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,20 @@ def test_captions_of_one_picture_are_held_out_together(tmp_path: Path):
     (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines[:5]]) + "\n")
     with pytest.raises(ValueError, match="too few different pictures in 5 rows to hold some out for validation"):
         list(load_rows(read_task(task, "task"), inputs(), tmp_path)["train"])
+
+
+def test_pictures_are_those_of_the_file_that_is_there_though_an_older_one_had_its_name_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    task = read_task({"objective": "captioning", "source": {"files": {"train": "train.parquet"}}}, "task")
+    found = []
+    for turned in (False, True):
+        write_table(tmp_path, "train", 3, text=["ab", "c", "d"])
+        if turned:
+            table = Dataset.from_parquet(str(tmp_path / "train.parquet"), cache_dir=str(tmp_path / "copy"))
+            table.select([2, 1, 0]).to_parquet(tmp_path / "train.parquet")
+        os.utime(tmp_path / "train.parquet", (1e9, 1e9))
+        (part,) = load_rows(task, inputs(), tmp_path)["train"].parts
+        found.append([part.pictures("image").read(number, 1)[:, 0, 0].tolist() for number in range(3)])
+    assert found == [[list(colour(n)) for n in numbers] for numbers in ((0, 1, 2), (2, 1, 0))]

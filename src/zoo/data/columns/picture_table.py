@@ -20,10 +20,15 @@ def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
     return of_table(table, folder, place)
 
 
-def of_parquet(path: Path, column: str, folder: Path | None, place: str) -> Pictures:
-    """The pictures in a column of a Parquet file; as `of_table`."""
+def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place: str) -> Pictures:
+    """The pictures in a column of a Parquet file; as `of_table`.
+
+    Args:
+        digest: of its bytes: `datasets` alone takes a file with the path and time of an older one for that one.
+    """
     # mapped into memory: a picture of a row group would be decoded with all others of it
-    table = load_dataset("parquet", data_files=glob.escape(str(path)), split="train").select_columns([column])
+    files = glob.escape(str(path))
+    table = load_dataset("parquet", digest[:32], data_files=files, split="train").select_columns([column])
     return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
 
 

@@ -137,7 +137,8 @@ class FilePart(SourcePart):
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
             return super().pictures(column)
-        opened: Pictures = load(f"{PICTURE_TABLE}:of_parquet")(self.path, column, self.folder, self.place)
+        about = (self.path, self.of_bytes, column, self.folder, self.place)
+        opened: Pictures = load(f"{PICTURE_TABLE}:of_parquet")(*about)
         return opened
 
 
