@@ -140,6 +140,15 @@ def test_what_is_no_picture_is_refused_with_its_place():
         decode(stored(plain("F", 0.5), "TIFF"), "a.tif", 4)
 
 
+def test_a_tiff_that_says_where_its_pixels_stand_in_no_whole_number_is_refused():
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(file, "TIFF")
+    offsets, whole, broken = struct.pack("<H", 273), struct.pack("<H", 4), struct.pack("<H", 11)
+    assert file.getvalue().count(offsets + whole) == 1
+    with pytest.raises(ValueError, match="a.tiff: cannot be read as a picture: 'float' object"):
+        decode(file.getvalue().replace(offsets + whole, offsets + broken), "a.tiff", 4)
+
+
 def test_a_format_that_starts_another_program_is_not_read():
     with pytest.raises(ValueError, match="not a picture"):
         decode(stored(plain("RGB", RED), "EPS"), "a.eps", 4)

@@ -144,7 +144,7 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
         raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
     except Image.DecompressionBombError:
         raise ValueError(f"{place}: the picture has more than {MOST_PIXELS:,} pixels; scale it down") from None
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
+    except (OSError, ValueError, TypeError, SyntaxError, EOFError) as error:
         raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
 
 
