@@ -287,3 +287,10 @@ def test_what_cannot_be_is_refused(model: Model):
         generate(model, [[3] * 65], GenerateSettings(), END)
     with pytest.raises(ValueError, match="this model does not generate text: it has no decoder with a language head"):
         generate(create_model("bert-nano"), [[3]], GenerateSettings(), END)
+
+
+@pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano", "rnn-seq2seq-nano"])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_source_of_other_rows_than_the_prompts_is_refused(name: str, rows: int):
+    with pytest.raises(ValueError, match=f"source: expected one row for each of the 2 of tokens, got {rows}"):
+        generate(create_model(name), [[3], [4]], GenerateSettings(), END, torch.full((rows, 5), 7))

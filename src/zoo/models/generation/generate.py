@@ -40,7 +40,7 @@ def generate(
         numbers: of the texts among all that are written, which samples depend on; None: counted from 0.
 
     Raises:
-        ValueError: the model has no decoder with a language head, or a prompt leaves no room.
+        ValueError: the model has no decoder with a language head, a prompt leaves no room, or not each has a source.
     """
     decoder = writer(model, prompts)
     model.eval()
@@ -50,6 +50,8 @@ def generate(
     search = started(settings, limits, end, numbers, model.device)
     with packed(model) if settings.fast else nullcontext():
         memory = model.remember(source, source_documents)
+        if memory is not None:
+            memory.refuse_other_rows(tokens)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
         logits = reader(model, state)(tokens, documents)
         if search.width > 1:
