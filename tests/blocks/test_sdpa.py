@@ -144,3 +144,26 @@ def test_a_long_text_read_from_left_to_right_has_no_mask(position: str | None):
     attention.prepare(view, torch.float32)
     attention.read_itself(tokens, view)
     assert not view.visibility.found and not [key for key in view.found if key[0] != "turns"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("sinks", [0, 2])
+@pytest.mark.parametrize("position", [None, "alibi", "relative"])
+def test_masks_have_the_dtype_of_the_queries_as_kernels_of_gpus_demand(
+    monkeypatch: pytest.MonkeyPatch, position: str | None, sinks: int, dtype: torch.dtype
+):
+    kernel, masks = F.scaled_dot_product_attention, list[torch.Tensor]()
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *given, **n: masks.append(given[3]) or kernel(*given, **n)
+    )
+    places = sdpa.SHORT + 1  # fewer are read in float32
+    made = None if position is None else positions.build(position, 16, 4, 4, places, True).to(dtype)
+    numbers = torch.ones(2, places, dtype=torch.long)
+    view = view_of(numbers, numbers, causal=True, position=made)
+    attention, x = FullAttention(16, 4, sinks=sinks).to(dtype), randn(2, places, 16).to(dtype)
+    with torch.no_grad():
+        found = attention.read_itself(x, view)
+        attention.backend = Eager()
+        expected = attention.read_itself(x, view.afresh())
+    assert [mask.dtype for mask in masks] == [dtype]
+    torch.testing.assert_close(found, expected, **(EXACT if dtype == torch.float64 else {"atol": 0.02, "rtol": 0.02}))

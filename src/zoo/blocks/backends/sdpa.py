@@ -159,7 +159,8 @@ def with_sinks(
     n_sinks, shape = sinks.shape[1], queries.shape[:3]
     seen = queries.new_zeros(*shape, keys.shape[2])
     if mask is not None:
-        seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask
+        # in the dtype of the queries: kernels of GPUs take no other
+        seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask.to(seen.dtype)
     logits = sinks[None, :, None].expand(*shape, n_sinks).to(seen.dtype)
     keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
     return torch.cat([seen, logits], dim=-1), keys, values
