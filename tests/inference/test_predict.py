@@ -76,6 +76,14 @@ def scored(objective: str, row: list[float], weight: list[list[float]]) -> Loade
     return model
 
 
+@pytest.mark.parametrize(("second", "best"), [("cat", "dog"), ("dog", "cat")])
+def test_masks_are_filled_by_scores_that_bfloat16_would_round_to_one_number(second: str, best: str):
+    ids, weight = loaded("bert-nano", "masked_lm").tokenizer.encode([second, best]), [[0.0, 0.0]] * 300
+    weight[int(ids[0][0])], weight[int(ids[1][0])] = [20, 0], [20, 20]
+    (found,) = predict(scored("masked_lm", [1, 0.001], weight), ["the red [MASK]"], None, SETTINGS)
+    assert found.output == f"the red {best}" and list(found.scores[0])[:2] == [best, second]
+
+
 def test_pairs_are_told_apart_where_bfloat16_rounds_both_scores_to_one_number():
     (found,) = predict(scored("next_sentence", [1, 0.001], [[20, 0], [20, 20]]), ["the cat"], ["sleeps"], SETTINGS)
     assert found.output == "is not next" and found.scores["is not next"] > 0.504

@@ -31,8 +31,8 @@ class MaskFilling(Predictor):
         # counted here: the device would have to be waited for
         masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
         places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)
-        logits = loaded.run(**inputs, places={"masked_lm": places}).heads["masked_lm"]
-        best = logits.float().softmax(-1).topk(min(TOP, logits.shape[-1]))
+        logits = loaded.run(**inputs, places={"masked_lm": places}).scores["masked_lm"].exact()
+        best = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
         likeliest, shares = best.indices.tolist(), best.values.tolist()
         found = []
         for row, (text, ids) in enumerate(zip(asked.texts, encoded, strict=True)):
