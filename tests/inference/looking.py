@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from zoo.data.task import read_task
@@ -28,6 +29,14 @@ def loaded(name: str, objective: Any, kind: str = "wordpiece", columns: Any = No
     pairs = [(tuple(key.split("__")), value) for key, value in {"vocab_size": 300, "heads": heads, **sets}.items()]
     model = Model(load_settings(name, pairs)).initialize(0)
     return Loaded(model.eval(), tokenizer, task, mixture)
+
+
+def overflowing(model: Loaded) -> Loaded:
+    """The same model, whose weights are so large that what it says is no number."""
+    with torch.no_grad():
+        for weight in model.model.parameters():
+            weight.mul_(1e30)
+    return model
 
 
 def picture(folder: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from looking import loaded
+from looking import loaded, overflowing
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
@@ -41,6 +41,14 @@ def test_a_checkpoint_of_two_objectives_fills_masks_and_judges_pairs():
     assert len(filled.scores) == 1 and "[MASK]" not in filled.output
     (judged,) = predict(bert, ["the red cat"], ["sleeps"], SETTINGS)
     assert judged.input == ["the red cat", "sleeps"] and judged.output in ("is next", "is not next")
+
+
+@pytest.mark.parametrize(("name", "objective"), [("bert-nano", "tagging"), ("electra-nano", "replaced_token")])
+def test_outputs_that_are_no_numbers_are_not_taken_for_a_text_in_which_nothing_is_found(name: str, objective: str):
+    model = overflowing(loaded(name, objective))
+    model = replace(model, task=replace(model.task, labels=["O", "B-animal"] if objective == "tagging" else None))
+    with pytest.raises(RuntimeError, match="the model's outputs are not finite"):
+        predict(model, ["the red cat"], None, SETTINGS)
 
 
 def failing(*_: Any, **__: Any) -> None:

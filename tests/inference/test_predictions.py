@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from looking import TEXTS, loaded
+from looking import TEXTS, loaded, overflowing
 
 from zoo.data.task import read_task
 from zoo.inference import measure as measuring
@@ -76,6 +76,13 @@ def test_rows_without_a_label_are_answered_and_metrics_are_left_out(tmp_path: Pa
     )
     assert found == {"examples": 2} and all(line["output"] in ("no", "yes") for line in lines)
     assert [line["expected"] for line in lines] == [None, None]
+
+
+def test_rows_without_a_label_get_no_answer_of_outputs_that_are_no_numbers(tmp_path: Path):
+    model = overflowing(loaded("bert-nano", "classification"))
+    with pytest.raises(RuntimeError, match="the model's outputs are not finite"):
+        predictions(model, tmp_path, [{"a": FOX}], {"text": "a"}, "test", labels=["no", "yes"])
+    assert not (tmp_path / "predictions.jsonl").exists()
 
 
 @pytest.mark.parametrize(

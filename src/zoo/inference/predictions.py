@@ -8,6 +8,8 @@ from typing import Any
 
 from zoo.disk import refuse_unwritable, written_aside
 from zoo.inference.gathered import About
+from zoo.inference.loaded import refuse_not_finite
+from zoo.inference.predict import numbers_in
 from zoo.inference.predictors.predictor import predictors
 
 BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # of every line, and bytes that it may take
@@ -56,11 +58,16 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
 
 
 def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """By row: its number in its file, from 1, what the model was given and what it says, and what the data says."""
+    """By row: its number in its file, from 1, what the model was given and what it says, and what the data says.
+
+    Raises:
+        RuntimeError: the model's scores are not finite; of rows without a label no loss has told it.
+    """
     predictor = predictors.build(next(iter(about.loaded.mixture.members)))
     form, rows, numbers = about.examples.form, about.split.rows, about.split.kept
     for document in sorted(kept):
         given = form.given(rows[document])
         said = predictor.tell(about, document, kept[document])
+        refuse_not_finite(numbers_in(said.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
         yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

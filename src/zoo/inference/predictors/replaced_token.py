@@ -1,7 +1,7 @@
 """Tells which tokens of a text look replaced."""
 
 from zoo.data.tokenizers.placed import place_tokens
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, typed_examples
 
@@ -25,6 +25,7 @@ class ReplacedTokens(Predictor):
         placed = place_tokens(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         shares = loaded.run(**as_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
+        refuse_not_finite([float(shares.sum())])  # what is no number is not above a half: nothing would look replaced
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
             own = share[: len(example.tokens)][example.ordinary]

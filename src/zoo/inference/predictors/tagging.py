@@ -11,7 +11,7 @@ from zoo.data.ids import TAGS, WORDS
 from zoo.data.tokenizers.placed import PlacedTokens, place_tokens
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.gathered import About, Passed
-from zoo.inference.loaded import Loaded
+from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, typed_examples
 
@@ -39,6 +39,7 @@ class WordTags(Predictor):
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         logits = loaded.run(**as_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
+        refuse_not_finite([float(shares.sum())])  # the best tag of such shares is the first one, mostly that of no span
         names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):
