@@ -18,6 +18,7 @@ from zoo.inference.predictors.causal_lm import chats
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.python_words import for_python
+from zoo.strict_json import parse_json
 
 SPEAKER = {"role", "from"}  # either key of a turn names it
 Turns = Sequence[Mapping[str, str]]
@@ -96,9 +97,11 @@ def is_turn(given: Mapping[str, Any]) -> bool:
 def as_line(conversation: Mapping[str, Any]) -> str:
     turns = conversation[MESSAGES]
     try:
-        return json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
+        line = json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
     except (TypeError, ValueError) as error:
         raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
+    parse_json(line, "texts: a conversation")  # what this refuses, such as NaN, would be read as a text
+    return line
 
 
 def refuse_table(given: Any, place: str) -> None:
