@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.disk import refuse_unwritable, written_aside
+from zoo.disk import at_home, refuse_unwritable, written_aside
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
@@ -43,3 +43,9 @@ def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) ->
         with written_aside(two) as second:
             second.write_text("2")
     assert (one.read_text(), two.read_text()) == ("1", "2")
+
+
+def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert at_home("~/run") == Path("/somewhere/run")
+    assert at_home("~nobody-of-this-name/run") == Path("~nobody-of-this-name/run")

@@ -1,4 +1,4 @@
-"""What lasts through a crash of the machine, and files that are written aside."""
+"""What lasts through a crash of the machine, files that are written aside, and the place of a home."""
 
 import errno
 import os
@@ -9,6 +9,11 @@ from pathlib import Path
 
 PROBE = 4096  # bytes
 LONGEST = 60  # characters of a name, of which each may take four bytes of the 255 that a system allows
+
+
+def at_home(path: str | Path) -> Path:
+    """A path whose `~` is the home; that of a user whose home is not known is a name like any other."""
+    return Path(os.path.expanduser(path))  # pathlib would raise a RuntimeError
 
 
 def beside(path: Path) -> Path:

@@ -214,3 +214,14 @@ def test_a_tilde_is_the_home_wherever_a_path_is_written(
     said = zoo("pretrain", "bert-nano", "~/data/mlm.yaml", "--data=~/data", "--output=~/run", *sets)
     assert said.status == 0, said.err
     assert (tmp_path / "home" / "run" / "config.yaml").is_file() and not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["predict HERE a", "check HERE", "attend HERE a -o maps.html", "export HERE out", "import HERE out",
+     "finetune HERE mlm.yaml -o out", "pretrain mlm.yaml --from HERE -o out"],
+)  # fmt: skip
+def test_the_home_of_nobody_is_no_such_folder(zoo: Zoo, data: Path, monkeypatch: pytest.MonkeyPatch, words: str):
+    monkeypatch.chdir(data)
+    said = zoo(*words.replace("HERE", "~nobody-of-this-name/run").split())
+    assert said.status == 2 and "~nobody-of-this-name/run: no such f" in said.err

@@ -12,12 +12,12 @@ import ast
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from zoo import config
 from zoo.cli.options import read_section
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
+from zoo.disk import at_home
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
 from zoo.registry import nearest, refuse_unknown
 
@@ -33,7 +33,7 @@ OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: k
 
 def check_place(word: str) -> None:
     """Refuse a checkpoint that is not there; everything without `hub:` is a path."""
-    path = Path(word).expanduser()
+    path = at_home(word)
     if not word.startswith("hub:") and not path.exists():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
@@ -42,7 +42,7 @@ def check_place(word: str) -> None:
 def check_place_or_task(word: str) -> None:
     """Refuse what is neither a path that is there nor the name of a task."""
     tasks = config.names("tasks")
-    if not Path(word).expanduser().exists() and word not in tasks:
+    if not at_home(word).exists() and word not in tasks:
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 

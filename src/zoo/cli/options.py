@@ -1,6 +1,5 @@
 """Options that several commands take."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from zoo.config import Tree, as_tree, parse_set
+from zoo.disk import at_home
 from zoo.experiments.request import by_section
 
 CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
@@ -30,7 +30,7 @@ def output_path(text: str) -> Path:
     """The path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty and names no place; give a path, such as runs/first")
-    return Path(os.path.expanduser(text))  # a shell leaves the ~ of --output=~/runs as it is
+    return at_home(text)  # a shell leaves the ~ of --output=~/runs as it is
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> Tree:

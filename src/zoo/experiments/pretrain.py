@@ -1,12 +1,12 @@
 """zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
+from zoo.disk import at_home
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
@@ -66,6 +66,6 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     """
     if settings.embeddings.vectors is None or (request.resume and is_begun(request.folder / CHECKPOINTS)):
         return None
-    path = Path(os.path.expanduser(settings.embeddings.vectors))
+    path = at_home(settings.embeddings.vectors)
     refuse_missing(path)
     return path

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zoo.config import build
 from zoo.data.task import read_task
+from zoo.disk import at_home
 from zoo.experiments.request import Request
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import metrics
@@ -126,7 +127,7 @@ def refuse_other(request: Request) -> None:
 
 def where(start: str) -> str:
     """A checkpoint's place, whichever way it is written."""
-    return start if start.startswith("hub:") else str(Path(start).expanduser().resolve())
+    return start if start.startswith("hub:") else str(at_home(start).resolve())
 
 
 def outcome(name: str, folder: Path) -> Outcome:

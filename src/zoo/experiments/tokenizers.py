@@ -1,8 +1,6 @@
 """The tokenizer that a task asks for."""
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from zoo.data.sources.rows import SplitRows
@@ -10,6 +8,7 @@ from zoo.data.store.trained import TrainingText, kept_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.disk import at_home
 from zoo.late import load
 from zoo.registry import refuse_unknown
 
@@ -41,4 +40,4 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
 
 def named_run(tokenizer: Mapping[str, Any]) -> Any:
     """The run whose tokenizer a task names."""
-    return load(OPEN)(Path(os.path.expanduser(str(tokenizer["from"]))))
+    return load(OPEN)(at_home(str(tokenizer["from"])))

@@ -1,7 +1,6 @@
 """Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from zoo.batches.collate import changed, documents_in, lay_rows
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece, Read
+from zoo.disk import at_home
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, lay_out, overhead
@@ -110,6 +110,6 @@ def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Docume
     """
     size = loaded.stream.image_size
     assert size is not None
-    pictures = np.stack([decode(read_file(Path(file).expanduser(), "IMAGE"), file, size) for file in files])
+    pictures = np.stack([decode(read_file(at_home(file), "IMAGE"), file, size) for file in files])
     documents = documents_in(np.ones((len(files), 1), dtype=np.int64))
     return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)

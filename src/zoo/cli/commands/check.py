@@ -18,6 +18,7 @@ from zoo.config import parse_set
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
+from zoo.disk import at_home
 from zoo.experiments.request import Pair, by_section
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -42,7 +43,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Say whether something is whole, and what is wrong with it; of a task, what its data holds."""
-    place = path.expanduser()
+    place = at_home(path)
     read_section(sets, "task", "check")
     pairs = [parse_set(text) for text in sets]
     is_name = not place.exists() and str(path) in config.names("tasks")

@@ -16,6 +16,7 @@ from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
+from zoo.disk import at_home
 from zoo.registry import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
@@ -125,8 +126,8 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     $ZOO_DATA or the working directory.
     """
     root = os.environ.get("ZOO_DATA")
-    folders = [Path(root).expanduser()] if root else []
-    folders = [*folders, Path.cwd()] if data_dir is None else [Path(os.path.expanduser(data_dir))]
+    folders = [at_home(root)] if root else []
+    folders = [*folders, Path.cwd()] if data_dir is None else [at_home(data_dir)]
     try:
         wanted = Path(name).expanduser()
     except RuntimeError:

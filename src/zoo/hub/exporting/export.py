@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.disk import sync
+from zoo.disk import at_home, sync
 from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_apart
 from zoo.hub.exporting.config_files import config_file, generation_file
@@ -85,7 +85,7 @@ def export_model(
         logger.warning(
             "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
         )
-    folder = folder.expanduser()
+    folder = at_home(folder)
     check_folder(folder)
     try:
         with locked(folder), partial_folder(folder) as aside:

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 from zoo.devices.choose import EXACT, choose_placement
+from zoo.disk import at_home
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
@@ -28,7 +29,7 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
         ValueError: there is no such checkpoint, or it cannot be exported, or a file of the folder must not be shown.
         RuntimeError: transformers does not give what our model gives.
     """
-    place = Path(checkpoint).expanduser()
+    place = at_home(checkpoint)
     if (place / CONFIG).is_file() and not is_run(place):
         return files_of_folder(place)
     trained = load_trained(resolve(checkpoint), choose_placement(precision=EXACT), address)
