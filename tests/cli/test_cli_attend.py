@@ -49,10 +49,14 @@ def test_a_wrong_file_is_refused_before_the_model_is_read(zoo: Zoo, tmp_path: Pa
     assert said.status == 2 and message in said.err
 
 
-def test_a_picture_that_is_read_is_not_written_over(zoo: Zoo, tmp_path: Path):
+def test_a_picture_that_is_read_is_not_written_over(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     picture = tmp_path / "cat.png"
     picture.write_bytes(b"a cat")
     for words in (["a text", "--image", picture], [picture]):
+        said = zoo("attend", tmp_path, *words, "-o", picture)
+        assert said.status == 2 and "cat.png' is what the model reads; name another file" in said.err
+    monkeypatch.setenv("HOME", str(tmp_path))  # of --image=~/cat.png a shell leaves the ~ as it is
+    for words in (["--image=~/cat.png"], ["~/cat.png"]):
         said = zoo("attend", tmp_path, *words, "-o", picture)
         assert said.status == 2 and "cat.png' is what the model reads; name another file" in said.err
     assert picture.read_bytes() == b"a cat"

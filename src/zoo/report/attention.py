@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from zoo.disk import refuse_unwritable, written_aside
+from zoo.disk import at_home, refuse_unwritable, written_aside
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
@@ -42,7 +42,7 @@ def check_output(path: Path, *read: str | None) -> None:
 def is_file(given: str, path: Path) -> bool:
     """Whether what is given is the name of a file, and not a text."""
     with suppress(OSError, ValueError):  # no file has a text's name
-        return path.samefile(given)
+        return path.samefile(at_home(given))
     return False
 
 
