@@ -102,7 +102,7 @@ oldest newest:
 # each of their workers would.
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name yours: make PYTHON=/path/to/python3"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "installing what constraints.txt pins into $(VENV): one to five minutes"
 	$(INSTALL) --upgrade pip
 	$(INSTALL) torch==2.13.0
