@@ -14,9 +14,10 @@ from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
 from zoo.runs.saved import open_run
+from zoo.training.judging import Validation, Watch
 from zoo.training.weights.adapters import LowRank, adapt, adapted, is_of_adapter
 
-RANK, ALPHA = 3, 6.0
+RANK, ALPHA = 3, 7.5  # other numbers than the defaults, and not as they lie to each other
 LORA = {"rank": RANK, "alpha": ALPHA, "targets": ["hidden"]}
 PART = collate([PackedRow(0, (ExamplePlan(i, 0, 6),)) for i in range(3)], 3).inputs
 
@@ -52,6 +53,25 @@ def test_a_user_of_the_run_gets_the_trained_model_as_a_plain_one(tmp_path: Path)
     change = saved.weights["hidden.weight"].double() - TinyModel().hidden.weight.detach().double()
     torch.testing.assert_close(change, ALPHA / RANK * up @ down, rtol=0, atol=1e-7)
     assert change.abs().max() > 0.01
+
+
+def test_a_validation_judges_what_a_user_of_the_run_gets(tmp_path: Path):
+    """The change is in the maps then, and must not be added a second time."""
+    seen: list[Tensor] = []
+
+    def measure(model: nn.Module, _: Any) -> dict[str, float]:
+        seen.append(said(model))
+        return {"loss": 1.0}
+
+    watch = Watch(Validation(measure, "loss"))
+    train_tiny(tmp_path, settings(lora=LORA, steps=2, evaluate_every=0), watch=watch)
+    torch.testing.assert_close(seen[-1], said(filled(open_run(tmp_path).weights)), rtol=0, atol=1e-6)
+
+
+def test_how_adapters_begin_follows_the_seed_of_the_training(tmp_path: Path):
+    models = [trained(tmp_path / str(n), learning_rate=1e-9, seed=seed) for n, seed in enumerate((0, 0, 1))]
+    begun = [model.get_submodule("hidden.lora_A").weight for model in models]
+    assert torch.equal(begun[0], begun[1]) and not torch.allclose(begun[0], begun[2], atol=1e-3)
 
 
 def test_peft_reads_the_adapters_of_a_checkpoint(tmp_path: Path):
