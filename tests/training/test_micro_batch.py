@@ -11,6 +11,7 @@ from tiny import TinyModel, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
+from zoo.training.supervision.processes import Processes
 
 
 class Hungry(TinyModel):
@@ -52,6 +53,13 @@ def test_what_auto_finds_changes_no_loss(tmp_path: Path):
     train_tiny(tmp_path / "named", settings(steps=6))
     assert losses(tmp_path / "much") == losses(tmp_path / "named")
     assert losses(tmp_path / "little") == pytest.approx(losses(tmp_path / "named"), abs=1e-5)
+
+
+def test_all_processes_train_with_what_fits_in_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Processes, "gather", lambda self, rows: [rows, 2])
+    model = Hungry(99)
+    _, state = train_tiny(tmp_path, settings(steps=1, micro_batch="auto"), model)
+    assert state.micro_batch == 2
 
 
 def test_a_resumed_run_keeps_what_auto_found(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,15 @@ def test_weights_of_one_shape_are_updated_together_as_each_is_alone(
     torch.testing.assert_close(updated(alone, optimizers.build(name, alone, 0.1)), expected, rtol=1e-9, atol=1e-12)
 
 
+def test_muon_moves_a_matrix_as_far_beside_many_others_as_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.float64)
+    together = nn.ModuleList(nn.Linear(3, 2, bias=False) for _ in range(8)).double()
+    alone = deepcopy(together)
+    expected = updated(together, optimizers.build("muon", together, 0.1))
+    monkeypatch.setattr(optimizer_module, "STACK_ON_CPU", 1)
+    torch.testing.assert_close(updated(alone, optimizers.build("muon", alone, 0.1)), expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(5, 17), (17, 5), (7, 12)])
 def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_emulated(
     shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -186,6 +196,16 @@ def test_sgd_is_torchs(nesterov: bool):
     assert all(torch.equal(one, other) for one, other in zip(mine, others, strict=True))
 
 
+@pytest.mark.parametrize(("name", "own"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
+def test_adams_are_torchs(name: str, own: type[torch.optim.Optimizer]):
+    ours, theirs = TinyModel(), TinyModel()
+    decay = {"weight_decay": 0.1} if name == "adamw" else {}
+    choice = {"name": name, "betas": [0.7, 0.8], "eps": 0.1, **decay}
+    reference = own(split(theirs.parameters(), decay.get("weight_decay", 0.0)), 0.1, betas=(0.7, 0.8), eps=0.1)
+    mine, others = updated(ours, optimizers.build(choice, ours, 0.1)), updated(theirs, reference)
+    torch.testing.assert_close(mine, others, rtol=1e-5, atol=1e-6)
+
+
 HAVE_KERNELS = ["adamw", "adam", "muon", "sgd"]
 
 
@@ -233,10 +253,13 @@ def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 @pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
 @pytest.mark.parametrize("least", [1e-3, 10.0])  # 10: more than any weight here
-def test_adafactor_is_torchs(rate: float, least: float):
+@pytest.mark.parametrize(("memory", "threshold"), [(0.8, 1.0), (0.5, 1.1)])
+def test_adafactor_is_torchs(rate: float, least: float, memory: float, threshold: float):
     ours, theirs = TinyModel().double(), TinyModel().double()
-    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate, eps=(None, least))
-    optimizer = optimizers.build({"name": "adafactor", "weight_decay": 0.1, "least_scale": least}, ours, rate)
+    how = {"beta2_decay": -memory, "eps": (None, least), "d": threshold}
+    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate, **how)
+    choice = {"name": "adafactor", "weight_decay": 0.1, "least_scale": least, "memory": memory, "threshold": threshold}
+    optimizer = optimizers.build(choice, ours, rate)
     for mine, other in zip(updated(ours, optimizer), updated(theirs, reference), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
 
