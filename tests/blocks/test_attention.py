@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, DirectAttention, FullAttention, GroupedAttention
-from zoo.blocks.norm import norms
+from zoo.blocks.norm import RMSNorm, norms
 from zoo.blocks.position import positions
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import Recorder, View, Visibility
@@ -76,7 +76,7 @@ def formula(attention: Attention, x: Tensor, view: View) -> Tensor:
             q = queries[row].unflatten(-1, (-1, attention.d_key))[:, head]
             k = keys[row].unflatten(-1, (-1, attention.d_key))[:, head // shared]
             v = values[row].unflatten(-1, (-1, attention.d_value))[:, head // shared]
-            q, k = attention.query_norm(q), attention.key_norm(k)
+            q, k = (turned(one, row, view) for one in (attention.query_norm(q), attention.key_norm(k)))
             for i in range(x.shape[1]):
                 seen = allowed.expand(len(x), 1, -1, -1)[row, 0, i].nonzero()[:, 0].tolist()
                 if not seen:
@@ -89,6 +89,14 @@ def formula(attention: Attention, x: Tensor, view: View) -> Tensor:
     return attention.output(out.flatten(2))
 
 
+def turned(heads: Tensor, row: int, view: View) -> Tensor:
+    """A head's queries or keys of a row, turned where the position does that."""
+    if not view.position.rotates:
+        return heads
+    turns = view.position.turns(view.documents.positions[row][None], heads.dtype)
+    return view.position.rotate(heads[None, None], turns)[0, 0]
+
+
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("position", ["none", "alibi", "relative"])
 @pytest.mark.parametrize("n_kv_heads", [None, 2, 1])
@@ -99,6 +107,13 @@ def test_attention_is_the_formula(options: dict[str, Any], n_kv_heads: int | Non
         randn(2, 5, 12),
         self_view(causal=causal, position=position),
     )
+    torch.testing.assert_close(attend(attention, x, view), formula(attention, x, view), **EXACT)
+
+
+@pytest.mark.parametrize("n_kv_heads", [None, 2])
+@pytest.mark.parametrize("qk_norm", [False, "rmsnorm"])
+def test_heads_are_normalized_before_they_are_turned(qk_norm: bool | str, n_kv_heads: int | None):
+    attention, x, view = build(16, 4, n_kv_heads, qk_norm=qk_norm), randn(2, 5, 16), self_view(position="rotary")
     torch.testing.assert_close(attend(attention, x, view), formula(attention, x, view), **EXACT)
 
 
@@ -203,6 +218,7 @@ def test_a_dropped_weight_is_dropped_in_training_only():
 def test_qk_norm_takes_a_registered_norm_with_its_options():
     attention = FullAttention(12, 4, qk_norm=norms.parse({"name": "layernorm", "bias": False}))
     assert [n for n, _ in attention.named_parameters() if "norm" in n] == ["query_norm.weight", "key_norm.weight"]
+    assert type(FullAttention(12, 4, qk_norm=True).key_norm) is RMSNorm
 
 
 @pytest.mark.parametrize(("options", "width"), [({}, (3, 3)), ({"d_key": 5}, (5, 3)), ({"d_value": 5}, (3, 5))])

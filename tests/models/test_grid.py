@@ -94,13 +94,16 @@ def test_bfloat16_stays_near(name: str):
 
 @EVERY
 def test_recomputing_the_stages_changes_no_gradient(name: str):
-    gradients = []
+    gradients, runs = [], []
     for on in (False, True):
-        model = build(name, dropout=0.0).train()
+        model, calls = build(name, dropout=0.0).train(), []
         assert model.encoder is not None
         model.encoder.checkpointing = on
+        model.encoder.stages[0].register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
         model(**inputs(name)).logits.square().sum().backward()
         gradients.append([p.grad for p in model.parameters()])
+        runs.append(len(calls))
+    assert runs == [1, 2]
     for kept, recomputed in zip(*gradients, strict=True):
         torch.testing.assert_close(kept, recomputed)
 

@@ -52,6 +52,13 @@ def test_micro_batches_change_no_loss(tmp_path: Path):
         assert losses(tmp_path / str(micro_batch)) == pytest.approx(losses(tmp_path / "None"), abs=1e-5)
 
 
+def test_what_is_dropped_follows_the_seed(tmp_path: Path):
+    """The rows are the same here whatever the seed."""
+    for number, seed in enumerate((0, 0, 1)):
+        train_tiny(tmp_path / str(number), settings(steps=2, seed=seed), TinyModel(dropout=0.5))
+    assert losses(tmp_path / "0") == losses(tmp_path / "1") != losses(tmp_path / "2")
+
+
 def test_empty_slots_are_counted_with_the_rows_that_fill_up(tmp_path: Path):
     train_tiny(tmp_path, settings(steps=1, micro_batch=3))
     used = collate(TinyFeed().take(5), 5).tokens

@@ -1,11 +1,15 @@
 """Claims about the numbers of a step: of nothing there is no loss; the peak is never that of a first product."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from tiny import alone, settings
 
-from zoo.training import meter
+from zoo.training import logbook, meter
+from zoo.training.judging import Watch
 from zoo.training.meter import Tally, measure_peak
 
 CPU, N = torch.device("cpu"), 1024
@@ -16,6 +20,26 @@ def test_a_step_that_scored_nothing_has_no_loss():
     tally.weights = {"a": 1.0, "b": 0.5}
     assert tally.losses([0.0, 3.0], [0.0, 2.0]) == {"loss": 0.75, "loss/b": 1.5}
     assert tally.losses([0.0, 0.0], [0.0, 0.0]) == {}
+
+
+@pytest.mark.parametrize(("norm", "loss", "bad"), [(1.0, 2.0, 0), (1.0, torch.inf, 1), (torch.nan, 2.0, 1)])
+def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(norm: float, loss: float, bad: int):
+    """One may be without the other, as where what is infinite has no gradient."""
+    tally = Tally(1, {"a": torch.ones(())})
+    tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([loss])]
+    tally.add_up(alone(), torch.tensor(norm), [])
+    assert tally.bad == bad
+
+
+@pytest.mark.parametrize(("given", "peak"), [(None, 40.0), (3.0, 12.0)])
+def test_the_peak_is_that_of_all_devices_and_may_grow_where_it_was_measured(
+    given: float | None, peak: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logbook, "measure_peak", lambda *_: 10.0)
+    four: Any = SimpleNamespace(count=4, device=CPU)
+    learner: Any = SimpleNamespace(settings=settings(peak_flops=given), processes=four, dtype=None)
+    speed = logbook.begin(learner, Watch(flops_per_token=1.0))
+    assert (speed.peak, speed.measured) == (peak, given is None)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tiny import alone, begin, equal, lines, losses, settings, tensors
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
+from zoo.blocks.feed_forward import MLP
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.form import ModelTraits
 from zoo.models.create import create_model
@@ -83,10 +84,20 @@ def test_both_losses_and_the_accuracy_of_next_sentence_are_logged_apart(tmp_path
 
 
 @pytest.mark.parametrize("name", NANO)
-def test_checkpointed_activations_change_no_loss(tmp_path: Path, name: str):
+def test_checkpointed_activations_are_computed_twice_and_change_no_loss(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    computed, forward = [0], MLP.forward
+
+    def counted(mlp: MLP, x: torch.Tensor) -> torch.Tensor:
+        computed[-1] += 1
+        return forward(mlp, x)
+
+    monkeypatch.setattr(MLP, "forward", counted)
     train_nano(tmp_path / "kept", name, checkpointing=False)
+    computed.append(0)
     train_nano(tmp_path / "again", name, checkpointing=True)
-    assert losses(tmp_path / "again") == losses(tmp_path / "kept")
+    assert losses(tmp_path / "again") == losses(tmp_path / "kept") and computed[1] == 2 * computed[0] > 0
 
 
 class Crash(Exception):
