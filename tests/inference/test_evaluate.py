@@ -66,11 +66,18 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("columns", "long", "short"),  # an example has 8 places, 2 of them for the template of a text, 3 of a pair
+    [(["text"], "éb a cé ab", "éb a c"), (["text", "pair"], "é,b a cé ab", "é,b a ")],
+)
+def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
+    tmp_path: Path, columns: list[str], long: str, short: str
+):
     found = []
-    for text in ("éb a cé ab", "éb a c"):  # an example has 8 places, 2 of them for the template
-        (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
-        (tmp_path / "test.csv").write_text(f"text,label\n{text},x\n")
+    for text in (long, short):
+        header = ",".join(columns)
+        (tmp_path / "train.csv").write_text(f"{header},label\n{short},x\n{short},y\n")
+        (tmp_path / "test.csv").write_text(f"{header},label\n{text},x\n")
         source = {"files": {"train": "train.csv", "test": "test.csv"}}
         tree = {"objective": {"classification": {}, "causal_lm": {}}, "source": source, "length": 8}
         task = read_task({**tree, "labels": ["x", "y"]}, "task")
@@ -78,8 +85,8 @@ def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(tmp_path: Pa
         heads = ["language", {"name": "classification", "labels": 2}]
         model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
         loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
-        split = open_cache(load_rows(task, inputs(), tmp_path, ["test"]), forms["text"].stored, tokenizer)["test"]
-        form, shape = loaded.mixture.form(["text"], loaded.stream), row_shape(task, model)
+        form, shape = loaded.mixture.form(columns, loaded.stream), row_shape(task, model)
+        split = open_cache(load_rows(task, inputs(), tmp_path, ["test"]), form.stored, tokenizer)["test"]
         examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
         found.append(Evaluation(examples, split).run(loaded, ["bits_per_byte"])["causal_lm/bits_per_byte"])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
