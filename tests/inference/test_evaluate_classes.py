@@ -112,6 +112,10 @@ def test_a_file_without_labels_leaves_the_others_their_metrics(tmp_path: Path):
     found, name = evaluation.run(loaded, ["matthews"]), "classification/matthews"
     assert found["examples"] == 3 and {f"one/{name}", f"other/{name}", name} <= set(found)
     assert f"none/{name}" not in found
+    for parameter in loaded.model.heads.parameters():
+        torch.nn.init.zeros_(parameter)  # all scores are equal: the first class is answered
+    found = evaluation.run(loaded, ["accuracy"])
+    assert found["classification/accuracy"] == 1.0 and found["loss"] == pytest.approx(math.log(3))  # of two files each
 
 
 def test_by_file_a_sample_keeps_its_examples(tmp_path: Path):
