@@ -279,7 +279,7 @@ def test_list_names_models_tasks_and_blocks(zoo: Zoo):
     assert "bert-base" in found["models"] and "pydocs-mlm" in found["tasks"]
     assert list(zoo("list", "tasks", "--json").json) == ["tasks"]
     blocks = zoo("list", "blocks", "--json").json
-    assert blocks["norm"]["rmsnorm"]["eps"] == pytest.approx(1e-6, abs=1e-5)
+    assert (blocks["norm"]["rmsnorm"]["eps"], blocks["norm"]["layernorm"]["eps"]) == (1e-6, 1e-5)
     assert blocks["optimizer"]["adamw"]["betas"] == [0.9, 0.999] and blocks["encoder"]["grid"]["stages"] == "required"
     shown = zoo("list", "blocks").out
     assert "bert-base" in zoo("list", "models").out and "rotary      base: 10000.0, scaling: null" in shown
