@@ -18,7 +18,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import on_task
+from zoo.inference.measure import measure, on_task
 from zoo.inference.shape import row_shape
 from zoo.models.create import create_model
 from zoo.models.generation.settings import GenerateSettings
@@ -90,6 +90,19 @@ def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
         examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
         found.append(Evaluation(examples, split).run(loaded, ["bits_per_byte"])["causal_lm/bits_per_byte"])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_the_loss_of_several_objectives_is_their_weighted_sum(tmp_path: Path):
+    (tmp_path / "test.csv").write_text("text,label\na b,x\nb,y\n")
+    tree = {"objective": {"classification": {}, "causal_lm": {"weight": 0.25}}, "labels": ["x", "y"], "length": 8}
+    task = read_task({**tree, "source": {"files": {"test": "test.csv"}}}, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b"] * 3)
+    heads = ["language", {"name": "classification", "labels": 2}]
+    model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
+    loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
+    found = measure(loaded, "test", tmp_path, GenerateSettings(), "float32")
+    parts = found["loss/classification"], found["loss/causal_lm"]
+    assert found["loss"] == pytest.approx(parts[0] + 0.25 * parts[1]) and parts[1] > 1
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4])
