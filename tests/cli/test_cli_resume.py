@@ -1,13 +1,16 @@
-"""Claims about a run's record of its request: its changes are repeated on resume, its base is named by hashes."""
+"""Claims about a run's request: its seed, its changes, which are repeated on resume, and the hashes of its base."""
 
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from commands import Said
 
 from zoo.config import read_yaml
+from zoo.hub.api import load
+from zoo.models.model import Model
 from zoo.runs.saved import open_run
 
 Zoo = Callable[..., Said]
@@ -26,6 +29,14 @@ def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tm
     assert "continues with changed warmup_steps: 1 -> 2 (the schedule becomes that of the new warm-up)" in said.log
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 4 of 4 steps" in said.log
+
+
+def test_the_seed_draws_the_first_weights(zoo: Zoo, data: Path, tmp_path: Path):
+    words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+    assert zoo(*words, "training.seed=7", "training.steps=1", "training.learning_rate=1e-12").status == 0
+    found = load(tmp_path / "run", device="cpu")
+    for name, tensor in Model.drawn(found.settings, 7).state_dict().items():
+        torch.testing.assert_close(found.state_dict()[name], tensor, rtol=0, atol=1e-9)
 
 
 def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_path: Path):
