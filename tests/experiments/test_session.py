@@ -1,5 +1,7 @@
 """Claims about what a session builds from a request."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -8,17 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.batches.order import Examples
+from zoo.batches.order import Examples, Ingredient
 from zoo.batches.packing import RowShape
 from zoo.config import parse_set
+from zoo.data.columns.pictures import Augment
 from zoo.data.ids import NO_ROLES, Lengths
+from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import refuse_unlabelled
-from zoo.examples.form import ModelTraits
+from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import ModelTraits, inputs
+from zoo.examples.forms.text import Text
 from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
 from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary
+from zoo.inference.evaluate import Evaluation
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
 from zoo.training.devices import compiling
@@ -40,6 +48,36 @@ def test_a_run_is_judged_by_its_first_metric_in_the_direction_of_that_metric(
     given = resolve_pretraining(Request("bert-nano", task, Path("run"), [parse_set(f"task.metrics={metrics}")]))
     found = validation(given, {"validation": (Mock(), Mock())}, None, Mock(), Mock())
     assert found is not None and (found.metric, found.higher_is_better) == judge
+
+
+def test_a_validation_is_shared_and_generates_as_the_run_asks(monkeypatch: pytest.MonkeyPatch):
+    changes = [parse_set(text) for text in ("training.batch=3", "generate.beams=2", "task.metrics=[chrf]")]
+    given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
+    seen: list[tuple[Evaluation, Any, Any]] = []
+    monkeypatch.setattr(Evaluation, "run", lambda *what: seen.append(what) or {})
+    processes, progress, between, model = Mock(rank=1, count=2), Mock(), Mock(), on_meta(given.model)
+    found = validation(given, {"validation": (Mock(), Mock())}, None, processes, progress)
+    assert found is not None and found.measure(model, between) == {}
+    ((one, loaded, wanted),) = seen
+    assert (one.batch, one.generate.beams, one.process, one.processes) == (3, 2, 1, 2)
+    assert (one.gather, one.progress, one.between) == (processes.gather, progress, between)
+    assert loaded.model is model and wanted == ["chrf"]
+
+
+def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(tmp_path: Path):
+    """Runs of other seeds are measured on the same cuts; pictures are varied in training alone."""
+    (tmp_path / "text.txt").write_text("a b c\n" * 9)
+    files = {"train": "text.txt", "validation": "text.txt"}
+    task = {"objective": "masked_lm", "source": {"files": files}, "augment": {"flip": True}, "length": 8}
+    (tmp_path / "mine.yaml").write_text(json.dumps(task))
+    changes = [parse_set("training.seed=7"), parse_set("vocab_size=99")]
+    given = resolve_pretraining(Request("bert-nano", str(tmp_path / "mine.yaml"), Path("run"), changes))
+    rows = load_rows(given.task, inputs(), tmp_path)
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"])
+    data = session.read_data(given, rows, tokenizer, Mock(is_main=True), Mock())
+    (train, _), (held_out, _) = data["train"], data["validation"]
+    assert (train.seed, train.augment) == (7, Augment(flip=True))
+    assert (held_out.seed, held_out.augment) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +187,21 @@ def test_counts_of_train_and_of_a_validation_held_out_of_its_shards_are_remember
         examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
         split = Mock(names=shards, source=Mock(split=name))
         assert counted("examples", examples, split, lambda every: every.count) == documents
+
+
+def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    mixture, lengths = Mixture.parse("causal_lm"), Lengths({"text": np.arange(0, 300, 10)})
+    form, split = mixture.form(["text"], ModelTraits(causal=True)), Mock(names=["a"], source=Mock(split="train"))
+    first = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
+    other = Mixture.parse({"causal_lm": {"weight": 0.5}})
+    changed = [replace(first, seed=1), replace(first, shape=RowShape(9)), replace(first, mixture=other)]
+    changed += [
+        replace(first, mix=(Ingredient("a", 1.0, lengths, Mock()),)),
+        replace(first, form=Text(form.stream, True)),
+    ]
+    found = [counted("rows", one, split, lambda every, n=n: n) for n, one in enumerate([first, *changed, first])]
+    assert found == [*range(1 + len(changed)), 0]
 
 
 def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
