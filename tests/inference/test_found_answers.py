@@ -13,10 +13,11 @@ from looking import loaded
 from torch import Tensor
 
 from zoo.data.task import read_task
+from zoo.data.tokenizers.placed import place_tokens
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import measure
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.spans import LONGEST_ANSWER, best_span, choose_answer
+from zoo.inference.spans import LONGEST_ANSWER, best_span, choose_answer, say_answer
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.scores import Scores
 
@@ -44,6 +45,8 @@ def test_an_answer_is_not_longer_than_answers_are():
     longest = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 1, 5.0))
     found = best_span(longest, np.arange(2, LONGEST_ANSWER + 5), 0)
     assert found.behind - found.first == LONGEST_ANSWER
+    longer = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 2, 5.0))  # by one token
+    assert best_span(longer, np.arange(2, LONGEST_ANSWER + 5), 0).score == 5.0
 
 
 def test_its_share_is_the_product_of_both_softmaxes():
@@ -60,6 +63,13 @@ def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_t
     lost = best._replace(null=best.score + 1)
     assert choose_answer([lost], no_answer=True) is None and choose_answer([lost], no_answer=False) == lost
     assert choose_answer([lost, best], no_answer=True) is not None
+
+
+def test_that_there_is_no_answer_is_as_likely_as_the_window_says_that_shows_it_least():
+    windows = [best_span(logits(6, (0, 0, null)), np.arange(2, 6), 0) for null in (9.0, 8.0)]
+    (tokens,) = place_tokens(loaded("bert-nano", "span").tokenizer, [CONTEXT])
+    assert say_answer(CONTEXT, tokens, windows, no_answer=True) == (None, windows[1].null_share)
+    assert windows[1].null_share < windows[0].null_share
 
 
 def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor | Scores]) -> None:
@@ -124,15 +134,16 @@ def test_no_answer_is_none(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    rows = [{"question": "cats", "context": CONTEXT, "answers": [text]} for text in ("dogs running", "red cat", "dogs")]
+    known = (["dogs running"], ["red cat"], ["dogs"], ["red cat", "dogs"])  # of several the one counts that is nearest
+    rows = [{"question": "cats", "context": CONTEXT, "answers": texts} for texts in known]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     tree = {"objective": {"span": {"stride": 3}}, "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
             "metrics": ["f1", "exact_match"], "length": 14}  # fmt: skip
     model = loaded("bert-nano", tree["objective"], max_length=14)
     say(monkeypatch, pointing(model, " dogs", " running"))
     found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
-    assert found["span/exact_match"] == pytest.approx(100 / 3)
-    assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3) / 3)
+    assert found["span/exact_match"] == pytest.approx(100 / 4)
+    assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3 + 2 / 3) / 4)
 
 
 def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
