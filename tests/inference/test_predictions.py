@@ -45,7 +45,7 @@ def predictions(
     file = folder / "predictions.jsonl"
     found = measure(asked, split, folder, GenerateSettings(max_new_tokens=5), "float32", 2, Shown(predictions=file))
     written = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [line["row"] for line in written] == [*range(1, len(rows) + 1)]
+    assert [line["row"] for line in written] == [n for n, row in enumerate(rows, 1) if row.get("a") != ""]
     return found, written
 
 
@@ -166,7 +166,8 @@ SCORED = [("gpt-nano", "causal_lm"), ("bert-nano", "masked_lm"), ("electra-nano"
 @pytest.mark.parametrize(("name", "objective"), SCORED)
 def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str, tmp_path: Path):
     model = loaded(name, objective)
-    found, lines = predictions(model, tmp_path, [{"a": " ".join(TEXTS)}, {"a": CATS}], {"text": "a"}, longest=16)
+    rows = [{"a": " ".join(TEXTS)}, {"a": ""}, {"a": CATS}]  # the second one is left out
+    found, lines = predictions(model, tmp_path, rows, {"text": "a"}, longest=16)
     counts = [line["scores"]["tokens"] for line in lines]
     total = sum(line["scores"]["loss"] * count for line, count in zip(lines, counts, strict=True))
     assert total / sum(counts) == pytest.approx(found[f"loss/{objective}"], rel=1e-5)
