@@ -12,6 +12,7 @@ from looking import loaded, overflowing
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
+from zoo.inference.predictors.masked_lm import TOP
 from zoo.inference.predictors.predictor import Prediction, predictors
 from zoo.inference.typed import BATCH
 from zoo.models.generation.generate import generate
@@ -38,7 +39,7 @@ def prefer(model: Loaded, head: str, label: int) -> None:
 def test_a_checkpoint_of_two_objectives_fills_masks_and_judges_pairs():
     bert = loaded("bert-nano", BOTH)
     (filled,) = predict(bert, ["the red [MASK] sleeps"], None, SETTINGS)
-    assert len(filled.scores) == 1 and "[MASK]" not in filled.output
+    assert len(filled.scores) == 1 and "[MASK]" not in filled.output and len(filled.scores[0]) == TOP == 5
     (judged,) = predict(bert, ["the red cat"], ["sleeps"], SETTINGS)
     assert judged.input == ["the red cat", "sleeps"] and judged.output in ("is next", "is not next")
 
@@ -117,6 +118,16 @@ def test_classes_have_the_names_of_their_positions():
     prefer(model, "classification", 0)
     (found,) = predict(model, ["the red cat"], None, SETTINGS)
     assert found.output == "zebra" and found.scores["zebra"] > 0.8 and list(found.scores) == ["zebra", "ape"]
+
+
+def test_a_text_may_fill_the_model_and_is_too_long_by_one_token():
+    model = loaded("bert-nano", "classification", "characters", max_length=9)
+    (found,) = predict(model, ["a" * 7], None, SETTINGS)
+    assert found.output in ("0", "1")
+    with pytest.raises(
+        ValueError, match="^the text is 1 token too long: the model reads at most 9, special tokens inc"
+    ):
+        predict(model, ["a" * 8], None, SETTINGS)
 
 
 def test_a_classifier_that_also_generates_does_so_where_that_is_asked_for():
