@@ -29,10 +29,17 @@ def test_one_text_is_answered_by_a_list_of_one_as_several_are_by_a_list():
 def test_generation_settings_count_for_the_call_alone():
     answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
     usual = answer("the red")
+    assert usual == answer("the red", generate={"max_new_tokens": 5})  # as the task says
     short = answer("the red", generate={"max_new_tokens": 1})
     assert len(short[0]["output"]) < len(usual[0]["output"]) and answer("the red") == usual
     with pytest.raises(ValueError, match=r"generate.*unknown key 'beam' \(did you mean 'beams'"):
         answer("the red", generate={"beam": 2})
+
+
+def test_a_classifier_that_is_told_how_to_generate_does_so():
+    answer = Pipeline(loaded("gpt2-nano", {"classification": {}, "causal_lm": {}}))
+    assert answer("the red")[0]["output"] in ("0", "1")
+    assert answer("the red", generate={"max_new_tokens": 1})[0]["output"].startswith("the red")
 
 
 @pytest.mark.parametrize("default", [torch.bfloat16, torch.float16, torch.float64], ids=str)
