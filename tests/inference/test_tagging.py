@@ -68,6 +68,17 @@ def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
     assert len(found["scores"]) == 4 and all(0.5 <= score <= 1 for score in found["scores"])
 
 
+def test_a_character_of_several_tokens_is_one_word():
+    model = loaded("gpt2-nano", "tagging", "byte_bpe")
+    (found,) = Pipeline(replace(model, task=replace(model.task, labels=["NOUN", "VERB"])))("the \ud55c cat")
+    assert len(model.tokenizer.encode([" \ud55c"])[0]) > 2
+    assert [(one["text"], one["start"], one["end"]) for one in found["output"]] == [
+        ("the", 0, 3),
+        ("\ud55c", 4, 5),
+        ("cat", 6, 9),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", " ", "\u0007"])
 def test_a_text_without_a_word_has_no_tags(text: str):
     model = loaded("bert-nano", "tagging", "wordpiece")
