@@ -14,13 +14,13 @@ SETTINGS = GenerateSettings()
 TEXT = "the red cat sleeps"
 
 
-def electra(suspects: bool) -> Loaded:
-    """A model to which every token, or none, looks replaced."""
+def electra(suspects: bool, sure: float = 2.0) -> Loaded:
+    """A model to which every token, or none, looks replaced; more or less so."""
     model = loaded("electra-nano", "replaced_token")
     with torch.no_grad():
         for parameter in model.model.heads["replaced_token"].output.parameters():  # type: ignore[union-attr]
             parameter.fill_(0.0)
-        model.model.heads["replaced_token"].output.bias.fill_(2.0 if suspects else -2.0)  # type: ignore[union-attr]
+        model.model.heads["replaced_token"].output.bias.fill_(sure if suspects else -sure)  # type: ignore[union-attr]
     return model
 
 
@@ -31,9 +31,10 @@ def test_what_looks_replaced_has_its_place_in_the_text():
     assert found["scores"] == pytest.approx([1 / (1 + torch.e**-2)] * len(found["output"]), abs=1e-5)
 
 
+@pytest.mark.parametrize("sure", [2.0, 0.01])
 @pytest.mark.parametrize("text", [TEXT, ""])
-def test_where_nothing_looks_replaced_nothing_is_named(text: str):
-    (found,) = Pipeline(electra(suspects=False))(text)
+def test_where_nothing_looks_replaced_nothing_is_named(text: str, sure: float):
+    (found,) = Pipeline(electra(suspects=False, sure=sure))(text)
     assert found["output"] == [] and found["scores"] == []
 
 
