@@ -1,0 +1,33 @@
+"""How commands write texts: as the task says, unless --set says otherwise."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said
+
+from zoo.cli.commands import attend
+
+Zoo = Callable[..., Said]
+RunOf = Callable[[str], Path]
+FEW, MANY = ("--set", "generate.max_new_tokens=4"), ("--set", "generate.max_new_tokens=40")  # numbers.yaml says 4
+
+
+def test_predictions_are_as_long_as_the_task_says(zoo: Zoo, run_of: RunOf):
+    said = [zoo("predict", run_of("numbers"), "1 2 0", "--json", *how).json for how in ((), FEW, MANY)]
+    assert said[0] == said[1] != said[2]
+
+
+def test_texts_are_measured_as_long_as_the_task_says(zoo: Zoo, run_of: RunOf, data: Path):
+    words = ("evaluate", run_of("numbers"), "--data", data, "--json")
+    said = [zoo(*words, *how).json["translation/chrf"] for how in ((), FEW, MANY)]
+    assert said[0] == said[1] != said[2]
+
+
+def test_what_is_looked_at_is_as_long_as_the_task_says(
+    zoo: Zoo, run_of: RunOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen, work = list[int](), attend.run_attend
+    monkeypatch.setattr(attend, "run_attend", lambda *asked: (seen.append(asked[-1].max_new_tokens), work(*asked))[1])
+    assert zoo("attend", run_of("numbers"), "1 2 0", "-o", tmp_path / "maps.html").status == 0
+    assert seen == [4]
