@@ -74,3 +74,9 @@ def test_scalenorm_is_the_formula():
 def test_statistics_of_bfloat16_are_taken_in_float32(norm: nn.Module):
     x = numbers(5, 64, dtype=torch.bfloat16)
     torch.testing.assert_close(norm(x).double(), norm.double()(x.double()), rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [LayerNorm, RMSNorm, ScaleNorm])
+def test_an_eps_below_0_whose_root_is_no_number_is_refused(norm: type[nn.Module]):
+    with pytest.raises(ValueError, match="eps must be at least 0, got -1e-05"):
+        norm(7, eps=-1e-5)

@@ -67,6 +67,10 @@ def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float,
         ({"name": "llama3", "factor": 2, "trained_length": 8, "low": 5.0}, "0 < low < high, got 5.0 and 4.0"),
         ({"name": "dynamic", "factor": 2}, "needs the option 'trained_length'"),
         ({"name": "ntk", "factor": 2}, "unknown rotary_scaling 'ntk'; allowed: linear, dynamic, yarn, llama3"),
+        (
+            {"name": "yarn", "factor": 2.0, "trained_length": 8, "attention_factor": 0.0},
+            "attention_factor must be above 0, got 0",
+        ),
     ],
 )
 def test_a_scaling_that_means_nothing_is_refused(scaling: dict[str, Any], said: str):

@@ -183,3 +183,9 @@ def test_a_deviation_of_nothing_or_less_is_refused_before_anything_is_drawn(name
     settings = load_settings("bert-nano", [(("initialize",), {"name": name, "std": std, "truncated": truncated})])
     with pytest.raises(ValueError, match=f"initialize: std must be above 0, got {std}"):
         blank(settings, "meta")
+
+
+@pytest.mark.parametrize("scores", [0.0, -0.05])
+def test_queries_and_keys_of_nothing_or_less_are_refused(scores: float):
+    with pytest.raises(ValueError, match=f"initialize: scores must be above 0, got {scores}"):
+        initializers.build({"name": "mimetic", "scores": scores})

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.registry import Choice, Slot
+from zoo.registry import Choice, Slot, refuse_below
 
 norms: Slot[nn.Module] = Slot("norm")
 NormOption = Annotated[str | Choice[nn.Module], norms]
@@ -26,6 +26,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
+        refuse_below(0, eps=eps)
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
         self.eps = eps
@@ -52,6 +53,7 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
         super().__init__()
+        refuse_below(0, eps=eps)
         self.weight = nn.Parameter(torch.ones(d_model))
         self.eps = eps
 
@@ -72,6 +74,7 @@ class ScaleNorm(nn.Module):
 
     def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
         super().__init__()
+        refuse_below(0, eps=eps)
         self.scale = nn.Parameter(torch.full((1,), d_model**0.5))  # FSDP2 shards no single number
         self.eps = eps
 

@@ -138,6 +138,8 @@ class YarnScaling(RotaryScaling):
         refuse_below(1, trained_length=trained_length)
         if not 0 < beta_slow <= beta_fast:
             raise ValueError(f"rotary_scaling yarn: 0 < beta_slow <= beta_fast, got {beta_slow} and {beta_fast}")
+        if attention_factor is not None and attention_factor <= 0:  # with 0 all scores would be alike
+            raise ValueError(f"rotary_scaling yarn: attention_factor must be above 0, got {attention_factor}")
         self.factor = check_factor(factor)
         self.length = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
         first, last = (self.pair_that_turns(times, trained_length) for times in (beta_fast, beta_slow))

@@ -108,13 +108,15 @@ class Mimetic(Normal):
         std: standard deviation.
         truncated: draw again beyond two standard deviations.
         residual: scale the maps into the residual stream by 1/sqrt(2 n_layers).
-        scores: standard deviation of the maps to queries and keys.
+        scores: standard deviation of the maps to queries and keys, above 0.
     """
 
     def __init__(
         self, *, std: float = 0.02, truncated: bool = False, residual: bool = False, scores: float = 0.05
     ) -> None:
         super().__init__(std=std, truncated=truncated, residual=residual)
+        if scores <= 0:
+            raise ValueError(f"initialize: scores must be above 0, got {scores}")
         self.scores = scores
 
     def places(self, drawn: Tensor) -> Tensor:
