@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import io
 import json
 import os
 import subprocess
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 from commands import Said, call
+from rich.console import Console
 
-from zoo.cli import command
+from zoo.cli import command, visible
 from zoo.cli.visible import complain, say, say_json, say_rows, spell
 from zoo.config import parse_yaml
 from zoo.objectives.mixture import Mixture
@@ -114,6 +116,16 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pyte
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[1].split(maxsplit=1) == ["qqp", f"{metrics}  {run}"]
+
+
+def test_a_table_on_a_narrow_terminal_cuts_nothing(monkeypatch: pytest.MonkeyPatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, soft_wrap=True, width=40)
+    monkeypatch.setattr(visible, "results", terminal)
+    keys = [f"encoder.feed_forward.{name}" for name in ("activation", "dropout")]
+    with terminal.capture() as printed:
+        say_rows([(key, "null", "base configs/bert-base.yaml") for key in keys])
+    assert "".join(line.split("  ")[0].strip() for line in printed.get().splitlines()) == "".join(keys)
+    assert "…" not in printed.get()
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,11 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
     shown = title and Text(visible(title), "table.title")  # as it is: brackets of a path are no markup
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
-        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0, overflow="fold")
+        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
+    for column in table.columns:  # also of those that a row has added
+        column.overflow = "fold"
     if not results.is_terminal:
         table.width = results.measure(table, options=results.options.update(max_width=LONGEST)).maximum
     results.print(table)
