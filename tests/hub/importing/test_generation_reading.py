@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import transformers
+from strangers import change
 
 from zoo.data.ids import NO_ROLES
 from zoo.hub.exporting.config_files import generation_file
@@ -13,6 +15,15 @@ from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
+from zoo.registry import REQUIRED
+
+LLAMA = {
+    "vocab_size": 31,
+    "hidden_size": 8,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "intermediate_size": 12,
+}
 
 READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("t5", {"num_beams": 4, "length_penalty": 2.0, "max_length": 200}, {"beams": 4, "length_penalty": 2.0}),
@@ -75,7 +86,7 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
         ({"eos_token_id": 2}, {}, False),
         ({}, {"eos_token_id": None}, True),
         ({}, {"eos_token_id": 2}, False),
-        ({}, {}, False),  # the default of its class
+        ({}, {}, True),  # the default of its class ends nothing
     ],
 )
 def test_a_model_whose_texts_end_nowhere_ends_them_here_and_that_is_told(
@@ -89,6 +100,15 @@ def test_a_model_whose_texts_end_nowhere_ends_them_here_and_that_is_told(
     assert left_out == (("eos_token_id (none, but 2)",) if told else ())
     *_, left_out = read_generation(folder, config, targets["llama"], True, 100, replace(NO_ROLES, end=None))
     assert not left_out
+
+
+@pytest.mark.parametrize("said", [{}, {"eos_token_id": 2}])
+def test_transformers_ends_texts_with_what_the_config_says_alone(said: dict[str, Any], tmp_path: Path):
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA)).save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    change(tmp_path, **{"eos_token_id": REQUIRED, **said})
+    theirs = transformers.LlamaForCausalLM.from_pretrained(tmp_path)
+    assert theirs.config.eos_token_id == 2 and theirs.generation_config.eos_token_id == said.get("eos_token_id")
 
 
 def test_older_folders_say_it_in_their_config(tmp_path: Path):

@@ -62,8 +62,8 @@ def read_generation(
     ends = both.get("eos_token_id")
     end = read_first(ends, roles.end)
     left_out += [f"eos_token_id (but {end})"] * (isinstance(ends, list) and len(ends) > 1)
-    # transformers reads one of the files; what config.json leaves out its class adds
-    endless = said.get("eos_token_id") in (None, []) and (said is not config or "eos_token_id" in config)
+    # transformers reads one of the files; what its class has for the end is none of what it generates with
+    endless = said.get("eos_token_id") in (None, [])
     left_out += [f"eos_token_id (none, but {roles.end})"] * (endless and roles.end is not None)
     begins = BEGINS[0] if "encoder" not in target.sides or both.get(BEGINS[0]) is not None else BEGINS[1]
     for key, value, read in (("eos_token_id", end, roles.end), (begins, both.get(begins), roles.start)):
