@@ -3,6 +3,7 @@
 python docs/quickstart.py [FOLDER]        (FOLDER: quickstart-runs unless given)
 """
 
+import argparse
 import json
 import os
 import shlex
@@ -239,7 +240,9 @@ def majority(task: str) -> float:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("quickstart-runs"))
     try:
-        main(Path(sys.argv[1] if len(sys.argv) > 1 else "quickstart-runs"))
+        main(parser.parse_args().folder)
     except (ValueError, RuntimeError) as error:
         sys.exit(f"quickstart: {error}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -154,6 +155,18 @@ def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
 
 def test_quickstart_names_the_share_of_the_most_frequent_class() -> None:
     assert 0.1 < load_program("docs/quickstart.py").majority("pydocs-topic") < 0.5
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["--folder=x"], 2), (["x", "y"], 2)])
+def test_quickstart_takes_no_option_for_a_folder(
+    words: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", *words])
+    monkeypatch.setattr("subprocess.run", None)  # whoever trains here fails
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "docs" / "quickstart.py"), run_name="__main__")
+    assert ended.value.code == status and not list(tmp_path.iterdir())
 
 
 def test_quickstart_deletes_only_what_it_made(tmp_path: Path) -> None:
