@@ -1,8 +1,10 @@
 """The benchmark of attention's kernels: its rows, and that its kernels compute the same."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from programs import ROOT, load_program
 
@@ -33,3 +35,22 @@ def test_a_kernel_that_fails_is_named(program: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(program, "kernels", lambda rows, device: {"bad": lambda: 1 / 0})
     (line,) = program.compare(program.Rows(4, 1, False, [[4]]), "cpu", 1)
     assert line == "bad                failed: division by zero"
+
+
+def test_flex_is_compiled_for_the_shape_of_each_kind_of_rows(program: Any, monkeypatch: pytest.MonkeyPatch):
+    compile_, shapes = torch.compile, list[bool]()
+
+    def note(graph: torch.fx.GraphModule, given: list[Any]) -> Callable[..., Any]:
+        shapes.append(all(isinstance(one, torch.Tensor) for one in given))  # else sizes are given, too
+        return graph.forward
+
+    def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        return compile_(function, backend=note, **options) if options else function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    monkeypatch.setattr(program, "KERNEL", None)  # of a GPU
+    for length in (16, 32):
+        rows = program.Rows(length, 2, True, [[length]] * 2)
+        q = torch.zeros(2, length, 2, program.WIDTH)
+        assert program.by_flex(rows, "cpu")(q, q, q).shape == q.shape
+    assert shapes == [True, True]
