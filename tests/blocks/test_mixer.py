@@ -1,9 +1,10 @@
 """Mixers: state and order of rows between steps."""
 
+import pytest
 import torch
 
 from zoo.blocks.attention import GroupedAttention
-from zoo.blocks.mixer import AttentionMixer, take_rows
+from zoo.blocks.mixer import AttentionMixer, mixers, take_rows
 from zoo.blocks.position import Rotary
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
@@ -27,6 +28,17 @@ def test_reordered_rows_go_on_where_their_parents_were():
     last, _ = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), take_rows(state, rows))
     expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(Visibility(whole, whole, causal=True), rotary))
     torch.testing.assert_close(last, expected[:, 3:], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("causal", "asked", "both"), [(False, True, True), (False, False, False), (True, True, False)])
+def test_a_state_is_carried_both_ways_where_that_is_asked_for_and_nothing_is_to_be_hidden(
+    causal: bool, asked: bool, both: bool
+):
+    mixer = mixers.build({"name": "recurrent", "bidirectional": asked}, 8, causal, lambda: None)
+    x = torch.randn(1, 4, 8)
+    changed = torch.cat([x[:, :3], x[:, 3:] + 1], dim=1)
+    said, other = (mixer(one, View.of(Documents.of(None, one), causal=causal)) for one in (x, changed))
+    assert torch.equal(said[:, :3], other[:, :3]) != both and not torch.equal(said[:, 3], other[:, 3])
 
 
 def test_a_state_that_has_seen_nothing_can_be_reordered():

@@ -63,6 +63,12 @@ def test_scalenorm_gives_every_vector_the_length_of_its_scale():
     torch.testing.assert_close(norm(numbers(2, 3, 16)).norm(dim=-1), torch.full((2, 3), 4.0).double(), **EXACT)
 
 
+def test_scalenorm_divides_a_shorter_vector_than_its_eps_by_that():
+    x = torch.tensor([[0.3, 0.4], [0.06, 0.08], [0.0, 0.0]], dtype=torch.float64)
+    expected = 2**0.5 * torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(ScaleNorm(2, eps=0.2).double()(x), expected, rtol=1e-7, atol=0)
+
+
 def test_scalenorm_is_the_formula():
     norm = ScaleNorm(7).double()
     fill(norm)

@@ -13,17 +13,23 @@ from zoo.blocks.rotary_scaling import plain_rates, scalings
 
 TRAINED, LONG, WIDTH = 24, 61, 20
 YARN = {"beta_fast": 4.0, "beta_slow": 0.5}
+STEP = {"beta_fast": 2.0, "beta_slow": 2.0, "truncate": False}  # nothing lies between
 SCALINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"name": "linear", "factor": 3}, {}),
     ({"name": "dynamic", "factor": 2.5, "trained_length": TRAINED}, {}),
     ({"name": "yarn", "factor": 3, "trained_length": TRAINED}, {}),
     ({"name": "yarn", "factor": 3, "trained_length": TRAINED, **YARN, "truncate": False}, {**YARN, "truncate": False}),
     ({"name": "yarn", "factor": 3, "trained_length": TRAINED, "attention_factor": 0.7}, {"attention_factor": 0.7}),
+    ({"name": "yarn", "factor": 3, "trained_length": TRAINED, **STEP}, STEP),
+    (
+        {"name": "llama3", "factor": 8, "trained_length": TRAINED, "low": 0.5, "high": 2.0},
+        {"low_freq_factor": 0.5, "high_freq_factor": 2.0},
+    ),
     ({"name": "llama3", "factor": 8, "trained_length": TRAINED}, {"low_freq_factor": 1.0, "high_freq_factor": 4.0}),
 ]
 
 
-@pytest.mark.parametrize("reach", [TRAINED - 5, LONG])
+@pytest.mark.parametrize("reach", [TRAINED - 5, TRAINED, TRAINED + 1, LONG])
 @pytest.mark.parametrize(("ours", "theirs"), SCALINGS, ids=lambda one: str(one.get("name", "")))
 def test_scaled_positions_turn_as_transformers_turns_them(ours: dict[str, Any], theirs: dict[str, Any], reach: int):
     scaled = {"rope_type": ours["name"], "rope_theta": 300.0, "factor": ours["factor"], **theirs}

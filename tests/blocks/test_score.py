@@ -50,6 +50,7 @@ def test_a_score_is_its_formula(name: str):
 def test_learned_scores_compare_queries_and_keys_of_other_widths(name: str, options: dict[str, int]):
     score, queries, keys = build(name, 3, 5, **options), drawn(2, 3, seed=8), drawn(7, 5, seed=9)
     torch.testing.assert_close(compared(score, queries, keys), one_by_one(score, name, queries, keys), **EXACT)
+    assert score.turn_queries(queries).shape[-1] == options.get("d_hidden", 5)  # as wide as a key
 
 
 @pytest.mark.parametrize("name", ["dot", "scaled_dot"])
