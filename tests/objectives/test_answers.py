@@ -30,6 +30,15 @@ def test_weighted_classes_cost_what_torch_says(smoothing: float):
     torch.testing.assert_close(mean(OneClass(NAMES, {"a": 0.5, "c": 3.0}), targets, smoothing=smoothing), expected)
 
 
+@pytest.mark.parametrize("weights", [None, {"a": 0.5, "c": 3.0}])
+def test_the_likelihood_of_classes_is_neither_weighted_nor_smoothed(weights: dict[str, float] | None):
+    targets = torch.tensor([2, -1, 0])
+    found = OneClass(NAMES, weights).cost(Scores.of(LOGITS), targets, 0.2)
+    expected = nn.CrossEntropyLoss(ignore_index=-1, reduction="sum")(LOGITS, targets)
+    torch.testing.assert_close(found.likelihood, expected)
+    assert not torch.isclose(found.sum, expected)
+
+
 def test_weights_are_copied_to_a_device_once():
     """A GPU would finish all of its work before each copy."""
     answer, elsewhere = OneClass(NAMES, {"a": 0.5}), torch.device("meta")
@@ -73,6 +82,12 @@ def test_an_answer_names_classes_or_gives_the_number():
     assert OneClass(NAMES).said(LOGITS[:1], NAMES)[0][0] == "c"
     assert [said for said, _ in SeveralClasses(NAMES).said(LOGITS[:2], NAMES)] == [["a", "c"], ["a", "b"]]
     assert OneNumber().said(torch.tensor([[2.5]]), ()) == [(2.5, 2.5)]
+
+
+def test_a_class_that_is_as_likely_as_not_is_neither_said_nor_measured():
+    (said, shares), *_ = SeveralClasses(NAMES).said(torch.zeros(1, 3), NAMES)
+    guessed = SeveralClasses(NAMES).cost(Scores.of(torch.zeros(1, 3)), torch.ones(1, 3, dtype=torch.long), 0.0).guesses
+    assert said == [] and set(shares.values()) == {0.5} and not guessed.any()
 
 
 def test_labels_become_targets():
