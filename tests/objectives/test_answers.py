@@ -106,6 +106,12 @@ def of(labels: Any, options: dict[str, Any] | None = None, objective: str = "cla
     return Mixture.of(read_task({"objective": {objective: options or {}}, "source": {}, "labels": labels}, "task"))
 
 
+def test_accuracy_counts_documents_and_not_their_weights():
+    (objective,) = of(list(NAMES), {"class_weights": {"a": 0.5, "c": 3.0}}).members.values()
+    right, asked = objective.term(Scores.of(LOGITS), torch.tensor([2, -1, 2])).measured["accuracy"]
+    assert (int(right), int(asked)) == (1, 2)
+
+
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_each_kind_of_label_offers_its_metrics(kind: str):
     mixture = of(list(NAMES) if kind == "one" else kind)
