@@ -165,6 +165,13 @@ def test_a_new_file_makes_only_its_own_shard_again(files: Path) -> None:
     assert len(shards(files, deduplicate=True) - before) == 1
 
 
+def test_a_held_out_text_makes_the_shard_again_that_held_it(files: Path) -> None:
+    before = shards(files, deduplicate=True)
+    (files / "v.txt").write_text("one\nthree\nx")
+    assert len(shards(files, deduplicate=True) - before) == 2  # the held out file's own, and that of a.txt
+    assert texts(deduplicate=True) == ["two words", "a much longer text", "new"]
+
+
 def test_a_new_file_is_compared_without_reading_the_others(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = rows_of(deduplicate=True)["train"].reader.filtering.duplicates
     assert [first.digest(one.part) for one in first.parts]
