@@ -90,6 +90,19 @@ def test_each_kind_and_sample_has_one_of_its_own() -> None:
         kept_tokenizer(few, split(ONE, TWO))
 
 
+def test_options_and_what_is_read_have_one_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = TrainingText.parse({"name": "characters", "lowercase": True}, "task.tokenizer")
+    capitals = split({"text": ["aB"]})
+    assert {"a", "B"} <= kept_tokenizer(HOW, capitals).vocabulary.keys()
+    assert {"a", "b"} <= kept_tokenizer(small, capitals).vocabulary.keys()
+    monkeypatch.setattr(SplitRows, "called", "other columns")
+    trained_now = list[TrainingText]()
+    train = TrainingText.train
+    monkeypatch.setattr(TrainingText, "train", lambda how, rows: trained_now.append(how) or train(how, rows))
+    kept_tokenizer(HOW, capitals)
+    assert trained_now == [HOW]
+
+
 def test_a_mistyped_option_is_answered_with_every_one_that_there_is() -> None:
     words = r"'sampel' \(did you mean 'sample'\?\); allowed: .*, sample$"
     with pytest.raises(ValueError, match=words):
