@@ -85,6 +85,19 @@ def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned
     assert len(list(examples(captioned["validation"]).once())) == 1
 
 
+def test_pictures_of_several_files_are_those_of_their_rows(tmp_path: Path):
+    write_table(tmp_path, "a", 2, text=["ab", "c"])
+    write_table(tmp_path, "b", 3, halved=True, text=["d", "e", "f"])
+    source = {"files": {"train": ["a.parquet", "b.parquet"], "validation": "a.parquet"}}
+    rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)["train"]
+    made = examples(rows)
+    seen = [example.picture for row in made.once() for example in made.build(row)]
+    assert [picture[:, 0, 0].tolist() for picture in seen] == [list(colour(n)) for n in (0, 1, 0, 1, 2)]
+    assert [bool(picture[:, 0, -1].any()) for picture in seen] == [True, True, False, False, False]
+    split = open_cache({"train": rows}, forms["image_text"].stored, Letters())["train"]
+    assert [split.line(n).rpartition("/")[2] for n in (1, 2)] == ["a.parquet: row 2", "b.parquet: row 1"]
+
+
 def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, SplitRows]):
     split = open_cache({"train": captioned["train"]}, forms["image_text"].stored, Letters())["train"]
     assert split.ids["image"].tolist() == [0, 0, 1]
