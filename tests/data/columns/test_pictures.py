@@ -52,6 +52,7 @@ def test_what_is_transparent_lies_on_white():
     assert shown(plain("RGBA", (*RED, 0))) == [255, 255, 255]
     assert shown(plain("RGBA", (*RED, 255))) == [255, 0, 0]
     assert shown(plain("LA", (0, 0))) == [255, 255, 255]
+    assert shown(plain("RGBA", (0, 0, 255, 51))) == [204, 204, 255]  # a fifth of it
     palette = plain("P", 1)
     palette.putpalette([0, 0, 0, *RED])
     assert shown(palette) == [255, 0, 0] and shown(palette, transparency=1) == [255, 255, 255]
@@ -97,6 +98,12 @@ def test_a_grey_ppm_of_more_than_8_bits_is_read():
         pixels = np.full((4, 6), 77 * (most + 1) // 256, dtype=">u2")
         for header, body in ((b"P5", pixels.tobytes()), (b"P2", b" ".join(b"%d" % pixel for pixel in pixels.flat))):
             assert (decode(b"%s\n6 4\n%d\n%s" % (header, most, body), "x", 4) == 77).all()
+
+
+def test_a_picture_is_brought_to_its_size_by_two_neighbours_each_way():
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 9, 3), dtype=np.uint8)
+    resized = Image.fromarray(pixels).resize((4, 4), Image.Resampling.BILINEAR)
+    assert (decode(stored(Image.fromarray(pixels)), "x", 4) == np.asarray(resized).transpose(2, 0, 1)).all()
 
 
 def test_the_middle_square_is_read_and_a_camera_held_sideways_is_turned_back():
