@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.store import encoding
-from zoo.data.store.encoding import encode_texts
+from zoo.data.store.encoding import encode, encode_texts
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
@@ -40,6 +40,13 @@ def test_pieces_have_the_ids_of_the_whole(name: str, long: str) -> None:
     watch(tokenizer, longest)
     assert [ids.tolist() for ids in encode_texts(texts, tokenizer)] == [ids.tolist() for ids in whole]
     assert max(longest) <= 1500
+
+
+def test_a_unit_without_a_token_is_left_out() -> None:
+    tokenizer = Tokenizer.train(tokenizers.parse("wordpiece", "tokenizer"), LINES)
+    found = list(encode(["the cat\n\u0007\ndogs", " ", "\u0007"], lambda document: document.split("\n"), tokenizer))
+    assert [len(units) for units in found] == [2, 0, 0]
+    assert found[0][1].tolist() == tokenizer.encode(["dogs"])[0].tolist()
 
 
 def watch(tokenizer: Tokenizer, lengths: list[int]) -> None:
