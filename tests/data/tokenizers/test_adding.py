@@ -85,3 +85,14 @@ def test_an_added_word_begins_as_the_mean_of_its_pieces():
 def test_what_are_no_words_is_refused(given: Any, words: str):
     with pytest.raises(ValueError, match=words):
         words_to_add({"add": given})
+
+
+def test_added_words_are_part_of_what_decides_the_ids_of_texts_and_roles_are_not():
+    """By this hash the token store knows what it holds."""
+    choice = tokenizers.parse({"name": "wordpiece", "vocab_size": 60}, "tokenizer")
+    plain, other = (Tokenizer.train(choice, ["the cat sleeps"] * 3) for _ in range(2))
+    assert plain.digest == other.digest
+    other.add_sentinels(2)
+    assert plain.digest == other.digest
+    add_words(other, ["sleepless"])
+    assert plain.digest != other.digest
