@@ -101,6 +101,10 @@ def test_the_digest_follows_what_decides_a_texts_ids_and_no_role():
     grown = Tokenizer.from_files(tokenizer.files())
     grown.add_sentinels(3)
     assert swapped.digest == grown.digest == tokenizer.digest != train("bpe").digest
+    small = [
+        Tokenizer.train(tokenizers.parse({"name": "bpe", "lowercase": low}), ["a b ab"] * 3) for low in (True, False)
+    ]
+    assert small[0].vocabulary == small[1].vocabulary and small[0].digest != small[1].digest
     assert grown.encode(TEXTS)[0].tolist() == tokenizer.encode(TEXTS)[0].tolist()
 
 
