@@ -108,6 +108,11 @@ def test_the_digest_follows_what_decides_a_texts_ids_and_no_role():
     assert grown.encode(TEXTS)[0].tolist() == tokenizer.encode(TEXTS)[0].tolist()
 
 
+def test_bytes_before_the_first_token_are_read_with_it():
+    tokenizer = train("wordpiece")
+    assert tokenizer.bytes_read("  a b", [(0, 1)]) == 4 and tokenizer.bytes_read("  a b", [(1, 2)]) == 1
+
+
 def test_an_id_beyond_the_vocabulary_has_a_spelling():
     tokenizer = train("characters")
     assert tokenizer.spell(7) == " "
