@@ -195,6 +195,12 @@ def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_pa
     assert references[2] == ["a a a a a a a a a a a a"]
 
 
+def test_examples_are_as_long_as_each_part_of_the_model_reads_at_most(loaded: Loaded):
+    model = create_model("transformer-nano", vocab_size=20, max_length=8, encoder={"max_length": 5})
+    limits = row_shape(read_task({**TREE, "length": 30}, "task"), model).limits
+    assert (limits.longest, limits.source) == (8, 5)
+
+
 def test_a_task_that_needs_another_head_is_refused(loaded: Loaded):
     with pytest.raises(
         ValueError, match="needs the head 'masked_lm', which the checkpoint does not have; it has: language"
