@@ -122,6 +122,12 @@ def test_conversations_may_stand_in_whatever_can_be_counted_off():
         answer(ASKED[0])
 
 
+def test_the_space_around_a_question_is_read_as_training_reads_it():
+    model = loaded("gpt2-nano", "causal_lm", "byte_bpe", columns={"messages": "m"})
+    spaced = prompt_of(model, json.dumps({"messages": [{"role": "user", "content": " the red\n"}]}))
+    assert prompt_of(model, " the red\n") == prompt_of(model, "the red") == spaced
+
+
 def test_turns_may_be_written_as_sharegpt_does():
     answer = Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))
     said = [{"from": {"user": "human"}.get(t["role"], "gpt"), "value": t["content"]} for t in ASKED]
