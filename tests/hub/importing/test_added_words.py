@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from published_tokenizers import publish
+from published_tokenizers import ENDING, publish
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
@@ -50,3 +50,13 @@ def test_an_older_file_that_is_damaged_is_passed_over(tmp_path: Path, content: s
     folder = publish(tmp_path, "bert")
     (folder / "added_tokens.json").write_text(content)
     assert read(folder, "bert").vocab_size == 400
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_token_that_is_asked_for_behind_texts_stands_there(tmp_path: Path, ahead: bool):
+    folder = publish(tmp_path, "gpt2", add_bos_token=ahead, add_eos_token=True)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    for texts in (("add it",), ("add it", "more")):
+        assert read(folder, "gpt2").backend.encode(*texts).ids == theirs(*texts).input_ids
+    classifier = read_tokenizer(CheckpointFolder(folder), {}, targets["gpt2"], targets["gpt2"].classes[1])
+    assert isinstance(classifier, Tokenizer) and classifier.role_tokens["extract"] == ENDING

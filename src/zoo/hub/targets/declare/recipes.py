@@ -110,15 +110,26 @@ def byte_level(files: Files, options: Options) -> Backend:
     backend = Backend(models.BPE(read_vocabulary(files), read_merges(files), continuing_subword_prefix=""))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(option(options, "add_prefix_space", False)))
     backend.decoder = decoders.ByteLevel()
-    if option(options, "add_bos_token", False):
-        named = options.get("bos_token", ENDING)
-        bos = named.get("content") if isinstance(named, Mapping) else named
-        if not isinstance(bos, str) or backend.token_to_id(bos) is None:
-            raise ValueError(f"tokenizer_config.json: add_bos_token is true, and bos_token is no token: {named!r:.80}")
-        backend.post_processor = TemplateProcessing(
-            single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, backend.token_to_id(bos))]
-        )
+    around = {name: end_of_text(options, name, backend) for name in ENDS if option(options, f"add_{name}", False)}
+    if around:
+        single = [*filter(None, (around.get("bos_token"), "$A", around.get("eos_token")))]
+        pair = [*single, *("$B" if piece == "$A" else piece for piece in single)]
+        special = [(token, backend.token_to_id(token)) for token in dict.fromkeys(around.values())]
+        backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=special)
     return backend
+
+
+def end_of_text(options: Options, name: str, backend: Backend) -> str:
+    """The token that `add_<name>` puts around texts.
+
+    Raises:
+        ValueError: there is none.
+    """
+    named = options.get(name, ENDING)
+    token = named.get("content") if isinstance(named, Mapping) else named
+    if not isinstance(token, str) or backend.token_to_id(token) is None:
+        raise ValueError(f"tokenizer_config.json: add_{name} is true, and {name} is no token: {named!r:.80}")
+    return token
 
 
 def word_ends(files: Files, options: Options) -> Backend:
@@ -194,6 +205,7 @@ def whole(options: Options, name: str, default: int) -> int:
 SPIECE = "spiece.model"
 MOST_EXTRA = 10_000
 ENDING = "<|endoftext|>"
+ENDS = ("bos_token", "eos_token")
 BERT = Recipe(
     "BertTokenizer",
     ("vocab.txt",),
