@@ -211,3 +211,17 @@ def test_lists_of_lists_are_no_classes(tmp_path: Path):
     task = read_task({"objective": "classification", "source": source, "labels": "several"}, "task")
     with pytest.raises(ValueError, match=r"train\.jsonl: line 1: the label must be a list of names, or a text"):
         list(load_rows(task, inputs(), tmp_path)["train"])
+
+
+@pytest.mark.parametrize("label", [Decimal("1.50"), b"a", [datetime(2026, 11, 25)]], ids=str)
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_store_refuses_such_labels_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: Any, split: str):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "train.tsv").write_text(HEADER + TRAIN)
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [label] * 2}), tmp_path / "other.parquet")
+    source = {"files": {"train": "train.tsv", split: "other.parquet"}}
+    task = read_task({"objective": "classification", "source": source, "labels": "several"}, "task")
+    rows = load_rows(task, inputs(), tmp_path, ["train", split])
+    tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two"])
+    with pytest.raises(ValueError, match=r"other\.parquet: row 1: a label must be a text, a whole number or a list"):
+        open_cache(rows, forms["text"].stored, tokenizer)

@@ -1,6 +1,7 @@
 """Labels of rows, and tags of their words: collected as they are written, then read as numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,23 @@ def number_labels(
 def label_key(value: object) -> tuple[str, str]:
     """What tells labels apart that JSON writes alike or not at all."""
     return type(value).__name__, str(value)
+
+
+def storable(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[dict[str, Any]]:
+    """Rows whose labels a store can keep as they are written; what they stand for is found out later.
+
+    Raises:
+        ValueError: a label is of a type that only Parquet has, such as a date.
+    """
+    for number, row in enumerate(rows, 1):
+        label = row[LABEL]
+        if not isinstance(label, str | int | float | None):
+            try:
+                json.dumps(label)
+            except TypeError:
+                allowed = "a text, a whole number or a list of names"
+                raise ValueError(f"{part.line(number)}: a label must be {allowed}, got {label!r:.80}") from None
+        yield row
 
 
 def refuse_many(count: int, place: Callable[[], str]) -> None:

@@ -22,7 +22,7 @@ from zoo.data.sources.checking import (
 )
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
-from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many
+from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Compared, Duplicates
@@ -123,8 +123,9 @@ class SplitReader:
         rows = checked_rows(part, self.choose(source, part), source == TEST, unread)
         if LABEL in self.inputs(source) and LABEL not in self.choose(source, part):
             rows = ({**row, LABEL: None} for row in rows)
-        if LABEL in self.inputs(source) and not self.reader_of(source).coded:
-            rows = self.read_numbers(rows, source, part)
+        if LABEL in self.inputs(source):
+            coded = self.reader_of(source).coded
+            rows = storable(rows, part) if coded else self.read_numbers(rows, source, part)
         if self.holds_out and source == TRAIN:
             return hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
         return (Sided(source, number, row) for number, row in enumerate(rows, 1))
