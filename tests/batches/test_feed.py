@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import resource
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -110,6 +111,21 @@ def test_an_error_of_a_process_that_builds_is_raised_as_it_is():
     with pytest.raises(ValueError, match="^data: this step is broken$"):
         list(steps)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_where_one_process_that_builds_is_killed_all_end():
+    """Also while somebody holds the error, as the command line does until it has said what was wrong."""
+    steps = build_ahead(Steps(Named(Empty()), 10**6, 3, None, 0, 1), workers=2)  # type: ignore[arg-type]
+    next(steps)
+    os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="DataLoader worker") as error, closing(steps):
+        for _ in steps:
+            pass
+    left = multiprocessing.active_children()
+    for process in left:
+        process.kill()
+    assert error.tb is not None and not left
 
 
 @pytest.mark.parametrize(

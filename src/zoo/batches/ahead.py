@@ -103,7 +103,8 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
             raise step.error
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread, closing(Found(loader)) as found:
+    # the thread ends before what it reads from does
+    with closing(Found(loader)) as found, ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()
@@ -135,7 +136,11 @@ class Found:
         return next(self.steps)
 
     def close(self) -> None:
-        self.steps = None  # the loader's iterator ends its processes when nothing refers to it
+        steps, self.steps = self.steps, None
+        # The loader's iterator ends its processes when nothing refers to it. The traceback of an error may: that of a
+        # process which was killed. Those that are left would keep open what they inherited, for which a run waits.
+        if steps is not None and hasattr(steps, "_shutdown_workers"):
+            steps._shutdown_workers()
 
 
 def as_it_is(step: Any) -> Any:
