@@ -185,3 +185,12 @@ def test_a_gap_in_a_document_is_refused(name: str, settings: dict[str, Any]):
     tokens = torch.randint(0, 100, (2, 5), generator=torch.Generator().manual_seed(0))
     with pytest.raises(ValueError, match="document 1 of row 1 has a gap, and recurrent layers read whole documents"):
         model(tokens, tokens if model.encoder is not None else None, gap)
+
+
+@pytest.mark.parametrize("name", ["rnn-attention-nano", "captioner-rnn-nano"])
+def test_a_window_on_a_source_is_refused(name: str):
+    with pytest.raises(
+        ValueError, match="decoder: attention.window: a word has no distance from the places of a source"
+    ):
+        create_model(name, **{"decoder.attention.window": 3})
+    assert create_model(name, **{"decoder.attention.window": None}).decoder is not None

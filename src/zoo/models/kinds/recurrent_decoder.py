@@ -71,6 +71,7 @@ class RecurrentDecoder(Decoder):
         width, d_context = self.d_model, d_memory or 0
         self.attention: Attention | None = None
         if d_memory is not None and settings.attention is not None:
+            refuse_window(settings.attention)
             chosen = settings.attention.inherit(dropout=settings.dropout)
             self.attention = chosen.build(width, settings.n_heads, d_memory)
             d_context = self.attention.width
@@ -193,3 +194,13 @@ class RecurrentDecoder(Decoder):
         state.keep([vectors.index_select(1, rows) for vectors in state.vectors])
         if state.source is not None and sources is not None:
             state.source = state.source.take(sources)
+
+
+def refuse_window(attention: Choice[Attention]) -> None:
+    """Check that attention to a memory has no window: it would see the first places of each source alone.
+
+    Raises:
+        ValueError: it has one.
+    """
+    if attention.options.get("window") is not None:
+        raise ValueError("attention.window: a word has no distance from the places of a source; leave it out")
