@@ -205,3 +205,16 @@ def test_a_config_that_was_edited_is_refused(zoo: Zoo, tmp_path: Path, run_of: C
     with (tmp_path / "run" / "config.yaml").open("a") as config:
         config.write("# edited\n")
     assert_refused(zoo("predict", tmp_path / "run", "the"), "config.yaml: damaged or changed: its SHA-256")
+
+
+@pytest.mark.parametrize("validation", ["catsleeps\n", "the cat sleeps on the red house\ncatsleeps\n"])
+def test_words_that_are_all_too_long_to_be_hidden_whole_are_refused(zoo: Zoo, tmp_path: Path, validation: str):
+    (tmp_path / "train.txt").write_text("the cat sleeps on the red house of the dog\n" * 9)
+    (tmp_path / "validation.txt").write_text(validation)
+    (tmp_path / "words.yaml").write_text(
+        "objective: {masked_lm: {whole_word: true}}\nmetrics: [perplexity]\ntokenizer: characters\n"
+        "source: {files: {train: train.txt, validation: validation.txt}}\ntraining: {steps: 1, evaluation_examples: 1}"
+    )
+    said = zoo("pretrain", "bert-nano", tmp_path / "words.yaml", "-o", tmp_path / "run", "--data", tmp_path)
+    assert_refused(said, "validation: masked_lm finds no place to predict in it: texts are too short, or words too lo")
+    assert not (tmp_path / "run").exists()

@@ -23,7 +23,7 @@ from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, working
-from zoo.inference.measure import read_examples, report_truncated
+from zoo.inference.measure import read_examples, refuse_unscored, report_truncated
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
@@ -228,6 +228,8 @@ def validation(
     if chosen is not examples and processes.is_main:
         said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
         logger.info(said, chosen.count, counted("examples", examples, split, lambda every: every.count))
+    if chosen is not examples:
+        refuse_unscored("validation", chosen)
     evaluation = Evaluation(
         chosen,
         split,

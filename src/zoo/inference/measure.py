@@ -173,6 +173,7 @@ def read_examples(
         found = Examples(form, mixture, split.lengths, split.reader(size), roles, shape)
         if next(found.once(), None) is None:
             raise ValueError(f"{name}: no document is long enough for an example")
+        refuse_unscored(name, found)
         return found
 
     found = {name: examples_of(name, split) for name, split in splits.items()}
@@ -180,6 +181,22 @@ def read_examples(
         for source in mixed_from.source.weights:
             examples_of(f"train, {source}", mixed_from.of(source))
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
+
+
+def refuse_unscored(name: str, examples: Examples) -> None:
+    """Refuse a split in which an objective finds no place to predict; where it finds some, the first rows tell it.
+
+    Raises:
+        ValueError: it finds none, as `masked_lm` of whole words does where all words are longer than what it may hide.
+    """
+    waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labelled}
+    for example in (example for row in examples.once() for example in examples.build(row)):
+        chosen = example.places  # of heads without a capacity, which score every place, there are none
+        waiting = {head: which for head, which in waiting.items() if head in chosen and not len(chosen[head])}
+        if not waiting:
+            return
+    for which in waiting.values():
+        raise ValueError(f"{name}: {which} finds no place to predict in it: texts are too short, or words too long")
 
 
 def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> None:
