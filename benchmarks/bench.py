@@ -56,6 +56,7 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
                 )
                 columns[column] = compare(row, given, words, options)
                 told = told or tell(row, given, options, columns[column]["profiles"])
+                told |= uncompiled(columns[column]["facts"])
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
     return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns, "told": told}
@@ -77,6 +78,11 @@ def tell(row: Row, given: Given, options: argparse.Namespace, profiles: Figures)
         apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
         told = {"our time": ask(apart, options, row.sides[OURS], "--profile")}
     return told if row.told is None else {**told, **ask(given, options, row.told)}
+
+
+def uncompiled(facts: Figures) -> Figures:
+    """The sides in which a compiler failed, and why: they went on without it, and are not what the row says."""
+    return {f"compiling failed in {side}": noted["failures"][0] for side, noted in facts.items() if noted["failures"]}
 
 
 def ask(given: Given, options: argparse.Namespace, work: str, *words: str) -> Figures:

@@ -1,7 +1,10 @@
 """What the benchmark makes of the seconds of its sides: alternation, medians, ratios in pairs, and the table."""
 
+import io
 import json
+import os
 import re
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,37 @@ def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench
     result = {"goals": {"list": "0.3 s"}, "columns": {"as it comes": bench.judge(turns, {})}}
     shown = ["0.5 (0.25 to 4) s", "processor 0.25 (0.25 to 0.25) s"]
     assert bench.cells(result, "as it comes") == [["list", "as it comes", *shown, "", "0.3 s", "", ""]]
+
+
+class Asks(io.StringIO):
+    """A program that lets a side work once, and then ends it."""
+
+    words = iter(("go\n", "end\n"))
+
+    def readline(self, size: int | None = -1, /) -> str:
+        return next(self.words)
+
+
+def test_a_side_says_at_its_end_why_its_compiler_failed(bench: Any, monkeypatch: pytest.MonkeyPatch):
+    turns = load_program("benchmarks/rows/turns.py")
+    monkeypatch.setattr(turns, "failures", ["no compiler"])
+    monkeypatch.setattr(os, "_exit", lambda status: None)
+    turn = turns.Turn(None, 1)
+    turn.asked = Asks()
+    turn.done(3)
+    turn.done(3)
+    assert json.loads(turn.asked.getvalue().splitlines()[-1])["failures"] == ["no compiler"]
+
+
+def test_a_row_tells_of_sides_that_went_on_without_a_compiler(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    facts = {"zoo": {"failures": ["no compiler", "the same"]}, "hf": {"failures": []}}
+    monkeypatch.setattr(bench, "compare", lambda *given: {"profiles": {}, "facts": facts})
+    monkeypatch.setattr(bench, "tell", lambda *given: {})
+    options = Namespace(device="cpu", threads=1, small=True, plain=True, made=tmp_path, data=tmp_path)
+    found = bench.measure("gpu-gpt", bench.GPU_ROWS["gpu-gpt"], options)
+    assert found["told"] == {"compiling failed in zoo": "no compiler"}
 
 
 def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import torch
 
 from rows.kernels import Kernels
+from zoo.devices.compiling import failures
 
 PROGRAM = Path(__file__).parents[1] / "bench_side.py"
 PATIENCE = 3600.0  # seconds until the first unit is done: data may have to be tokenised
@@ -63,7 +64,7 @@ class Turn:
         self.say({"units": self.units, "seconds": seconds, **more, **profile})
         word = self.asked.readline().strip()
         if word not in (GO, PROFILE):
-            self.facts |= {"peak": memory("VmHWM"), "gpu": torch.cuda.max_memory_allocated()}
+            self.facts |= {"peak": memory("VmHWM"), "gpu": torch.cuda.max_memory_allocated(), "failures": failures}
             self.say(self.facts)
             os._exit(0)  # in the middle of a training that has a million steps left
         self.kernels = Kernels() if word == PROFILE else None
