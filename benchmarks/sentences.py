@@ -103,7 +103,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in RULES:  # a command of zoo, begun by `command`
+    if sys.argv[1:2] and sys.argv[1] in RULES:  # a command of zoo, begun by `command`
         sentences.split_sentences = RULES[sys.argv.pop(1)]
         run_zoo()
     else:

@@ -7,9 +7,9 @@ trained on: the validation split, and a corpus of another kind (film reviews). T
 machine. It prints a table for docs/data.md.
 """
 
+import argparse
 import json
 import lzma
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,4 +78,6 @@ def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    main(parser.parse_args().data)

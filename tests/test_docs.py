@@ -104,6 +104,16 @@ def test_programs_and_tests_that_python_is_told_to_run_exist() -> None:
     assert named and all((ROOT / name).exists() for name in named)
 
 
+@pytest.mark.parametrize(("program", "words"), [("tokens", ["--help"]), ("tokens", []), ("sentences", [])])
+def test_a_program_that_is_told_no_folder_says_what_it_needs(
+    program: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{program}.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "benchmarks" / f"{program}.py"), run_name="__main__")
+    assert ended.value.code == (0 if words else 2) and f"usage: {program}.py" in "".join(capsys.readouterr())
+
+
 def test_make_has_what_the_readme_names() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     named = set(re.findall(r"make (\w+)`", "".join(page.read_text("utf-8") for page in PAGES)))
