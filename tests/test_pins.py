@@ -36,7 +36,7 @@ def test_an_environment_without_pip_is_made_anew(tmp_path: Path):
     half, python = tmp_path / "half" / "bin" / "python", tmp_path / "python"
     half.parent.mkdir(parents=True)
     half.write_text("#!/bin/sh\necho No module named pip >&2\nexit 1\n")
-    python.write_text("#!/bin/sh\necho asked for \"$@\"\nexit 1\n")
+    python.write_text('#!/bin/sh\necho asked for "$@"\nexit 1\n')
     for program in (half, python):
         program.chmod(0o755)
     words = ["make", "lint", f"VENV={tmp_path / 'half'}", f"PYTHON={python}"]
