@@ -160,3 +160,14 @@ def test_the_tables_of_the_guide_are_what_was_measured(bench: Any):
     measured = json.loads(file.read_text("utf-8"))
     for mark, made in ((bench.OVERVIEW, bench.overviews), (bench.BEGIN, bench.tables)):
         assert text.split(mark)[1].split(bench.FINISH)[0].strip() == made(measured)
+
+
+def test_the_memory_that_the_guide_names_is_what_was_measured(bench: Any):
+    text = (ROOT / "docs" / "benchmarks.md").read_text("utf-8").partition("**Memory** (goal")[2].partition("\n\n")[0]
+    (said,) = re.findall(r"With AMX it is (.*?)\. It was", text, re.DOTALL)
+    measured = json.loads((ROOT / "docs" / "benchmarks.json").read_text("utf-8"))
+    of = {one["row"]: one["columns"]["as it comes"] for one in measured if "(AMX," in one["machine"]}
+    rows = re.findall(r"([\d.]+)x in `(\w+)`", said)
+    assert len(rows) == 4 and rows == [(f"{of[row]['memory_ratios']['hf']:.2f}", row) for _, row in rows]
+    assert f"({of['gpt']['memory_ratios']['textbook']:.2f}x of the textbook's)" in said
+    assert f"{of['bert']['memory']['zoo'] / 1e9:.2f} GB of `bert`" in text
