@@ -36,6 +36,11 @@ def test_validation_stands_on_its_step_and_the_best_checkpoint_is_the_run(tmp_pa
     assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["4", "6"]
 
 
+def test_only_a_better_validation_is_a_reason_to_save(tmp_path: Path):
+    train_tiny(tmp_path, settings(steps=5, evaluate_every=1, save_every=0, keep=9), watch=judged(0.5, 0.6, 0.4, 0.4, 0.7))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3", "5"]
+
+
 def test_more_can_be_better(tmp_path: Path):
     _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), watch=judged(0.2, 0.5, higher=True))
     assert state.best is not None and state.best["step"] == 2
