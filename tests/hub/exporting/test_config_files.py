@@ -43,8 +43,10 @@ def test_bert_and_gpt_activations_have_their_names(build: Any):
     ("name", "generate", "written"),
     [
         ("transformer-nano", {"beams": 5, "length_penalty": 0.6}, {"num_beams": 5, "length_penalty": 0.6}),
+        ("transformer-nano", {"beams": 5}, {"early_stopping": False, "length_penalty": 1.0}),
         ("transformer-nano", {}, {"num_beams": 1, "max_new_tokens": 37}),
         ("transformer-nano", {"max_new_tokens": 9}, {"num_beams": 1, "do_sample": False, "max_new_tokens": 9}),
+        ("gpt2-nano", {}, {"max_new_tokens": 37 // 2}),  # the prompt takes the other half
         ("gpt2-nano", {"max_new_tokens": 9}, {"do_sample": False, "max_new_tokens": 9}),
         ("gpt2-nano", {"top_k": 7}, {"do_sample": True, "temperature": 1.0, "top_k": 7, "top_p": 1.0}),
         ("gpt-nano", {"temperature": 0.7, "top_p": 0.9}, {"temperature": 0.7, "top_k": 0, "top_p": 0.9}),
