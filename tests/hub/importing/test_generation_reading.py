@@ -122,6 +122,7 @@ def test_special_tokens_are_known_by_their_ids(tmp_path: Path):
     assert read(tmp_path, "marian", {}, config).special == {"pad": 58, "end": 0, "start": 58}
     assert read(tmp_path, "gpt2", {}, {"eos_token_id": 7}).special == {"pad": 7, "end": 7, "start": 7}
     assert read(tmp_path, "t5", {}).special == {"pad": 0, "start": 0}
+    assert read(tmp_path, "gpt2", {}, {"eos_token_id": 100, "pad_token_id": -1}).special == {"pad": 0, "start": 0}
     both = {"eos_token_id": 7, "pad_token_id": 5}
     assert read(tmp_path, "gpt2", {}, both).special == {"pad": 5, "end": 7, "start": 7}
     assert read(tmp_path, "gpt2", {"eos_token_id": 8}, both).special == {"pad": 5, "end": 8, "start": 8}
