@@ -18,21 +18,25 @@ from zoo.training.state import State
 
 STEPS = 2
 METRICS = {"sst2": {"accuracy": 0.5}, "mrpc": {"accuracy": 0.5, "f1": 0.7}, "tiny": {"perplexity": 3.0}}
+METRICS |= {"both": {"perplexity": 3.0, "chrf": 40.0}, "text": {"chrf": 40.0}}
 
 APART: dict[str, dict[str, float]] = {}  # by task, what was measured of its files
 
 
 class Training:
-    """Stands for training: writes a run that ends after its steps, or is stopped after the first."""
+    """Stands for training: writes a run that ends after its steps, or is stopped after the first.
 
-    def __init__(self, stops: tuple[str, ...] = ()) -> None:
-        self.stops = set(stops)
+    Its metrics are better with each step. One that is interrupted ends in its last validation.
+    """
+
+    def __init__(self, stops: tuple[str, ...] = (), interrupted: tuple[str, ...] = ()) -> None:
+        self.stops, self.interrupted = set(stops), interrupted
         self.done: list[tuple[str, bool]] = []
 
     def __call__(self, request: Request) -> State:
         self.done.append((request.folder.name, request.resume))
         name, metrics = request.folder.name, METRICS[request.folder.name]
-        objective = "causal_lm" if name == "tiny" else "classification"
+        objective = "causal_lm" if {"perplexity", "chrf"} & metrics.keys() else "classification"
         task = {"objective": objective, "source": {"builtin": "pydocs"}, "metrics": list(metrics)}
         settled = fix_training(resolve_training([{"steps": STEPS}]), rows=9, d_model=4)
         record = RequestRecord(request.start, request.task, request.changes)
@@ -42,8 +46,11 @@ class Training:
         with create_run(request.folder, files, request.resume) as run:
             begun = 0 if run.checkpoint is None else run.checkpoint.step
             for step in range(begun + 1, STEPS + 1):
-                run.log({"step": step, **values})
-                run.save(step, {"weights": {"w": torch.ones(1)}}, {**vars(State(step)), "usual": vars(State().usual)})
+                line = {"step": step, **{name: value * step / STEPS for name, value in values.items()}}
+                run.log(line)
+                left = line if name in self.interrupted and step == STEPS else None
+                state = {**vars(State(step, line=left)), "usual": vars(State().usual)}
+                run.save(step, {"weights": {"w": torch.ones(1)}}, state)
                 if name in self.stops:
                     self.stops.remove(name)
                     raise KeyboardInterrupt
@@ -87,6 +94,19 @@ def test_what_was_stopped_goes_on(tmp_path: Path):
         list(table(tmp_path, "sst2", "mrpc").walk(work))
     assert [one.score for one in table(tmp_path, "sst2", "mrpc").walk(work)] == [50.0, pytest.approx(60.0)]
     assert work.done == [("sst2", False), ("mrpc", False), ("mrpc", True)]
+
+
+def test_a_run_that_was_stopped_in_its_last_validation_is_not_complete(tmp_path: Path):
+    list(table(tmp_path, "sst2").walk(Training(interrupted=("sst2",))))
+    again = Training()
+    list(table(tmp_path, "sst2").walk(again))
+    assert again.done == [("sst2", True)]
+
+
+def test_a_score_is_a_share_of_the_best_value_and_none_where_one_metric_has_none(tmp_path: Path):
+    found = list(table(tmp_path, "text", "both").walk(Training()))
+    assert [one.score for one in found] == [40.0, None]
+    assert found[1].values == {"causal_lm/perplexity": 3.0, "causal_lm/chrf": 40.0}
 
 
 def test_a_metric_without_a_best_value_gives_no_score(tmp_path: Path):
