@@ -10,7 +10,7 @@ from zoo.data.ids import StoredFields
 from zoo.data.task import read_task
 from zoo.examples.form import forms
 from zoo.experiments import tokenize
-from zoo.experiments.tokenize import stored_fields
+from zoo.experiments.tokenize import plan_filling, stored_fields
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 
@@ -48,6 +48,21 @@ def test_objectives_are_asked_once_what_is_kept(
     assert bool(expected.even) == (objective == "choice")
     assert stored(objective, columns, language) == stored(objective, columns, language) == expected
     assert asked == [tokenize.STORED]
+
+
+def test_what_was_answered_of_other_objectives_columns_or_languages_is_not_taken(asked: list[str]) -> None:
+    pair = {"masked_lm": {}, "next_sentence": {}}
+    given = [("causal_lm", ["text"], None), ("causal_lm", ["prompt", "text"], None), (pair, ["text"], None)]
+    found = [stored(*one) for one in [*given, (pair, ["text"], "de"), *given]]
+    assert found[:3] == found[4:] and len(asked) == 4 and all(found[i] != found[i + 1] for i in range(3))
+
+
+def test_a_source_without_train_trains_no_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.txt").write_text("a text\n")
+    (tmp_path / "mine.yaml").write_text("objective: causal_lm\nsource: {files: {validation: a.txt}}\ntokenizer: bpe\n")
+    with pytest.raises(ValueError, match="it has no split 'train' to train a tokenizer on; it has: validation"):
+        plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
 
 
 def test_objectives_are_asked_again_by_other_code(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
