@@ -133,6 +133,14 @@ def test_places_that_set_names_for_one_stack_are_not_replaced(sets: dict[str, in
     assert given.origins["model.max_length"] == "tasks/numbers-words.yaml"
 
 
+def test_a_stack_that_has_fewer_places_of_its_own_keeps_them(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text(
+        "base: transformer-nano\nencoder: {max_length: 12}\ndecoder: {max_length: 90}\n"
+    )
+    given = resolve_pretraining(Request(str(tmp_path / "mine.yaml"), "numbers-words", Path("run")))
+    assert [part.settings.max_length for part in given.model.parts.values()] == [12, 32]
+
+
 def test_token_vectors_that_set_names_for_one_stack_are_not_replaced():
     changes: list[Any] = [(("encoder", "vocab_size"), 900), (("embeddings", "shared"), False)]
     given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
