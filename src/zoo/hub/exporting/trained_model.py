@@ -49,6 +49,11 @@ class TrainingHistory:
     lines: Sequence[Mapping[str, Any]] = ()
 
     @property
+    def imported(self) -> bool:
+        """Whether the weights are those of a folder of transformers, as they were imported."""
+        return not self.step and list(self.environment.get("command", ()))[:2] == ["zoo", "import"]
+
+    @property
     def line(self) -> Mapping[str, Any]:
         """What was logged of the step of these weights."""
         return next((line for line in self.lines if line["step"] == self.step), {})

@@ -41,10 +41,7 @@ def card_files(
         *title(trained, target, native, name),
         *usage(trained, target, native),
         *architecture(trained, native, left_out),
-        *data(trained),
-        *training(trained, picture is not None),
-        *evaluation(trained, native),
-        *environment(history.environment),
+        *([] if history.imported else told(trained, native, picture is not None)),
         *limitations(trained, native),
         *checked(check, "" if target.imports else "plain "),
     ]
@@ -58,7 +55,11 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
     if target.imports:
         needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
-    what = f"A `{native.name}` with {count:,} parameters, trained for {', '.join(trained.task.objective)}"
+    what = f"A `{native.name}` with {count:,} parameters"
+    if trained.history.imported:
+        unknown = "It was imported with zoo; of its data and its training nothing is known here."
+        return [f"# {plain(name)}", "", f"{what}, {loads.removeprefix('and ')}. {unknown}", ""]
+    what = f"{what}, trained for {', '.join(trained.task.objective)}"
     return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {loads}.", ""]
 
 
@@ -102,6 +103,12 @@ def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]
     if left_out:
         lines.append(f"heads that this class lacks and that were left out: {', '.join(left_out)}")
     return section("Model", listed(lines), settings_of("Every choice", tree))
+
+
+def told(trained: TrainedModel, native: NativeClass, picture: bool) -> list[str]:
+    """What is known of how it was made: data, training, what was measured, and on what it ran."""
+    found = [*data(trained), *training(trained, picture), *evaluation(trained, native)]
+    return [*found, *environment(trained.history.environment)]
 
 
 def data(trained: TrainedModel) -> list[str]:
