@@ -23,6 +23,13 @@ def test_a_run_its_checkpoint_and_its_files_are_whole(zoo: Zoo, run_of: RunOf):
         assert (said.status, said.out.splitlines()[-1]) == (0, f"{run / name}: {kind}, whole")
 
 
+def test_a_checkpoint_is_whole_from_within(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(run_of("lm") / "checkpoints" / "3")
+    for name in (".", "../3", "../../checkpoints/3"):
+        said = zoo("check", name)
+        assert (said.status, said.out.splitlines()[-1]) == (0, f"{name}: checkpoint, whole")
+
+
 def test_a_run_in_a_folder_called_checkpoints_is_a_run(zoo: Zoo, run_of: RunOf, tmp_path: Path):
     run = tmp_path / "checkpoints" / "my-run"
     shutil.copytree(run_of("lm"), run)

@@ -12,7 +12,7 @@ from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.run import writer_of
-from zoo.runs.saved import check_run_files
+from zoo.runs.saved import check_run_files, straight
 from zoo.runs.tensors import finite
 
 R = TypeVar("R")
@@ -165,10 +165,10 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
 
 def check_checkpoint(folder: Path) -> Report:
     """Compare a checkpoint with its manifest."""
-    report = Report("checkpoint")
+    report, folder = Report("checkpoint"), straight(folder)  # its name is its step, also where it is called `.`
     found = report.attempt(verify_numbers, folder)
     if found is not None:
         report.remarks.append(f"step {found.step}: {', '.join(found.files)}")
-        if folder.absolute().parent.name == CHECKPOINTS:
-            report.attempt(check_run_files, folder.absolute().parent.parent, found)
+        if folder.parent.name == CHECKPOINTS:
+            report.attempt(check_run_files, folder.parent.parent, found)
     return report
