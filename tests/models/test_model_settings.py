@@ -272,10 +272,24 @@ def test_what_acts_in_attention_is_refused_where_no_mixer_attends(name: str, set
 
 
 @pytest.mark.parametrize(
+    ("name", "set_", "why"),
+    [
+        ("gpt2-nano", "pooler.mean=true", "a decoder's heads read its last place"),
+        ("rnn-seq2seq-nano", "decoder.n_heads=4", "the decoder has no attention"),
+    ],
+)
+def test_what_a_decoder_has_not_is_refused(name: str, set_: str, why: str):
+    with pytest.raises(ValueError, match=rf"--set \S+: nothing reads it: {why}"):
+        change(name, set_)
+
+
+@pytest.mark.parametrize(
     ("name", "sets"),
     [
         ("gpt2-nano", ["mixer=[attention, convolution]", "position=rotary"]),
         ("gpt2-nano", ["mixer=convolution", "position=none"]),
+        ("bert-nano", ["pooler.mean=true"]),
+        ("rnn-attention-nano", ["decoder.n_heads=4"]),
         ("transformer-nano", ["decoder.mixer=recurrent", "decoder.attention.d_key=4", "decoder.n_heads=2"]),
     ],
     ids=str,

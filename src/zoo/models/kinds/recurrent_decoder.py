@@ -39,6 +39,12 @@ class RecurrentDecoderSettings(RecurrentSettings):
         super().__post_init__()
         refuse_below(1, n_heads=self.n_heads)
 
+    def unread(self, reads_memory: bool) -> dict[str, str]:
+        """Settings that nothing reads, each with the reason."""
+        if not reads_memory:
+            return dict.fromkeys(("attention", "n_heads"), "there is no encoder to attend to")
+        return {} if self.attention is not None else {"n_heads": "the decoder has no attention"}
+
 
 @dataclass
 class RecurrentDecoderState:
