@@ -38,6 +38,11 @@ def import_outside() -> None:
             )
 
 
+def is_own(variant: object) -> bool:
+    """Whether what was built is of zoo's own code, which does not change without a word."""
+    return type(variant).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 @cache  # reading what every installed package offers takes a tenth of a second
 def outside_packages() -> dict[str, str]:
     """The other installed packages that register variants, with their versions."""

@@ -212,6 +212,19 @@ def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch:
     assert found == [*range(1 + len(changed)), 0]
 
 
+class OthersText(Text):
+    """A form of another package."""
+
+
+def test_what_a_form_of_another_package_decides_is_counted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    mixture, lengths = Mixture.parse("causal_lm"), Lengths({"text": np.arange(0, 300, 10)})
+    split = Mock(names=["a"], source=Mock(split="train"))
+    form = OthersText(ModelTraits(causal=True), whole=False)
+    examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
+    assert [counted("rows", examples, split, lambda _, n=n: n) for n in (1, 2)] == [1, 2]
+
+
 def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -17,6 +17,7 @@ from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.discover import is_own
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
@@ -150,7 +151,12 @@ def read_data(
 
 
 def counted(what: str, examples: Examples, split: Split, count: Callable[[Examples], T]) -> T:
-    """A count over all examples of epoch 0, which takes planning all of them: remembered for the next start."""
+    """A count over all examples of epoch 0, which takes planning all of them: remembered for the next start.
+
+    Not where a package of somebody else's plans them: what it does may change, and its version with it or not.
+    """
+    if not all(map(is_own, (examples.form, *examples.mixture.members.values()))):
+        return count(examples)
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]
     mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
