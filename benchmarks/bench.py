@@ -24,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rows.crossing import tables
 from rows.figures import MACHINE, OURS, alternate, cells, judge
 from rows.given import Given
@@ -180,12 +182,24 @@ def put(text: str, page: Path, begin: str) -> None:
     page.write_text(f"{before}{begin}\n\n{text}\n\n{FINISH}{after}", "utf-8")
 
 
+def turns(text: str) -> int:
+    """How many turns each side takes.
+
+    Raises:
+        ValueError: none, of which nothing could be told.
+    """
+    count = int(text)
+    if count < 1:
+        raise ValueError(count)
+    return count
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
     parser.add_argument(
         "--repeats",
-        type=int,
+        type=turns,
         help="turns of each side, beside the one that warms up; default: 5, or as many as a row says",
     )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
@@ -199,6 +213,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.set_defaults(until=math.inf, together=False)
     options = parser.parse_args()
+    if options.device != "cpu" and not torch.cuda.is_available():
+        parser.error("there is no GPU here")
     for name in options.rows:
         if name not in ROWS:
             parser.error(f"unknown row '{name}'; allowed: {', '.join(ROWS)}")

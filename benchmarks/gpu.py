@@ -32,7 +32,7 @@ from typing import Any
 import psutil
 import torch
 
-from bench import DOCS, failed, measure, show, write
+from bench import DOCS, failed, measure, show, turns, write
 from rows.agreeing import agree, checks_on
 from rows.gpu_table import GENERATION, GPU_ROWS, TRAINING
 from rows.machine import cores, describe, lacking, today
@@ -162,7 +162,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=GPU_ROWS, help=f"of {', '.join(GPU_ROWS)}")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=turns, default=5)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"))
     parser.add_argument("--threads", type=int, default=cores())

@@ -21,7 +21,7 @@ from typing import Any
 
 import matplotlib
 
-from bench import measure, put, show
+from bench import measure, put, show, turns
 from rows.figures import OURS, Figures, beyond, number, spread
 from rows.machine import cores
 from rows.table import ROWS, Row
@@ -137,7 +137,7 @@ def write(figures: Axes, docs: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3, help="turns of each side, beside the one that warms up")
+    parser.add_argument("--repeats", type=turns, default=3, help="turns of each side, beside the one that warms up")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
     parser.add_argument("--threads", type=int, default=cores())

@@ -4,11 +4,13 @@ import io
 import json
 import os
 import re
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from programs import ROOT, load_program
 
@@ -110,6 +112,31 @@ def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench
     result = {"goals": {"list": "0.3 s"}, "columns": {"as it comes": bench.judge(turns, {})}}
     shown = ["0.5 (0.25 to 4) s", "processor 0.25 (0.25 to 0.25) s"]
     assert bench.cells(result, "as it comes") == [["list", "as it comes", *shown, "", "0.3 s", "", ""]]
+
+
+@pytest.mark.parametrize("program", ["bench", "growth", "gpu"])
+def test_no_turns_are_refused_before_anything_is_measured(
+    program: str, bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    found = load_program(f"benchmarks/{program}.py")
+    for name in ("measure", "point", "run_rows"):
+        monkeypatch.setattr(found, name, None, raising=False)
+    words = ["--part", "train", "--device", "cpu"] if program == "gpu" else []
+    monkeypatch.setattr(sys, "argv", [program, *words, "--repeats", "-1"])
+    with pytest.raises(SystemExit, match="2"):
+        found.main()
+    assert "argument --repeats: invalid turns value: '-1'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_refused(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(bench, "measure", None)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "gpt", "--device", "cuda"])
+    with pytest.raises(SystemExit, match="2"):
+        bench.main()
+    assert "error: there is no GPU here" in capsys.readouterr().err
 
 
 class Asks(io.StringIO):
