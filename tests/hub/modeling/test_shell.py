@@ -78,6 +78,7 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
     first = model(ids[:, :2], use_cache=True)
     second = model(ids[:, 2:], **{name: first[kept]}, logits_to_keep=1)
     torch.testing.assert_close(second.logits, model(ids).logits[:, -1:])
+    torch.testing.assert_close(model(ids, logits_to_keep=3).logits, model(ids).logits[:, -3:])
     assert second[kept].get_seq_length() == 5 and kept not in model(ids)
     with pytest.raises(ValueError, match="cannot go back to fewer tokens"):
         second[kept].crop(1)
@@ -163,7 +164,11 @@ def test_token_vectors_that_both_parts_share_stay_one_tensor(shelled: Shelled):
 def test_half_precision_is_loaded_where_it_is_asked_for(shelled: Shelled, tmp_path: Path):
     model = load(shelled("gpt2-nano", MIXED), dtype=torch.bfloat16)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
-    assert model(torch.tensor([[9, 10]])).logits.isfinite().all()
+    ids = torch.tensor([[9, 10, 11]])
+    said = model(ids, labels=ids)
+    exact = torch.nn.functional.cross_entropy(said.logits[0, :2].float(), ids[0, 1:])
+    assert said.logits.isfinite().all() and said.loss.dtype == torch.float32
+    torch.testing.assert_close(said.loss, exact)
     model.save_pretrained(tmp_path / "half")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half")
     assert again.dtype == torch.bfloat16
@@ -213,8 +218,12 @@ def test_a_model_that_is_made_of_its_config_alone_begins_as_ours_do(shelled: She
     config = transformers.AutoConfig.from_pretrained(
         shelled("gpt2-nano", {**ALIBI, "heads.language.bias": True}).folder
     )
-    torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    tables = []
+    for seed in (0, 1, 0):
+        torch.manual_seed(seed)
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        tables.append(model.get_input_embeddings().weight)
+    assert torch.equal(tables[0], tables[2]) and not torch.equal(tables[0], tables[1])
     assert model.decoder.stack.blocks[0].norms["mixer"].weight.eq(1).all()
     assert not model.heads["language"].bias.any()
     assert float(model.get_input_embeddings().weight.detach().std()) == pytest.approx(0.02, rel=0.2)
