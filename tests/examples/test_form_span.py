@@ -65,6 +65,7 @@ def test_a_window_without_the_whole_answer_points_to_its_first_place():
 
 def test_the_first_answer_that_lies_in_a_window_is_its_truth():
     assert [truth(example) for _, example in windows(1, 6, [4, 6, 0, 1], longest=7)] == [[3, 3], [0, 0], [3, 4]]
+    assert [truth(example) for _, example in windows(1, 6, [4, 6, 0, 1], longest=10)] == [[7, 8]]  # both lie in it
 
 
 @pytest.mark.parametrize("longest", [9, 10])
