@@ -161,10 +161,13 @@ def test_added_tokens_take_no_vectors_from_a_stack_that_has_more(size: int, want
 
 
 def test_added_tokens_have_vectors_in_a_stack_that_has_fewer_than_the_model():
-    changes: list[Any] = [(("encoder", "vocab_size"), 600), (("vocab_size",), 900), (("embeddings", "shared"), False)]
+    changes: list[Any] = [(("vocab_size",), 900), (("encoder", "vocab_size"), 600), (("embeddings", "shared"), False)]
     given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
-    grown = grow_vocabulary(fit_vocabulary(given, 500), 700).model
-    assert all(part.settings.vocab_size >= 700 for part in grown.parts.values())
+    sizes = [
+        (model.vocab_size, *(part.settings.vocab_size for part in model.parts.values()))
+        for model in (fit_vocabulary(given, 500).model, grow_vocabulary(given, 700).model)
+    ]
+    assert sizes == [(900, 600, 900), (900, 900, 900)]
 
 
 def test_a_sample_is_chosen_once_and_then_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
