@@ -37,7 +37,8 @@ def test_validation_stands_on_its_step_and_the_best_checkpoint_is_the_run(tmp_pa
 
 
 def test_only_a_better_validation_is_a_reason_to_save(tmp_path: Path):
-    train_tiny(tmp_path, settings(steps=5, evaluate_every=1, save_every=0, keep=9), watch=judged(0.5, 0.6, 0.4, 0.4, 0.7))
+    watch = judged(0.5, 0.6, 0.4, 0.4, 0.7)
+    train_tiny(tmp_path, settings(steps=5, evaluate_every=1, save_every=0, keep=9), watch=watch)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3", "5"]
 
 

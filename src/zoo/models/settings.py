@@ -12,9 +12,7 @@ from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
-from zoo.models.kinds.layer import TransformerSettings
-from zoo.models.kinds.part import PARTS, PartChoice
-from zoo.models.kinds.recurrent_decoder import RecurrentDecoderSettings
+from zoo.models.kinds.part import PARTS, PartChoice, SomeUnread
 from zoo.registry import Choice, plain, refuse_unknown
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
@@ -90,7 +88,7 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
         why = None
         if side == "pooler" and settings.decoder is not None:
             why = "a decoder's heads read its last place"
-        elif keys and part is not None and isinstance(part.settings, TransformerSettings | RecurrentDecoderSettings):
+        elif keys and part is not None and isinstance(part.settings, SomeUnread):
             why = part.settings.unread(reads_memory=side == "decoder" and settings.encoder is not None).get(keys[0])
         if why is not None:
             raise ValueError(f"--set {'.'.join((side, *keys))}: nothing reads it: {why}")

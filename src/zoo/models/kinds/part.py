@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -22,6 +22,18 @@ Numbers = Int[Tensor, "batch length"]  # of documents
 CHANNELS = 3  # red, green, blue
 Tokens = Int[Tensor, "batch length"]
 Pictures = UInt8[Tensor, "batch channels height width"]
+
+
+@runtime_checkable
+class SomeUnread(Protocol):
+    """Settings of a part of which nothing reads some in some models."""
+
+    def unread(self, reads_memory: bool) -> dict[str, str]:
+        """Settings that nothing reads, each with the reason.
+
+        Args:
+            reads_memory: whether there is an encoder whose memory the part reads.
+        """
 
 
 @dataclass
