@@ -76,6 +76,18 @@ def test_linked_folders_are_read_once_and_cycles_end(tmp_path: Path) -> None:
     }
 
 
+def test_a_pattern_walks_linked_folders_as_a_folder_does(tmp_path: Path) -> None:
+    for name in ("corpus/a/x.txt", "corpus/y.txt", "corpus/.hidden/z.txt", "elsewhere/v.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    for link, to in {"one": ".", "two": ".", "three": "../elsewhere"}.items():  # with two of them glob has no end
+        (tmp_path / "corpus" / link).symlink_to(to)
+    for named, missing in (("corpus/**/*.txt", 0), ("corpus/**", 0), ("c*/**/?.txt", 0), ("corpus/**/a/**", 2)):
+        found = ["corpus/a/x.txt", "elsewhere/v.txt", "corpus/y.txt"]
+        assert texts_of(files={"validation": named}) == {"validation": found[:-missing] if missing else found}
+    assert texts_of(files={"validation": "corpus/one/tw*/*.txt"}) == {"validation": ["corpus/y.txt"]}
+
+
 @pytest.mark.parametrize("named", ["corpus", "corpus/*.txt"])
 def test_a_link_to_a_file_that_is_gone_is_refused(named: str) -> None:
     Path("corpus").mkdir()
@@ -87,7 +99,8 @@ def test_a_link_to_a_file_that_is_gone_is_refused(named: str) -> None:
     assert texts_of(files={"validation": named}) == {"validation": ["a", "gone", "gone"]}
 
 
-def test_a_folder_of_which_a_part_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["corpus", "corpus/**/*.txt"])
+def test_a_folder_of_which_a_part_cannot_be_read_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("corpus/closed").mkdir(parents=True)
     Path("corpus/a.txt").write_text("a\n")
     scan = os.scandir
@@ -99,7 +112,7 @@ def test_a_folder_of_which_a_part_cannot_be_read_is_refused(tmp_path: Path, monk
 
     monkeypatch.setattr("os.scandir", refuse)
     with pytest.raises(ValueError, match="corpus/closed: the folder cannot be read: permission denied"):
-        texts_of(files={"validation": "corpus"})
+        texts_of(files={"validation": named})
 
 
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Data files: named one by one, by folder or by pattern, looked for in few places."""
 
+import fnmatch
 import glob
 import logging
 import os
@@ -142,14 +143,60 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
             return [path], str(path.absolute())
         if glob.has_magic(name):  # the folder is named as it is, whatever stands in its name
             # as paths: a folder is sorted in the same way, whatever stands in the names of the folders in it
-            found = (folder / match for match in glob.glob(str(wanted), root_dir=folder, recursive=True))
-            matches = sorted(found, key=lambda file: file.parts)
+            begin, parts = (Path(wanted.anchor), wanted.parts[1:]) if wanted.anchor else (folder, wanted.parts)
+            matches = sorted(set(matching(begin, parts, place)), key=lambda file: file.parts)
             if files := [file for file in matches if file.is_file()]:
                 refuse_broken(matches, place)
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
     what = "no file matches" if glob.has_magic(name) else "no such file"
     raise FileNotFoundError(f"{place}: {what} '{name}'; looked for {looked}; give --data DIR or set ZOO_DATA")
+
+
+def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
+    """What the parts of a pattern stand for in a folder, as `glob` reads them; but `**` walks as `walk` does.
+
+    Raises:
+        ValueError: a folder cannot be read.
+    """
+    if not parts:
+        yield at
+        return
+    first, rest = parts[0], parts[1:]
+    if not glob.has_magic(first):
+        yield from matching(at / first, rest, place) if os.path.lexists(at / first) else ()
+    elif first == "**" and at.is_dir():
+        for below, _ in walk(at, place):
+            yield from matching(below, rest or ["*"], place)
+    elif at.is_dir():
+        try:
+            names = fnmatch.filter(os.listdir(at), first)
+        except OSError as error:
+            raise unreadable(error, place) from None
+        for name in names:
+            if first.startswith(".") or not name.startswith("."):
+                yield from matching(at / name, rest, place)
+
+
+def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
+    """A folder and the folders in it, linked ones included, each once, with the names of files; hidden ones are none.
+
+    Raises:
+        ValueError: one cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise unreadable(error, place)
+
+    links = Links(folder)
+    for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        within = Path(stands)
+        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
+        yield within, [name for name in names if not name.startswith(".")]
+
+
+def unreadable(error: OSError, place: str) -> ValueError:
+    return ValueError(f"{place}: {error.filename}: the folder cannot be read: {reason(error)}")
 
 
 class Links:
@@ -176,15 +223,9 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     Raises:
         ValueError: there are none, or some of what lies there cannot be found or read.
     """
-
-    def refuse(error: OSError) -> None:
-        raise ValueError(f"{place}: {error.filename}: the folder cannot be read: {reason(error)}")
-
-    seen, links = [], Links(folder)
-    for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        within = Path(stands)
-        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
-        paths = [within / name for name in names if not name.startswith(".")]
+    seen = []
+    for within, names in walk(folder, place):
+        paths = [within / name for name in names]
         refuse_broken([path for path in paths if claims(path) is not None], place)
         seen += [path for path in paths if path.is_file()]
     seen.sort(key=lambda path: path.parts)
