@@ -176,6 +176,12 @@ def test_a_base_may_be_a_file_beside_it_and_have_a_base(shipped: Path, tmp_path:
     assert tree == {"d_model": 8, "decoder": {"n_layers": 5, "window": 3}}
 
 
+def test_a_file_beside_it_hides_no_shipped_base(shipped: Path, tmp_path: Path):
+    (tmp_path / "wide").write_text("notes: none\n")
+    (tmp_path / "mine.yaml").write_text("base: wide\n")
+    assert read_with_base(str(tmp_path / "mine.yaml"), "configs") == read_with_base("wide", "configs")
+
+
 @pytest.mark.parametrize("written", ["b.yaml", "../loop/b.yaml"])
 def test_files_that_name_each_other_are_refused(written: str, tmp_path: Path):
     folder = tmp_path / "loop"

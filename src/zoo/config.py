@@ -179,8 +179,9 @@ def read_layers(name: str, kind: str) -> list[Layer]:
         if not isinstance(base, str):
             raise ValueError(f"{path}: base: expected a name or a path, got {base!r}")
         beside = path.parent / base
+        is_beside = os.path.isfile(beside) and base not in names(kind)  # as in `find`
         try:
-            path = beside if os.path.isfile(beside) else find(base, kind)
+            path = beside if is_beside else find(base, kind)
         except ValueError as error:
             raise ValueError(f"{path}: base: {error}") from None
 
