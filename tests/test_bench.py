@@ -139,6 +139,20 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert "error: there is no GPU here" in capsys.readouterr().err
 
 
+def test_a_row_that_fails_ends_no_other(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def measure(name: str, row: Any, options: Any) -> dict[str, Any]:
+        if name == "gpt":
+            raise RuntimeError("gpt.prepare ended with status 1:\nTraceback\nno such file")
+        return {**result_of(bench, "as it comes"), "row": name, "load before": 0.0, "told": {}}
+
+    monkeypatch.setattr(bench, "measure", measure)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "gpt", "bert"])
+    with pytest.raises(SystemExit, match="1"):
+        bench.main()
+    said = capsys.readouterr().out
+    assert "failed: gpt.prepare ended with status 1: … no such file" in said and "\nbert: a step" in said
+
+
 class Asks(io.StringIO):
     """A program that lets a side work once, and then ends it."""
 
