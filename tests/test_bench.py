@@ -139,7 +139,9 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert "error: there is no GPU here" in capsys.readouterr().err
 
 
-def test_a_row_that_fails_ends_no_other(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_row_that_fails_ends_no_other(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     def measure(name: str, row: Any, options: Any) -> dict[str, Any]:
         if name == "gpt":
             raise RuntimeError("gpt.prepare ended with status 1:\nTraceback\nno such file")
