@@ -163,3 +163,17 @@ def test_nothing_of_a_long_text_is_lost():
     for form in (Corrupted(BOTH, False), Prefix(BOTH, False)):
         places: list[Any] = [range(piece.start, piece.stop) for piece in piece_texts(planned(form, 60))]
         assert [place for span in places for place in span] == list(range(7, 67))
+
+
+@pytest.mark.parametrize("longest", range(4, 12))
+def test_a_text_is_as_long_as_its_target_may_be_and_has_as_many_spans_as_there_are_sentinels(longest: int):
+    limits = Limits(longest, 60)
+    length = most_tokens(limits, 0.5, 2.0)
+    noise, more = noise_of(length, 0.5, 2.0), noise_of(length + 1, 0.5, 2.0)
+    assert noise.tokens + noise.spans + 1 <= longest < more.tokens + more.spans + 1
+    Corrupted(BOTH, False, share=0.5, mean_span=2.0, sentinels=noise.spans).check(limits)
+    if noise.spans > 1:
+        with pytest.raises(
+            ValueError, match=f"has {noise.spans} missing spans, and the tokenizer {noise.spans - 1} sen"
+        ):
+            Corrupted(BOTH, False, share=0.5, mean_span=2.0, sentinels=noise.spans - 1).check(limits)
