@@ -73,6 +73,11 @@ def test_reading_some_places_more_than_others_costs_what_the_published_penalty_d
     assert unevenness(everywhere_in_turn[:, :, [0, 0, 0, 0]], torch.ones(1, 4, dtype=torch.bool)) == 9 + 3
 
 
+def test_heads_that_read_alike_are_as_uneven_as_one_of_them():
+    weights, written = torch.rand(2, 1, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+    torch.testing.assert_close(unevenness(weights.expand(-1, 5, -1, -1), written), unevenness(weights, written))
+
+
 def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
     logits, targets = torch.randn(2, 3, 7), torch.tensor([[0, 2, 3], [4, -1, -1]])
     layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]

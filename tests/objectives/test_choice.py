@@ -30,6 +30,16 @@ def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices(smoo
     torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_single_choice_costs_nothing(smoothing: float):
+    targets = torch.tensor([FIRST + RIGHT, FIRST, RIGHT])
+    logits = torch.tensor([[3.0], [1.0], [-2.0]], dtype=torch.float64)
+    both, other = (RightChoice(label_smoothing=smoothing).term(Scores.of(logits[some]), targets[some])
+                   for some in (slice(0, 3), slice(1, 3)))  # fmt: skip
+    torch.testing.assert_close(both.sum, other.sum)
+    assert (int(both.count), int(other.count)) == (2, 1)
+
+
 def test_an_answer_is_right_where_its_score_is_the_highest_of_its_example():
     scores = torch.tensor([0.0, 2.0, 9.0, 1.0, 0.0, 9.0, 9.0, 9.0, 3.0, 4.0])[:, None]
     right, asked = RightChoice().term(Scores.of(scores), TARGETS).measured["accuracy"]
