@@ -113,6 +113,12 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     assert (empty.tokens, empty.filled, empty.examples) == (0, 0.0, [])
 
 
+def test_a_text_alone_is_the_first_segment():
+    given = examples("classification", ENCODER, RowShape(16), text=[2, 3])
+    segments = first_part(given, 1)[1].inputs["segments"]
+    assert isinstance(segments, torch.Tensor) and segments.shape == (1, 16) and not segments.any()
+
+
 def test_segments_are_left_out_where_the_model_has_none():
     given = examples("classification", ModelTraits(causal=False), RowShape(16), text=[2], pair=[3])
     assert "segments" not in first_part(given, 1)[1].inputs

@@ -167,6 +167,13 @@ def test_packed_evaluation_gives_the_same_examples():
     assert sorted(named(list(examples().once()))) == named(list(examples(shape=RowShape(24, pack=False)).once()))
 
 
+def test_the_seed_decides_which_parts_are_paired_and_what_a_sample_holds():
+    paired = [examples({"next_sentence": {}}, seed=seed).plan(0, range(30)) for seed in (0, 0, 1)]
+    assert paired[0] == paired[1] != paired[2]
+    drawn = [examples(seed=seed).sample(5).only for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 def test_truncated_examples_are_counted_with_their_tokens():
     lengths = Lengths({"text": np.array([0, 5, 25, 28])})
     mixture = Mixture.parse("classification")

@@ -1,6 +1,7 @@
 """Claims about resuming with other settings: every key is refused by its name, but for those that may change."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def test_the_length_of_rows_is_compared_where_a_task_leaves_it_at_its_default(tm
         run.save(1, {"weights": {}}, {})
     with pytest.raises(ValueError, match="task.yaml: length: 128 -> 64"):
         create_run(tmp_path / "run", files(task={**stated, "length": 64}), resume=True)
+
+
+def test_of_the_request_only_the_checkpoint_that_the_run_goes_on_from_decides(tmp_path: Path) -> None:
+    def asked(start: str, weights: str) -> RunFiles:
+        return replace(files(), request={"start": start, "base": {"step": 3, "weights_sha256": weights}})
+
+    with create_run(tmp_path / "run", asked("runs/a", "ab")) as run:
+        run.save(1, {"weights": {}}, {})
+    create_run(tmp_path / "run", asked("../runs/a", "ab"), resume=True).close()
+    with pytest.raises(ValueError, match="request.yaml: base.weights_sha256: 'ab' -> 'cd'"):
+        create_run(tmp_path / "run", asked("runs/a", "cd"), resume=True)
 
 
 def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
