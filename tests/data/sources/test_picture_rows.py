@@ -185,3 +185,23 @@ def test_pictures_are_those_of_the_file_that_is_there_though_an_older_one_had_it
         (part,) = load_rows(task, inputs(), tmp_path)["train"].parts
         found.append([part.pictures("image").read(number, 1)[:, 0, 0].tolist() for number in range(3)])
     assert found == [[list(colour(n)) for n in numbers] for numbers in ((0, 1, 2), (2, 1, 0))]
+
+
+def test_pictures_of_two_folders_with_the_same_table_are_held_out_each_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for folder, turned in (("a", False), ("b", True)):
+        (tmp_path / folder).mkdir()
+        for number in range(20):
+            picture = Image.new("RGB", (8, 8), colour(19 - number if turned else number))
+            picture.save(tmp_path / folder / f"{number}.png")
+        (tmp_path / folder / "table.csv").write_text("image,text\n" + "".join(f"{n}.png,ab\n" for n in range(20)))
+    source = {"files": {"train": ["a/table.csv", "b/table.csv"]}, "validation": 0.3}
+    rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)
+    splits = open_cache(rows, forms["image_text"].stored, Letters())
+    seen = {}
+    for name, split in splits.items():
+        pieces = [split.lengths.span("image", document) for document in range(split.lengths.documents)]
+        seen[name] = {tuple(split.reader(1)(piece).ravel().tolist()) for piece in pieces}
+    assert not seen["train"] & seen["validation"] and len(seen["train"]) + len(seen["validation"]) == 20

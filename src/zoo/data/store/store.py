@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from zoo.data.home import home
-from zoo.data.ids import StoredFields
+from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.making import claim, make_folder, remove_all_leftovers
 from zoo.data.sources.checking import TRAIN
 from zoo.data.sources.filtering import EVERY_ROW, LEFT_OUT
@@ -133,11 +133,16 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     reader, source = rows.reader, rows.source
     known = recipe.key()
     held_out = [rows.border, reader.share, len(rows.parts) == 1] if len(rows.sides) > 1 else []
-    found = []
+    by_picture = bool(held_out) and PICTURE in rows.inputs
+    found, folders = [], dict[str, list[Path | None]]()
     for part in rows.parts:
+        alike = folders.setdefault(part.digest, [])
+        if by_picture and part.folder not in alike:  # tables of the same bytes may name other pictures
+            alike.append(part.folder)
+        number = alike.index(part.folder) if by_picture else 0
         filtered = reader.filtering.key(source, part)
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
-        decided = json.dumps([*known, *read, held_out], sort_keys=True)
+        decided = json.dumps([*known, *read, held_out, *([number] if number else [])], sort_keys=True)
         name = hashlib.sha256(decided.encode()).hexdigest()[:32]
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
     return found
