@@ -216,3 +216,16 @@ def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
     with Reads() as reads:
         torch.ones(()).item()
     assert reads.count == 1
+
+
+def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(tmp_path: Path):
+    (tmp_path / "short.txt").write_text("a b c d e a b c\n")
+    (tmp_path / "long.txt").write_text("abcdeabc\n")  # a word that is longer than what may be hidden
+    files = {"validation": ["short.txt", "long.txt"]}
+    tree = {"objective": {"masked_lm": {"whole_word": True}}, "source": {"files": files}, "metrics": ["perplexity"]}
+    task = read_task({**tree, "by_file": True, "length": 32}, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c d e"])
+    model = create_model("bert-nano", vocab_size=tokenizer.vocab_size)
+    found = measure(Loaded(model.eval(), tokenizer, task, Mixture.of(task)), "validation", tmp_path, GenerateSettings())
+    assert found["examples"] == 2 and found["masked_lm/perplexity"] == found["short/masked_lm/perplexity"]
+    assert "long/masked_lm/perplexity" not in found

@@ -106,7 +106,7 @@ class Evaluation:
         """The same, all files together.
 
         Args:
-            lacking: whether metrics of answers may be lacking, where no row has a label.
+            lacking: whether metrics of an objective may be lacking, where no row has a label, or no place is predicted.
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
@@ -127,7 +127,8 @@ class Evaluation:
         writes = self.kept is not None and self.examples.form.writes
         texts = self.texts(loaded) if writes or any(metrics[m.registered].needs == "texts" for m in chosen) else None
         if lacking or self.kept is not None:
-            chosen = [m for m in chosen if terms or metrics[m.registered].needs not in GATHERED]
+            scored = {m for m in chosen if total.numbers.get(("count", m.objective))}
+            chosen = [m for m in chosen if m in scored or metrics[m.registered].needs not in (*GATHERED, "loss")]
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
