@@ -8,6 +8,7 @@ from zoo import config, create_model
 from zoo.blocks.activation import activations
 from zoo.blocks.norm import norms
 from zoo.models.heads.classification import ClassificationHead
+from zoo.models.heads.head import heads
 from zoo.models.heads.language import LanguageHead
 from zoo.models.heads.masked_lm import MaskedLMHead
 from zoo.models.heads.pooler import Pooler, PoolerSettings, average
@@ -149,6 +150,15 @@ def test_a_head_drops_as_the_model_does_unless_it_says_otherwise():
     assert create_model("bert-nano", heads=heads, dropout=0.0).heads["classification"].dropout.share == 0.0
     own = [{"name": "classification", "dropout": 0.3}]
     assert create_model("bert-nano", heads=own).heads["classification"].dropout.share == 0.3
+
+
+@pytest.mark.parametrize("name", [name for name in heads.names() if "dropout" in heads.options(name)])
+def test_what_a_head_drops_is_what_its_map_would_read(name: str, states: torch.Tensor, table: torch.Tensor):
+    head = heads.build(name, 5, 7, True).double()
+    head.dropout.forward = torch.zeros_like
+    bias = head.output.bias
+    expected = states.new_zeros(2, 3, len(head.output.weight)) + (0 if bias is None else bias)
+    assert torch.equal(head(states, table), expected)
 
 
 def test_exactly_the_wanted_heads_keep_the_options_of_the_file():
