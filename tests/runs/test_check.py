@@ -13,7 +13,9 @@ from zoo.runs.checkpoint import Checkpoint, verify
 from zoo.runs.run import RunFiles, create_run
 
 WORDS = {"tokenizer.json": b'{"a": 15}', "roles.json": b'{"a": 5}'}
-FILES = RunFiles({"d_model": 15}, {"length": 15}, {"steps": 15}, WORDS, {"threads": 1}, {"train": "15"})
+FILES = RunFiles(
+    {"d_model": 15}, {"length": 15}, {"steps": 15}, WORDS, {"threads": 1}, {"train": "15"}, {"start": "15"}
+)
 
 
 @pytest.fixture
@@ -30,7 +32,8 @@ def test_a_whole_run_has_no_faults_and_says_what_it_holds(folder: Path):
     report = check_run(folder)
     assert report.faults == []
     assert report.remarks == [
-        "whole: config.yaml, task.yaml, tokenizer.json, roles.json, data.json, training.yaml, environment.json",
+        "whole: config.yaml, task.yaml, tokenizer.json, roles.json, data.json, training.yaml, environment.json, "
+        "request.yaml",
         "2 steps logged",
         "whole checkpoints, by step: 1, 2",
         "best: checkpoint 1, loss 0.5",
@@ -39,7 +42,7 @@ def test_a_whole_run_has_no_faults_and_says_what_it_holds(folder: Path):
 
 LOST = "no weights are lost"
 NEEDED = ["config.yaml", "task.yaml", "tokenizer.json", "roles.json", "data.json"]
-NAMES = [*NEEDED, "training.yaml", "metrics.jsonl", "environment.json"]
+NAMES = [*NEEDED, "training.yaml", "metrics.jsonl", "environment.json", "request.yaml"]
 OF_CHECKPOINT = ["weights.safetensors", "state.json", "training.yaml", "manifest.json"]
 
 
