@@ -42,6 +42,18 @@ def test_only_a_better_validation_is_a_reason_to_save(tmp_path: Path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3", "5"]
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_validation_computes_in_the_precision_of_the_training(tmp_path: Path, precision: str, dtype: torch.dtype):
+    seen = []
+
+    def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
+        seen.append(nn.functional.linear(torch.ones(1, 5), model.hidden.weight).dtype)
+        return {"loss": 1.0}
+
+    train_tiny(tmp_path, settings(steps=1, precision=precision), watch=Watch(Validation(measure, "loss")))
+    assert seen == [dtype]
+
+
 def test_more_can_be_better(tmp_path: Path):
     _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), watch=judged(0.2, 0.5, higher=True))
     assert state.best is not None and state.best["step"] == 2
