@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
+from zoo.training import learner
 from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.meter import Speed
@@ -144,6 +145,15 @@ def test_bfloat16_computes_forward_and_keeps_weights_in_float32(tmp_path: Path):
     model, _ = train_tiny(tmp_path, settings(precision="bfloat16"))
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert losses(tmp_path)[-1] < 0.8 * losses(tmp_path)[0]
+
+
+def test_the_scale_of_a_loss_in_float16_is_not_in_its_gradient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    train_tiny(tmp_path / "wide", settings(steps=1))
+    monkeypatch.setattr(learner, "forward_dtype", lambda *_: torch.float16)  # which a CPU's user is refused
+    train_tiny(tmp_path / "narrow", settings(steps=1))
+    (wide,), (narrow,) = lines(tmp_path / "wide"), lines(tmp_path / "narrow")
+    for key in ("loss", "gradient_norm"):
+        assert narrow[key] == pytest.approx(wide[key], rel=1e-2)
 
 
 def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
