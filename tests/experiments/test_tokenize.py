@@ -67,9 +67,17 @@ def test_a_source_without_train_trains_no_tokenizer(tmp_path: Path, monkeypatch:
 
 def test_objectives_are_asked_again_by_other_code(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     stored("causal_lm", ["text"])
+    monkeypatch.setattr(tokenize, "DECIDING", ("objectives/*.py",))
+    stored("causal_lm", ["text"])
+    assert len(asked) == 2
+
+
+def test_objectives_are_asked_each_time_beside_another_package_whose_code_may_change(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored("causal_lm", ["text"])
     monkeypatch.setattr(tokenize, "outside_packages", lambda: {"others": "2.0"})
     stored("causal_lm", ["text"])
-    monkeypatch.setattr(tokenize, "DECIDING", ("objectives/*.py",))
     stored("causal_lm", ["text"])
     assert len(asked) == 3
 
