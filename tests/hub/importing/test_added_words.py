@@ -60,3 +60,13 @@ def test_a_token_that_is_asked_for_behind_texts_stands_there(tmp_path: Path, ahe
         assert read(folder, "gpt2").backend.encode(*texts).ids == theirs(*texts).input_ids
     classifier = read_tokenizer(CheckpointFolder(folder), {}, targets["gpt2"], targets["gpt2"].classes[1])
     assert isinstance(classifier, Tokenizer) and classifier.role_tokens["extract"] == ENDING
+
+
+@pytest.mark.parametrize("listed", [{}, {"added_tokens_decoder": {}}])
+def test_around_texts_stand_the_tokens_that_the_older_file_names(tmp_path: Path, listed: dict[str, dict[str, str]]):
+    folder = publish(tmp_path, "gpt2", add_bos_token=True, add_eos_token=True, eos_token="!", **listed)
+    (folder / "special_tokens_map.json").write_text(json.dumps({"bos_token": "!", "eos_token": {"content": "#"}}))
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    assert theirs.eos_token == ("!" if listed else "#")
+    for texts in (("add it",), ("add it", "more")):
+        assert read(folder, "gpt2").backend.encode(*texts).ids == theirs(*texts).input_ids

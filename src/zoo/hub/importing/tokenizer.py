@@ -120,7 +120,8 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     if not recipe.is_of(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
-        backend = recipe.build({name: foreign.read(name) for name in recipe.files}, options)
+        files = {name: foreign.read(name) for name in recipe.files}
+        backend = recipe.build(files, {**options, **older_names(foreign, options)})
     # before anything writes the tokenizer out, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
     for token in added_tokens(foreign, options, recipe.tokens):
@@ -160,19 +161,23 @@ def spelling(token: Any) -> str | None:
 
 
 def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
-    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own.
-
-    As in transformers, the older file goes before tokenizer_config.json, unless that lists the added tokens itself.
-    """
+    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own."""
     default = target.recipe.tokens if target.recipe is not None else {}
-    older = {} if LISTED in options else foreign.read_json(SPECIAL)
     found: Tokens = {}
-    for source in (older, options, default):
+    for source in (older_names(foreign, options), options, default):
         for name, token in source.items():
             spelled = spelling(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
                 found[name] = spelled
     return found
+
+
+def older_names(foreign: CheckpointFolder, options: Json) -> Json:
+    """The special tokens that the older file names.
+
+    As in transformers, it goes before tokenizer_config.json, and is not read where that lists the added tokens itself.
+    """
+    return {} if LISTED in options else foreign.read_json(SPECIAL)
 
 
 def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:
