@@ -41,6 +41,18 @@ def test_a_run_in_a_folder_called_checkpoints_is_a_run(zoo: Zoo, run_of: RunOf, 
     assert said.status == 1 and "manifest.json: No such file" in said.out
 
 
+def test_a_checkpoint_without_its_manifest_is_a_damaged_one_from_within(
+    zoo: Zoo, run_of: RunOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    checkpoint = tmp_path / "run" / "checkpoints" / "3"
+    shutil.copytree(run_of("lm"), tmp_path / "run")
+    (checkpoint / "manifest.json").unlink()
+    monkeypatch.chdir(checkpoint)
+    for name in (".", "../3"):
+        said = zoo("check", name)
+        assert said.status == 1 and "manifest.json: No such file" in said.out
+
+
 def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path):
     copy = tmp_path / "run"
     copy.mkdir()

@@ -26,6 +26,7 @@ from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
+from zoo.runs.saved import straight
 from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
 
@@ -101,7 +102,7 @@ def check_folder(place: Path) -> Report:
     elif (place / EXPORTED).exists():
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
-    elif place.absolute().parent.name == CHECKPOINTS:  # asked last: a user's own folder may be called so
+    elif straight(place).parent.name == CHECKPOINTS:  # asked last: a user's own folder may be called so
         report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")
