@@ -159,7 +159,7 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
         f"It reads {' and '.join(reads)}.",
         plain(hide_paths(own)) if own else "Its author has not said what it should not be used for.",
         "It knows only what its data holds, the mistakes and prejudices of the data included.",
-        tried,
+        *([] if trained.history.imported else [tried]),
     ]
     return section("Limitations", listed(lines))
 
