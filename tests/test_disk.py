@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from zoo.data.home import home
 from zoo.disk import at_home, refuse_unwritable, written_aside
 
 
@@ -49,3 +50,5 @@ def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HOME", "/somewhere")
     assert at_home("~/run") == Path("/somewhere/run")
     assert at_home("~nobody-of-this-name/run") == Path("~nobody-of-this-name/run")
+    monkeypatch.setenv("ZOO_CACHE", "~nobody-of-this-name/cache")
+    assert home() == Path("~nobody-of-this-name/cache")

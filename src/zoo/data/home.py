@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from zoo.disk import at_home
+
 
 def home() -> Path:
     """$ZOO_CACHE, default `~/.cache/zoo`."""
     named = os.environ.get("ZOO_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "zoo"
+    return at_home(named) if named else Path.home() / ".cache" / "zoo"
 
 
 @contextmanager

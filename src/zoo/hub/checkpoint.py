@@ -30,7 +30,7 @@ def resolve(path: str | Path) -> SavedRun:
         return open_run(place)
     scratch = Scratch()
     try:
-        name = Path(path).expanduser().resolve().name  # which a card shows; hidden ones are the scratch folder's own
+        name = place.resolve().name  # which a card shows; hidden ones are the scratch folder's own
         report = import_checkpoint(path, scratch.folder / ("run" if name.startswith(".") else name or "run"))
         saved = open_run(report.run)
     except BaseException:

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from published_tokenizers import publish
 from strangers import saved
 
 import zoo
-from zoo.hub.checkpoint import import_checkpoint
+from zoo.hub.checkpoint import import_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import load_trained
@@ -38,3 +39,9 @@ def test_an_imported_runs_card_says_that_nothing_is_known(tmp_path: Path):
 def test_the_card_of_a_folder_that_is_exported_at_once_has_its_name(tmp_path: Path):
     zoo.export(folder_of(tmp_path / "my-gpt"), tmp_path / "out", device="cpu")
     assert "\n# my-gpt\n" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_folder_whose_name_begins_as_a_home_does_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder_of(tmp_path / "~nobody-of-this-name" / "my-gpt")
+    monkeypatch.chdir(tmp_path)
+    assert resolve("~nobody-of-this-name/my-gpt").folder.name == "my-gpt"
