@@ -134,15 +134,13 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     known = recipe.key()
     held_out = [rows.border, reader.share, len(rows.parts) == 1] if len(rows.sides) > 1 else []
     by_picture = bool(held_out) and PICTURE in rows.inputs
-    found, folders = [], dict[str, list[Path | None]]()
+    found = []
     for part in rows.parts:
-        alike = folders.setdefault(part.digest, [])
-        if by_picture and part.folder not in alike:  # tables of the same bytes may name other pictures
-            alike.append(part.folder)
-        number = alike.index(part.folder) if by_picture else 0
         filtered = reader.filtering.key(source, part)
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
-        decided = json.dumps([*known, *read, held_out, *([number] if number else [])], sort_keys=True)
+        # tables of the same bytes name other pictures in other folders, and those decide what is held out
+        folder = [str(part.folder.resolve())] if by_picture and part.folder is not None else []
+        decided = json.dumps([*known, *read, held_out, *folder], sort_keys=True)
         name = hashlib.sha256(decided.encode()).hexdigest()[:32]
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
     return found
