@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,6 +127,16 @@ def test_a_table_on_a_narrow_terminal_cuts_nothing(monkeypatch: pytest.MonkeyPat
         say_rows([(key, "null", "base configs/bert-base.yaml") for key in keys])
     assert "".join(line.split("  ")[0].strip() for line in printed.get().splitlines()) == "".join(keys)
     assert "…" not in printed.get()
+
+
+@pytest.mark.parametrize(("name", "whole"), [("n" * 20, True), ("n" * 70, False)])
+def test_names_in_a_table_with_headings_are_cut_nowhere(monkeypatch: pytest.MonkeyPatch, name: str, whole: bool):
+    terminal = Console(file=io.StringIO(), force_terminal=True, soft_wrap=True, width=40)
+    monkeypatch.setattr(visible, "results", terminal)
+    with terminal.capture() as printed:
+        say_rows([(name, "m" * 50)], header=("xx", "yy"))
+    said = re.sub(r"\x1b\[\d*m", "", printed.get())  # without colours
+    assert (said.count("n"), said.count("m"), name in said) == (len(name), 50, whole)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,11 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
         table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    cells = [[Text(visible(str(cell))) for cell in row] for row in rows]
+    for row in cells:
+        table.add_row(*row)
+    if header:  # names stay whole where that leaves room; rich cuts what it may not wrap
+        table.columns[0].no_wrap = 2 * max((row[0].cell_len for row in cells), default=0) <= results.width
     for column in table.columns:  # also of those that a row has added
         column.overflow = "fold"
     if not results.is_terminal:
