@@ -113,8 +113,11 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     assert (empty.tokens, empty.filled, empty.examples) == (0, 0.0, [])
 
 
-def test_a_text_alone_is_the_first_segment():
-    given = examples("classification", ENCODER, RowShape(16), text=[2, 3])
+@pytest.mark.parametrize(
+    ("objective", "stream"), [("classification", ENCODER), ("causal_lm", ModelTraits(causal=True, segments=True))]
+)
+def test_a_text_alone_is_the_first_segment(objective: str, stream: ModelTraits):
+    given = examples(objective, stream, RowShape(16), text=[2, 3])
     segments = first_part(given, 1)[1].inputs["segments"]
     assert isinstance(segments, torch.Tensor) and segments.shape == (1, 16) and not segments.any()
 
