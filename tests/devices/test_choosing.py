@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from zoo.devices.choose import choose_device, choose_placement, with_dtype
+from zoo.devices.defaults import ordinary_tensors
 from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest
 
 MISSING = "--device: there is no device 'cuda:2' here"
@@ -112,3 +113,16 @@ def test_a_dtype_that_a_device_lacks_is_computed_on_the_cpu(monkeypatch: pytest.
     monkeypatch.setattr(model, "to", lambda device, dtype: (device.type, dtype))
     wanted = torch.float32, torch.float64
     assert [with_dtype(model, dtype) for dtype in wanted] == [("meta", torch.float32), ("cpu", torch.float64)]
+
+
+def test_products_of_float32_are_exact_where_the_caller_has_rough_ones():
+    rows = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    expected, backend = rows @ rows, torch.backends.mkldnn.matmul
+    torch.set_float32_matmul_precision("medium")
+    try:
+        rough = backend.fp32_precision
+        with ordinary_tensors():
+            assert backend.fp32_precision == "ieee" and torch.equal(rows @ rows, expected)
+        assert backend.fp32_precision == rough
+    finally:
+        torch.set_float32_matmul_precision("highest")
