@@ -229,3 +229,21 @@ def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(t
     found = measure(Loaded(model.eval(), tokenizer, task, Mixture.of(task)), "validation", tmp_path, GenerateSettings())
     assert found["examples"] == 2 and found["masked_lm/perplexity"] == found["short/masked_lm/perplexity"]
     assert "long/masked_lm/perplexity" not in found
+
+
+def test_a_metric_that_no_file_has_is_refused_though_another_objective_has_a_loss(tmp_path: Path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.tsv").write_text("text\na b c d e\nb c a d e b\n")
+    tree = {
+        "objective": {"classification": {}, "causal_lm": {}},
+        "source": {"files": {"test": ["one.tsv", "two.tsv"]}},
+        "labels": ["x", "y"],
+        "metrics": ["classification/accuracy"],
+    }
+    task = read_task({**tree, "by_file": True}, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c d e"])
+    heads = ["language", {"name": "classification", "labels": 2}]
+    model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads)
+    given = Loaded(model.eval(), tokenizer, task, Mixture.of(task))
+    with pytest.raises(ValueError, match="classification/accuracy: no row of this split has a label"):
+        measure(given, "test", tmp_path, GenerateSettings())

@@ -98,8 +98,9 @@ class Evaluation:
         if len(apart) < 2:
             return self.measured(loaded, wanted)
         found = {name: one.measured(loaded, wanted, True) for name, one in apart.items()}
-        if self.kept is None and not any("loss" in values for values in found.values()):
-            return self.measured(loaded, wanted)  # which says that no file has a label
+        asked = {metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)}
+        if self.kept is None and not asked <= {name for values in found.values() for name in values}:
+            return self.measured(loaded, wanted)  # which says why no file has one of them
         return means(found, loaded, wanted)
 
     def measured(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
