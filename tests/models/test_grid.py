@@ -12,7 +12,7 @@ from zoo.blocks.rows.view import View
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.kinds.grid import everywhere
+from zoo.models.kinds.grid import GridSettings, everywhere
 from zoo.models.kinds.part import PartInput
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings, load_settings, parse_settings
@@ -191,3 +191,9 @@ def test_pictures_of_another_kind_are_refused():
         ValueError, match=r"pictures: expected uint8 \(batch, 3, height, width\).* got uint8 \(3, 1, 16"
     ):
         model(TOKENS, PICTURES[:, :1])
+
+
+def test_a_kind_of_part_tells_which_of_its_settings_nothing_reads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(GridSettings, "unread", lambda _, reads_memory: {"groups": "a reason"}, raising=False)
+    with pytest.raises(ValueError, match="encoder.groups: nothing reads it: a reason"):
+        build("cnn-attention-nano", **{"encoder.groups": 2})
