@@ -191,7 +191,7 @@ def refuse_unscored(name: str, examples: Examples) -> None:
     """
     waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labelled}
     for example in (example for row in examples.once() for example in examples.build(row)):
-        chosen = example.places  # of heads without a capacity, which score every place, there are none
+        chosen = example.places  # a head without a capacity scores every place and is not named here
         waiting = {head: which for head, which in waiting.items() if head in chosen and not len(chosen[head])}
         if not waiting:
             return

@@ -40,7 +40,8 @@ def generate(
         numbers: of the texts among all that are written, which samples depend on; None: counted from 0.
 
     Raises:
-        ValueError: the model has no decoder with a language head, a prompt leaves no room, or not each has a source.
+        ValueError: the model has no decoder with a language head, a prompt leaves no room, or the source has
+            other rows than the prompts.
     """
     decoder = writer(model, prompts)
     model.eval()

@@ -26,7 +26,7 @@ Pictures = UInt8[Tensor, "batch channels height width"]
 
 @runtime_checkable
 class SomeUnread(Protocol):
-    """Settings of a part of which nothing reads some in some models."""
+    """Settings of a part that tell which of them nothing reads in a model."""
 
     def unread(self, reads_memory: bool) -> dict[str, str]:
         """Settings that nothing reads, each with the reason.
