@@ -115,14 +115,23 @@ def test_a_dtype_that_a_device_lacks_is_computed_on_the_cpu(monkeypatch: pytest.
     assert [with_dtype(model, dtype) for dtype in wanted] == [("meta", torch.float32), ("cpu", torch.float64)]
 
 
-def test_products_of_float32_are_exact_where_the_caller_has_rough_ones():
+@pytest.mark.parametrize("way", ["of old", "by backend"])
+def test_products_of_float32_are_exact_where_the_caller_has_rough_ones(way: str):
     rows = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
     expected, backend = rows @ rows, torch.backends.mkldnn.matmul
-    torch.set_float32_matmul_precision("medium")
+    before = backend.fp32_precision
     try:
-        rough = backend.fp32_precision
+        if way == "of old":
+            torch.set_float32_matmul_precision("medium")
+        else:
+            backend.fp32_precision = "bf16"
         with ordinary_tensors():
             assert backend.fp32_precision == "ieee" and torch.equal(rows @ rows, expected)
-        assert backend.fp32_precision == rough
+            if way == "of old":  # torch refuses to say it where both ways were taken
+                assert not torch.backends.cuda.matmul.allow_tf32
+        assert backend.fp32_precision == "bf16"
+        if way == "of old":
+            assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision("highest")
+        backend.fp32_precision = before

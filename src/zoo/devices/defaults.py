@@ -5,7 +5,9 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-UNROUNDED = ("ieee", "none")  # how float32 is multiplied; none: as torch does by default
+BACKENDS = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
+EXACT = "highest"
+UNROUNDED = ("ieee", "none")  # how a backend multiplies float32; none: as torch does by default
 
 
 @contextmanager
@@ -31,12 +33,21 @@ def exact_products() -> Iterator[None]:
 
     With "medium", which is common in notebooks, CPUs and GPUs that multiply bfloat16 in hardware keep 8 to 11 of 24.
     """
-    backends = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-    rough = [(backend, backend.fp32_precision) for backend in backends if backend.fp32_precision not in UNROUNDED]
+    rough = [(backend, backend.fp32_precision) for backend in BACKENDS if backend.fp32_precision not in UNROUNDED]
     try:
-        for backend, _ in rough:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # each backend was told by itself: the two ways must not be mixed
+        precision = EXACT
+    # what was told in one way is changed in that way
+    by_backend = rough if precision == EXACT else []
+    try:
+        if precision != EXACT:
+            torch.set_float32_matmul_precision(EXACT)
+        for backend, _ in by_backend:
             backend.fp32_precision = UNROUNDED[0]
         yield
     finally:
-        for backend, precision in rough:
-            backend.fp32_precision = precision
+        if precision != EXACT:
+            torch.set_float32_matmul_precision(precision)
+        for backend, rounded in by_backend:
+            backend.fp32_precision = rounded
