@@ -130,3 +130,15 @@ def test_a_checkpoint_that_breaks_twice_is_set_aside_twice(tmp_path: Path) -> No
 
 def test_of_an_optimizer_only_its_kernel_may_change():
     assert [key for key in MAY_CHANGE if key.startswith("optimizer")] == ["optimizer.fused"]
+
+
+@pytest.mark.parametrize("name", ["environment.json", "training.yaml", "metrics.jsonl"])
+def test_a_folder_where_the_run_writes_a_file_is_refused_by_its_name(tmp_path: Path, name: str):
+    with create_run(tmp_path, files()) as run:
+        run.save(1, {"weights": {}}, {})
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=f"{name}: is not a file"):
+        create_run(tmp_path, files(), resume=True)
+    (tmp_path / name).rmdir()
+    create_run(tmp_path, files(), resume=True).close()

@@ -10,7 +10,7 @@ from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import read_sealed, remove_folder
-from zoo.runs.layout import DATA, ENVIRONMENT, REQUEST, TRAINING
+from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have
@@ -27,8 +27,11 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         may_change: keys of training.yaml, with all below them, and what can differ when one changes.
 
     Raises:
-        ValueError: with the first settings that differ, old and new.
+        ValueError: with the first settings that differ, old and new; or something else stands where a file is written.
     """
+    for place in (folder / name for name in (*content, ENVIRONMENT, METRICS)):
+        if place.exists() and not place.is_file():
+            raise ValueError(f"{place}: is not a file, and the run has one there; move it away")
     faults, changed = [], []
     for name, data in content.items():
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
