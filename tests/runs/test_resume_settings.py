@@ -142,3 +142,15 @@ def test_a_folder_where_the_run_writes_a_file_is_refused_by_its_name(tmp_path: P
         create_run(tmp_path, files(), resume=True)
     (tmp_path / name).rmdir()
     create_run(tmp_path, files(), resume=True).close()
+
+
+def test_a_changed_request_is_told_of_before_it_is_sealed_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    asked = replace(files(), request={"start": "gpt2-nano", "changes": [{"training.steps": 8}]})
+    with create_run(tmp_path, asked) as run:
+        run.save(1, {"weights": {}}, {})
+    create_run(tmp_path, asked, resume=True).close()
+    assert "request.yaml" not in caplog.text
+    request = tmp_path / "request.yaml"
+    request.write_text(request.read_text("utf-8").replace("8", "9"), "utf-8")
+    create_run(tmp_path, asked, resume=True).close()
+    assert "request.yaml: damaged or changed" in caplog.text

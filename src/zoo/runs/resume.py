@@ -9,7 +9,7 @@ from zoo.config import Tree, parse_yaml
 from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
-from zoo.runs.files import read_sealed, remove_folder
+from zoo.runs.files import check_file, read_sealed, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
@@ -79,12 +79,17 @@ def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
-    """Warn of what may keep a resumed run from having the same bits; the environment that it ran in before."""
+    """Warn of what may keep a resumed run from being the same; the environment that it ran in before."""
     try:
         before = read_sealed(folder / ENVIRONMENT)
     except ValueError as reason:
         logger.warning("%s; whether the resumed run is the same to the last bit cannot be said", reason)
         return {}
+    if written := before.get("files", {}).get(REQUEST):
+        try:
+            check_file(folder / REQUEST, written, ENVIRONMENT)
+        except ValueError as reason:  # a kill between the two files leaves them so, too: no reason to refuse
+            logger.warning("%s; the run continues with the changes that it holds now", reason)
     for change in changes(before, now):
         logger.warning("%s: %s", folder, change)
     return before
