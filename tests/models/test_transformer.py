@@ -200,6 +200,14 @@ def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
         model(TOKENS, source, DOCUMENTS[:, :6])
 
 
+@pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano"])
+def test_documents_that_are_not_of_the_sources_places_are_refused_by_its_name(name: str):
+    with pytest.raises(
+        ValueError, match=r"^source_documents: expected a number for each place, \(2, 7\), got \(2, 6\)"
+    ):
+        create_model(name)(TOKENS, TOKENS, source_documents=DOCUMENTS[:, :6])
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -231,6 +231,8 @@ class Model(nn.Module):
             return None
         if source is None:
             raise ValueError("source: this model has an encoder and a decoder, so it needs a source beside the tokens")
+        if documents is not None and self.encoder.image_size is None:
+            documents = Documents.of(documents, source, "source_documents")
         return self.encoder(PartInput(source, documents, None, recorders or {}, table=table))
 
     @property

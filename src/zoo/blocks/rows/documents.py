@@ -123,7 +123,9 @@ class Documents(Computed):
 
     @staticmethod
     def of(
-        given: "Int[Tensor, 'batch length'] | Documents | None", like: Shaped[Tensor, "batch length *any"]
+        given: "Int[Tensor, 'batch length'] | Documents | None",
+        like: Shaped[Tensor, "batch length *any"],
+        name: str = "documents",
     ) -> "Documents":
         """Documents as a caller gives them: None where every row is one, laid out as `like`.
 
@@ -135,7 +137,7 @@ class Documents(Computed):
         documents = given if isinstance(given, Documents) else Documents(given)
         if documents.numbers.shape != like.shape[:2]:
             expected, got = tuple(like.shape[:2]), tuple(documents.numbers.shape)
-            raise ValueError(f"documents: expected a number for each place, {expected}, got {got}")
+            raise ValueError(f"{name}: expected a number for each place, {expected}, got {got}")
         return documents
 
     @staticmethod
