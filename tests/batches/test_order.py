@@ -174,6 +174,18 @@ def test_the_seed_decides_which_parts_are_paired_and_what_a_sample_holds():
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_a_sample_has_so_many_of_all_examples_and_a_part_of_it_those_of_its_documents():
+    given = examples()
+    every, drawn = {(d, n) for _, d, n in named(list(given.once()))}, given.sample(7)
+    chosen = [(d, n) for _, d, n in named(list(drawn.once()))]
+    assert len(set(chosen)) == len(chosen) == drawn.count == 7 and set(chosen) <= every
+    assert given.sample(len(every)) is given and given.sample(len(every) - 1).count == len(every) - 1
+    documents = sorted({d for d, _ in chosen})[:3]
+    for whole in (given, drawn):
+        expected = {(d, n) for _, d, n in named(list(whole.once())) if d in documents}
+        assert {(d, n) for _, d, n in named(list(whole.among(documents).once()))} == expected
+
+
 def test_truncated_examples_are_counted_with_their_tokens():
     lengths = Lengths({"text": np.array([0, 5, 25, 28])})
     mixture = Mixture.parse("classification")
@@ -257,3 +269,10 @@ def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, t
             ValueError, match=f"version {permutation.ORDER} of the order of data, but .* {permutation.ORDER + 1}"
         ):
             stream.seek(whole)
+
+
+def test_tokens_of_all_fields_make_windows_small(monkeypatch: pytest.MonkeyPatch):
+    given, offsets = examples(), examples().lengths.offsets["text"]
+    monkeypatch.setattr(module, "TOKENS", 9 * int(offsets[-1]) // 30)
+    both = replace(given, lengths=Lengths({"source": offsets, "target": offsets}))
+    assert (given.window, both.window) == (8, 4)
