@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy
 
 from zoo.data import processes
-from zoo.survey import survey, worker
+from zoo.survey import survey, tokens, worker
 from zoo.survey.rows import SourceSurvey
 from zoo.survey.survey import NO_TOKENIZER, Surveyed
 
@@ -82,7 +82,11 @@ def test_the_entropy_is_that_of_what_a_model_is_asked_for(task: dict[str, Any], 
     assert score["bits_per_byte"] == pytest.approx(12 * cost / math.log(2) / 18)
 
 
-def test_of_conversations_only_what_the_assistant_says_is_measured(task: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [4, 1000])
+def test_of_conversations_only_what_the_assistant_says_is_measured(
+    task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(tokens, "TOKENS", at_once)
     said = [["ab", "zz", "c", "é"], ["b", "z"], ["abc", "éé"]]
     for name in ("train", "validation"):
         rows = [[{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(row)] for row in said]
@@ -118,6 +122,18 @@ def test_what_just_fits_is_not_longer_than_a_row(
     objective = "causal_lm" if "text" in row else "translation"
     sizes = look(task | {"objective": objective, "length": 8}, tmp_path)["row_sizes"]
     assert [size["longer"] for size in sizes if size["length"] == 8] == [longer]
+
+
+def test_what_is_cut_off_and_what_stays_empty_is_counted_in_tokens(task: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"source": "a" * 11, "target": "b" * 10}) + "\n")
+    for longest, expected in {
+        6: [(4, 15 / 21, 0.0), (8, 11 / 21, 4 / 16), (16, 11 / 21, 20 / 32)],  # one place of each side is no letter's
+        8: [(4, 15 / 21, 0.0), (8, 7 / 21, 0.0), (16, 7 / 21, 16 / 32)],
+    }.items():
+        sizes = look(task | {"objective": "translation", "longest": longest}, tmp_path)["row_sizes"]
+        assert [(size["length"], size["beyond"], size["empty"]) for size in sizes] == list(map(pytest.approx, expected))
+        assert {(size["longer"], size["is"]) for size in sizes} == {(1.0, "truncated")}
 
 
 @pytest.mark.parametrize(("longest", "longer"), [(8, 0.0), (7, 1.0)])

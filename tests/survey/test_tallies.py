@@ -29,6 +29,12 @@ def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_
     assert (whole.count, whole.mean, whole.least) == (55, pytest.approx(1e300 / 55), -1.5)
 
 
+def test_bytes_are_those_of_a_file_and_characters_those_of_a_text() -> None:
+    tally = RowTally()
+    tally.add({"text": "é漢 "})
+    assert (tally.rows, tally.characters, tally.bytes) == (1, 3, 6)
+
+
 def test_every_label_is_counted_whichever_process_met_it_first() -> None:
     seen = [RowTally(), RowTally()]
     for number in range(20_000):
