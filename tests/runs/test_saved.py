@@ -1,12 +1,15 @@
 """Claims about reading runs: RUN is its best validated checkpoint, and a file that was changed is named."""
 
 import shutil
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import torch
 
 from zoo.runs.checkpoint import latest
+from zoo.runs.request import BaseRecord
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import is_run, open_run
 
@@ -122,3 +125,14 @@ def test_a_run_without_checkpoints_is_refused(tmp_path: Path):
     create_run(tmp_path, FILES).close()
     with pytest.raises(ValueError, match="has no whole checkpoint"):
         open_run(tmp_path)
+
+
+def test_the_record_of_a_base_has_the_hash_of_the_weights_that_are_published(tmp_path: Path):
+    own = {"start": "some/where", "changes": [], "base": {"step": 4, "weights_sha256": "ab"}}
+    tensors = {"weights": {"w": torch.ones(2)}, "ema": {"w": torch.zeros(2)}}
+    with create_run(tmp_path, replace(FILES, request=own)) as run:
+        run.save(1, tensors, {"step": 1})
+    saved = open_run(tmp_path)
+    files = {name: sha256((saved.checkpoint.folder / f"{name}.safetensors").read_bytes()) for name in tensors}
+    assert saved.weights["w"].tolist() == [0.0, 0.0] and saved.record.weights_sha256 == files["ema"].hexdigest()
+    assert (saved.record.step, saved.record.start, saved.record.base) == (1, "some/where", BaseRecord(4, "ab"))
