@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -68,7 +69,9 @@ def test_a_file_that_is_missing_is_a_fault_that_says_what_it_costs(folder: Path,
 def test_what_is_no_file_or_no_folder_is_a_fault(folder: Path):
     for name in ("metrics.jsonl", "checkpoints"):
         (folder / name).rename(folder.parent / name)
-    os.mkfifo(folder / "metrics.jsonl")  # read, it would be waited for
+    os.mkfifo(folder / "metrics.jsonl")
+    # whoever reads it finds its end, and does not wait for ever
+    Thread(target=(folder / "metrics.jsonl").write_bytes, args=[b""], daemon=True).start()
     (folder / "checkpoints").touch()
     faults = check_run(folder).faults
     assert any(f"{folder / 'metrics.jsonl'}: is not a file: no weights are lost" in fault for fault in faults)
