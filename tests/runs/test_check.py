@@ -78,6 +78,15 @@ def test_what_is_no_file_or_no_folder_is_a_fault(folder: Path):
     assert f"{folder / 'checkpoints'}: is not a folder: the run can be neither used nor continued" in faults
 
 
+def test_a_pipe_in_the_place_of_the_lock_is_not_waited_for(folder: Path):
+    (folder / ".lock").unlink(missing_ok=True)
+    os.mkfifo(folder / ".lock")
+    reader = Thread(target=check_run, args=[folder], daemon=True)
+    reader.start()
+    reader.join(20)
+    assert not reader.is_alive()
+
+
 def test_every_damaged_file_is_reported_and_which_checkpoint_is_taken(folder: Path):
     for name in ("config.yaml", "tokenizer.json", "checkpoints/2/state.json"):
         (folder / name).write_bytes(b"x")

@@ -290,7 +290,7 @@ def take_lock(folder: Path) -> IO[str]:
 def writer_of(folder: Path) -> str | None:
     """The number of the process that holds a folder's lock; None: nobody does, or its disk knows no locks."""
     try:
-        with (folder / LOCK).open(encoding="utf-8") as lock:
+        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as lock:  # waits for no pipe
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
