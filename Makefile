@@ -18,8 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # what an hour's work is tried with: the rooms below training, and the house rules; the contracts take minutes, those with
-# processes or commands of their own too
-QUICK := tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
+# processes or commands of their own too, and programs on a pretended GPU half a minute each
+QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/blocks/test_packed_rows_on_cuda.py \
+	tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
 	tests/contracts/test_parameter_names.py \
 	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
 
