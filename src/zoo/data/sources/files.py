@@ -1,6 +1,5 @@
 """Data files: named one by one, by folder or by pattern, looked for in few places."""
 
-import fnmatch
 import glob
 import logging
 import os
@@ -8,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from zoo.data.formats.compression import is_compressed, reason
+from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.delimited import Delimited
 from zoo.data.formats.format import ReadOptions, claims, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
@@ -17,6 +16,7 @@ from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
+from zoo.data.sources.walking import matching, walk
 from zoo.disk import at_home
 from zoo.registry import first_few
 
@@ -129,10 +129,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     root = os.environ.get("ZOO_DATA")
     folders = [at_home(root)] if root else []
     folders = [*folders, Path.cwd()] if data_dir is None else [at_home(data_dir)]
-    try:
-        wanted = Path(name).expanduser()
-    except RuntimeError:
-        raise ValueError(f"{place}: '{name}' begins with the name of a user whose home is not known") from None
+    wanted = at_home(name)
     tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
     for path, folder in zip(tried, folders, strict=False):
         if path.is_dir():
@@ -151,70 +148,6 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     looked = ", ".join(str(path) for path in tried)
     what = "no file matches" if glob.has_magic(name) else "no such file"
     raise FileNotFoundError(f"{place}: {what} '{name}'; looked for {looked}; give --data DIR or set ZOO_DATA")
-
-
-def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
-    """What the parts of a pattern stand for in a folder, as `glob` reads them; but `**` walks as `walk` does.
-
-    Raises:
-        ValueError: a folder cannot be read.
-    """
-    if not parts:
-        yield at
-        return
-    first, rest = parts[0], parts[1:]
-    if not glob.has_magic(first):
-        yield from matching(at / first, rest, place) if os.path.lexists(at / first) else ()
-    elif first == "**" and at.is_dir():
-        for below, _ in walk(at, place):
-            yield from matching(below, rest or ["*"], place)
-    elif at.is_dir():
-        try:
-            names = fnmatch.filter(os.listdir(at), first)
-        except OSError as error:
-            raise unreadable(error, place) from None
-        for name in names:
-            if first.startswith(".") or not name.startswith("."):
-                yield from matching(at / name, rest, place)
-
-
-def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
-    """A folder and the folders in it, linked ones included, each once, with the names of files; hidden ones are none.
-
-    Raises:
-        ValueError: one cannot be read.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise unreadable(error, place)
-
-    links = Links(folder)
-    for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        within = Path(stands)
-        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
-        yield within, [name for name in names if not name.startswith(".")]
-
-
-def unreadable(error: OSError, place: str) -> ValueError:
-    return ValueError(f"{place}: {error.filename}: the folder cannot be read: {reason(error)}")
-
-
-class Links:
-    """Which linked folders are walked: not those of the folder itself, which are met where they are, and each once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.met = folder.resolve(), set[Path]()
-
-    def lead_on(self, path: Path) -> bool:
-        """Whether a folder is to be walked; one that is no link is."""
-        real = path.resolve()
-        inside = real.is_relative_to(self.folder)
-        hidden = inside and any(name.startswith(".") for name in real.relative_to(self.folder).parts)
-        if inside and not hidden:
-            return not path.is_symlink()
-        new = not self.folder.is_relative_to(real) and real not in self.met
-        self.met.add(real)
-        return new
 
 
 def in_folder(folder: Path, place: str) -> list[Path]:

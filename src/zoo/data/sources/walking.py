@@ -1,0 +1,73 @@
+"""What lies in a folder and in the folders below it, linked ones included, and what a pattern stands for there."""
+
+import fnmatch
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from zoo.data.formats.compression import reason
+
+
+def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
+    """What the parts of a pattern stand for in a folder, as `glob` reads them; but `**` walks as `walk` does.
+
+    Raises:
+        ValueError: a folder cannot be read.
+    """
+    if not parts:
+        yield at
+        return
+    first, rest = parts[0], parts[1:]
+    if not glob.has_magic(first):
+        yield from matching(at / first, rest, place) if os.path.lexists(at / first) else ()
+    elif first == "**" and at.is_dir():
+        for below, _ in walk(at, place):
+            yield from matching(below, rest or ["*"], place)
+    elif at.is_dir():
+        try:
+            names = fnmatch.filter(os.listdir(at), first)
+        except OSError as error:
+            raise unreadable(error, place) from None
+        for name in names:
+            if first.startswith(".") or not name.startswith("."):
+                yield from matching(at / name, rest, place)
+
+
+def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
+    """A folder and the folders in it, linked ones included, each once, with the names of files; hidden ones are none.
+
+    Raises:
+        ValueError: one cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise unreadable(error, place)
+
+    links = Links(folder)
+    for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        within = Path(stands)
+        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
+        yield within, [name for name in names if not name.startswith(".")]
+
+
+def unreadable(error: OSError, place: str) -> ValueError:
+    return ValueError(f"{place}: {error.filename}: the folder cannot be read: {reason(error)}")
+
+
+class Links:
+    """Which linked folders are walked: not those of the folder itself, which are met where they are, and each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.met = folder.resolve(), set[Path]()
+
+    def lead_on(self, path: Path) -> bool:
+        """Whether a folder is to be walked; one that is no link is."""
+        real = path.resolve()
+        inside = real.is_relative_to(self.folder)
+        hidden = inside and any(name.startswith(".") for name in real.relative_to(self.folder).parts)
+        if inside and not hidden:
+            return not path.is_symlink()
+        new = not self.folder.is_relative_to(real) and real not in self.met
+        self.met.add(real)
+        return new
