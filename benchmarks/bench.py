@@ -186,12 +186,11 @@ def turns(text: str) -> int:
     """How many turns each side takes.
 
     Raises:
-        ValueError: none, of which nothing could be told.
+        ArgumentTypeError: none, of which nothing could be told.
     """
-    count = int(text)
-    if count < 1:
-        raise ValueError(count)
-    return count
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ def test_no_turns_are_refused_before_anything_is_measured(
     monkeypatch.setattr(sys, "argv", [program, *words, "--repeats", "-1"])
     with pytest.raises(SystemExit, match="2"):
         found.main()
-    assert "argument --repeats: invalid turns value: '-1'" in capsys.readouterr().err
+    assert "argument --repeats: expected a whole number of at least 1, got '-1'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
