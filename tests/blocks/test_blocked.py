@@ -185,10 +185,10 @@ def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: 
 @pytest.mark.parametrize("causal", [True, False])
 def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool):
     """For each shape of a product oneDNN compiles kernels, and remembers them."""
-    documents = packed([[length, 1024 - length] for length in range(64, 960, 5)], 1024)
+    documents = packed([[length, 1024 - length] for length in range(64, 960, 20)], 1024)
     tilings = Tiling.of(View.of(documents, causal=causal), None, randn(len(documents.numbers), 1, 1024, 2))
     places = torch.arange(1024)
-    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 60
+    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 30  # of 90
     for region in tilings.regions:
         own, computed = len(places[region.own]), len(places[region.queries])
         assert own <= computed <= max(own + 31, own * 9 / 8)
