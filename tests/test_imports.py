@@ -46,8 +46,8 @@ IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn
 # public names, folders of variants, and what `late.load` names
 LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/late.py"}
 # who may call it: commands, sources that need datasets, filling without torch, imports that compare with transformers'
-# own tokenizers, and the loss that has a kernel
-LATE = {"cli", "data", "experiments", "hub", "models"}
+# own tokenizers, metrics that a library counts, and the loss that has a kernel
+LATE = {"cli", "data", "experiments", "hub", "metrics", "models"}
 
 
 def modules() -> dict[str, Path]:
@@ -122,13 +122,18 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Module -> what it imports; `from a import b` reads both a and, where it is a module, a.b."""
+    """Module -> what it imports; `from a import b` reads both a and, where it is a module, a.b.
+
+    A package of variants imports all of its modules.
+    """
     graph = {}
     for module, path in modules().items():
         tree = ast.parse(path.read_text())
         taken = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
         members = {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
         graph[module] = members | {name for _, name in imported(tree)}
+        if "import_all(__name__)" in ast.unparse(tree):
+            graph[module] |= {name for name in modules() if name.startswith(f"{module}.")}
     return graph
 
 
@@ -177,6 +182,11 @@ def packages(start: str) -> set[str]:
 def test_predicting_waits_for_no_package_that_it_does_not_use():
     loaded = packages("zoo.cli.commands.predict")
     assert "torch" in loaded and not loaded & HEAVY
+
+
+def test_training_waits_for_no_metric_that_does_not_measure_it():
+    loaded = packages("zoo.cli.commands.train")
+    assert "accelerate" in loaded and not loaded & {"sklearn", "scipy", "seqeval", "pandas"}
 
 
 @pytest.mark.parametrize("start", [WORKER, "zoo.cli.commands.tokenize"])

@@ -4,7 +4,6 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import pearsonr, spearmanr
 
 from zoo.metrics.metric import Metric, metrics
 
@@ -22,22 +21,26 @@ class NumberMetric(Metric):
 class Pearson(NumberMetric):
     """Pearson's correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
 
+    library = "scipy.stats:pearsonr"
+
     def measure(self, predictions: list[float], references: list[float]) -> float:
         if is_constant(predictions) or is_constant(references):
             return 0.0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nearly constant input: the number is right up to rounding
-            return float(pearsonr(references, predictions).statistic)
+            return float(self.count(references, predictions).statistic)
 
 
 @metrics.register("spearman")
 class Spearman(NumberMetric):
     """Pearson's correlation of the ranks of predicted and true numbers, -1 to 1; 0 where either is constant."""
 
+    library = "scipy.stats:spearmanr"
+
     def measure(self, predictions: list[float], references: list[float]) -> float:
         if is_constant(predictions) or is_constant(references):
             return 0.0
-        return float(spearmanr(references, predictions).statistic)
+        return float(self.count(references, predictions).statistic)
 
 
 @metrics.register("mse")

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from sklearn.metrics import f1_score
-
 from zoo.metrics.metric import Metric, metrics
 
 
@@ -14,12 +12,13 @@ class SetMetric(Metric):
     best = 1.0
     needs = "sets"
     inputs = {"predictions": ["int64"], "references": ["int64"]}
+    library = "sklearn.metrics:f1_score"
     average: Literal["micro", "macro"]
 
     def measure(self, predictions: list[list[int]], references: list[list[int]]) -> float:
         # sets of one class look like single answers to scikit-learn, for which not having the class is a class, too
         own = [1] if len(references[0]) == 1 else None
-        return float(f1_score(references, predictions, labels=own, average=type(self).average, zero_division=0.0))
+        return float(self.count(references, predictions, labels=own, average=type(self).average, zero_division=0.0))
 
 
 @metrics.register("f1_micro")

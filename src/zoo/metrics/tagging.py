@@ -3,8 +3,6 @@
 import warnings
 from collections.abc import Sequence
 
-from seqeval.metrics import f1_score
-
 from zoo.metrics.metric import Metric, metrics
 from zoo.registry import first_few
 
@@ -22,6 +20,7 @@ class SpanF1(Metric):
     best = 1.0
     needs = "tags"
     inputs = {"predictions": ["string"], "references": ["string"]}
+    library = "seqeval.metrics:f1_score"
 
     def obstacle(self, labels: Sequence[str]) -> str | None:
         odd = [label for label in labels if label != "O" and label[:2] not in PREFIXES]
@@ -32,7 +31,7 @@ class SpanF1(Metric):
     def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of splits without any span, whose F1 is 0
-            return float(f1_score(as_borders(references), as_borders(predictions)))
+            return float(self.count(as_borders(references), as_borders(predictions)))
 
 
 PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
