@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import logging
 import os
 import shutil
 import tempfile
@@ -21,7 +20,6 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as o
 WAIT = 0.5  # seconds between two looks at what another process makes
 OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
 Made = TypeVar("Made")
-logger = logging.getLogger(__name__)
 
 
 @contextmanager

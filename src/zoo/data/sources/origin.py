@@ -23,10 +23,6 @@ class Origin(ABC):
     def place(self, split: str) -> str:
         """Where a split stands, for messages."""
 
-    def where(self, split: str, row: int, entry: int | None = None) -> str:
-        """Where a row of a split stands, counted from 0, and perhaps an entry of a list in it, for messages."""
-        return f"{self.place(split)}: row {row + 1}" + ("" if entry is None else f", entry {entry + 1}")
-
     def called(self, split: str) -> str:
         """What it is called, whatever it holds now."""
         return f"{type(self).__name__} {self.place(split)}"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import mmap
 import os
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,6 @@ VERIFIED = "verified.json"  # the times of files whose bytes were looked at, aft
 KEYS = {"sides", "files", "source"}
 SIDE_KEYS = {"rows", "left_out", "documents", "arrays", "fields", "labels"}
 OPEN = 256  # arrays that are mapped at once: a process may have few files open
-logger = logging.getLogger(__name__)
 
 
 class Shard:

@@ -20,7 +20,6 @@ class Prompted(Form):
 
     stored: ClassVar[StoredFields] = StoredFields((PROMPT, "text"), predicted=("text",))
     lengths_tell: ClassVar[bool] = False
-    smallest: ClassVar[int] = 3
     writes: ClassVar[bool] = True
     template: ClassVar[Template] = CONTINUED
 
