@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from zoo.data.ids import Ids, Read, Roles
+from zoo.data.ids import Ids, Piece, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
 
 # a template names the role of each special token; None stands for the next piece of text
@@ -113,3 +113,9 @@ def shorten(first: int, second: int, room: int) -> tuple[int, int]:
         return first, second
     kept = min(first, second, room // 2)
     return (kept, room - kept) if first <= second else (room - kept, kept)
+
+
+def shorten_pair(first: Piece, second: Piece, room: int) -> tuple[Piece, Piece]:
+    """The beginnings of two texts that fit in `room` tokens together."""
+    read, behind = shorten(first.length, second.length, room)
+    return first.first(read), second.first(behind)

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten, side_by_side
+from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten_pair, side_by_side
 
 
 @forms.register("both_orders")
@@ -25,10 +25,9 @@ class BothOrders(Form):
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         first, second = lengths.span("text", document), lengths.span("pair", document)
         each = min(limits.longest, limits.row // self.documents)
-        kept = shorten(first.length, second.length, each - overhead(self.template))
-        pieces = tuple(Piece(s.field, s.start, s.start + n) for s, n in zip((first, second), kept, strict=True))
-        truncated = first.length + second.length - sum(kept)
-        length = 2 * (sum(kept) + overhead(self.template))
+        pieces = shorten_pair(first, second, each - overhead(self.template))
+        kept = sum(piece.length for piece in pieces)
+        length, truncated = 2 * (kept + overhead(self.template)), first.length + second.length - kept
         return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=truncated)]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:

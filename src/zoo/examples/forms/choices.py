@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import CHOICES, CONTEXT, Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import CHOICES, CONTEXT, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead, shorten, side_by_side
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead, shorten_pair, side_by_side
 
 
 @forms.register(CHOICES)
@@ -31,13 +31,12 @@ class Choices(Form):
         each = min(limits.longest, limits.row // len(choices))
         if each < self.smallest:
             raise ValueError(f"length: a row of {limits.row} tokens is too short for {len(choices)} choices")
-        pieces, lost = list[Piece](), 0
-        for choice in choices:
-            kept = shorten(context.length, choice.length, each - overhead(self.template))
-            pieces += [span._replace(stop=span.start + n) for span, n in zip((context, choice), kept, strict=True)]
-            lost += context.length + choice.length - sum(kept)
-        length = sum(piece.length for piece in pieces) + len(choices) * overhead(self.template)
-        return [ExamplePlan(document, 0, length, pieces=tuple(pieces), label=lengths.label(document), truncated=lost)]
+        pairs = (shorten_pair(context, choice, each - overhead(self.template)) for choice in choices)
+        pieces = tuple(piece for pair in pairs for piece in pair)
+        kept = sum(piece.length for piece in pieces)
+        lost = sum(context.length + choice.length for choice in choices) - kept
+        length = kept + len(choices) * overhead(self.template)
+        return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=lost)]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         pairs = zip(plan.pieces[::2], plan.pieces[1::2], strict=True)

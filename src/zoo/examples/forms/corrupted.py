@@ -9,7 +9,7 @@ from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next
+from zoo.examples.template import CONTINUED, cut, predict_next, with_end
 
 
 class Noise(NamedTuple):
@@ -67,7 +67,7 @@ class Corrupted(Form):
         missing = [part for pair in zip(sentinels, pieces[1::2], strict=False) for part in pair]
         kept = [part for pair in zip(pieces[::2], sentinels, strict=False) for part in pair]
         example = predict_next(plan, np.concatenate(missing), roles)
-        example.source = np.append(np.concatenate(kept), roles.id("end"))
+        example.source = with_end(np.concatenate(kept), roles)
         return example
 
     def check(self, limits: Limits) -> None:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import PICTURE, Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.template import CONTINUED, predict_next
@@ -24,7 +24,7 @@ class ImageText(Form):
         text = lengths.span("text", document)
         kept = min(text.length, limits.longest)
         final = text.length < limits.longest
-        pieces = (lengths.span(PICTURE, document), Piece("text", text.start, text.start + kept))
+        pieces = (lengths.span(PICTURE, document), text.first(kept))
         truncated = text.length - kept + (not final)  # `</s>` counts
         return [ExamplePlan(document, 0, kept + final, 1, pieces, final=final, truncated=truncated)]
 

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from zoo.data.ids import Lengths, Piece, StoredFields
+from zoo.data.ids import Lengths, StoredFields
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, overhead, shorten
+from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, overhead, shorten_pair
 
 
 @forms.register("pair")
@@ -24,8 +24,7 @@ class Pair(Form):
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         first, second = lengths.span("text", document), lengths.span("pair", document)
-        kept = shorten(first.length, second.length, limits.longest - overhead(self.template))
-        pieces = tuple(Piece(s.field, s.start, s.start + n) for s, n in zip((first, second), kept, strict=True))
-        truncated = first.length + second.length - sum(kept)
-        length = sum(kept) + overhead(self.template)
+        pieces = shorten_pair(first, second, limits.longest - overhead(self.template))
+        kept = sum(piece.length for piece in pieces)
+        length, truncated = kept + overhead(self.template), first.length + second.length - kept
         return [ExamplePlan(document, 0, length, pieces=pieces, label=lengths.label(document), truncated=truncated)]

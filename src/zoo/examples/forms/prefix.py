@@ -2,13 +2,11 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next
+from zoo.examples.template import CONTINUED, cut, predict_next, with_end
 
 
 @forms.register("prefix")
@@ -45,5 +43,5 @@ class Prefix(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         first, rest = (read(piece) for piece in plan.pieces)
         example = predict_next(plan, rest, roles)
-        example.source = np.append(first, roles.id("end"))
+        example.source = with_end(first, roles)
         return example

@@ -39,7 +39,7 @@ class Span(Form):
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         question, context = lengths.span(QUESTION, document), lengths.span(CONTEXT, document)
         room = limits.longest - overhead(self.template)
-        asked = Piece(QUESTION, question.start, question.start + min(question.length, room // 2))
+        asked = question.first(min(question.length, room // 2))
         room -= asked.length
         answers, step = lengths.span(ANSWERS, document), self.step(room)
         plans: list[ExamplePlan] = []

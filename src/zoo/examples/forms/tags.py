@@ -30,7 +30,7 @@ class Tags(Form):
         room, start = limits.longest - overhead(self.template), words[0].start
         kept = [word for word in words if word.stop - start <= room] or [words[0]._replace(stop=start + room)]
         length = kept[-1].stop - start + overhead(self.template)
-        pieces = (*kept, Piece(TAGS, tags.start, tags.start + len(kept)))
+        pieces = (*kept, tags.first(len(kept)))
         return [ExamplePlan(document, 0, length, pieces=pieces, truncated=len(words) - len(kept))]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:

@@ -36,9 +36,8 @@ class Text(Form):
         room = limits.longest - around
         if self.whole:
             kept = min(span.length, room)
-            piece = Piece("text", span.start, span.start + kept)
-            length = kept + around
-            return [ExamplePlan(document, 0, length, pieces=(piece,), label=label, truncated=span.length - kept)]
+            length, lost = kept + around, span.length - kept
+            return [ExamplePlan(document, 0, length, pieces=(span.first(kept),), label=label, truncated=lost)]
         total = span.length + continues  # what is predicted from left to right ends with `</s>`
         if total <= room:
             borders = [(0, total)]
