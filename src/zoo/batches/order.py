@@ -1,6 +1,7 @@
 """The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
 
 import math
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
 TOKENS = 1 << 22  # or fewer documents, where they are so long that a window would have more tokens on average
+EVERY_NUMBER = range(sys.maxsize)  # those of all examples of a document, however many it has
 
 
 class PackedRow(NamedTuple):
@@ -34,13 +36,6 @@ class PackedRow(NamedTuple):
     def names(self) -> list[tuple[int, int, int]]:
         """(epoch, document, number) of each example."""
         return [(self.epoch, plan.document, plan.number) for plan in self.plans]
-
-
-class EveryNumber(Container[int]):
-    """The numbers of all examples of a document, however many it has."""
-
-    def __contains__(self, number: object) -> bool:
-        return True
 
 
 def shares(weights: Sequence[float]) -> list[Fraction]:
@@ -140,7 +135,7 @@ class Examples:
     def among(self, documents: Iterable[int]) -> "Examples":
         """The same examples, of some documents alone."""
         if self.only is None:
-            return replace(self, only=dict.fromkeys(documents, EveryNumber()))
+            return replace(self, only=dict.fromkeys(documents, EVERY_NUMBER))
         return replace(self, only={d: self.only[d] for d in documents if d in self.only})
 
     def sample(self, most: int) -> "Examples":
@@ -148,7 +143,7 @@ class Examples:
 
         Of very many documents, the examples of the first windows: they are as mixed as an epoch is.
         """
-        documents, only = self.lengths.documents, dict[int, set[int]]()
+        documents = self.lengths.documents
         if documents > PERMUTED:
             return self.first(most)
         counts = (len(self.plan(0, [document])) for document in range(documents))
@@ -157,21 +152,21 @@ class Examples:
             return self
         chosen = keyed(Purpose.SAMPLE, self.seed).permutation(int(ends[-1]))[:most]
         of = np.searchsorted(ends, chosen, side="right")
-        for document, number in zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True):
-            numbers = [plan.number for plan in self.plan(0, [document])]
-            only.setdefault(document, set()).add(numbers[number])  # counted from the end
-        return replace(self, only={document: frozenset(numbers) for document, numbers in only.items()})
+        places = zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True)  # the second is counted from the end
+        return self.these(self.plan(0, [document])[place] for document, place in places)
 
     def first(self, most: int) -> "Examples":
         """So many examples of the first windows of epoch 0, or all where there are not more."""
         windows = (window_of(self.seed, 0, self.lengths.documents, n, self.window) for n in range(self.windows))
         found = list(islice((plan for window in windows for plan in self.plans(0, window.tolist())), most + 1))
-        if len(found) <= most:
-            return self
+        return self if len(found) <= most else self.these(found[:most])
+
+    def these(self, plans: Iterable[ExamplePlan]) -> "Examples":
+        """The same examples, but only those that are planned so in epoch 0."""
         only: dict[int, set[int]] = {}
-        for plan in found[:most]:
+        for plan in plans:
             only.setdefault(plan.document, set()).add(plan.number)
-        return replace(self, only={document: frozenset(numbers) for document, numbers in only.items()})
+        return replace(self, only=only)
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         """The rows of a window of an epoch, shuffled."""
