@@ -15,11 +15,8 @@ CHOICES = "choices"
 MESSAGES = "messages"
 PROMPT = "prompt"
 NOT_TEXT = (PICTURE, LABEL, TAGS, ANSWERS)  # columns that hold no text
-LISTS = (
-    WORDS,
-    CHOICES,
-    MESSAGES,
-)  # columns whose rows hold a list of texts; elsewhere a list is several answers to one question
+# columns whose rows hold a list of texts; elsewhere a list is several answers to one question
+LISTS = (WORDS, CHOICES, MESSAGES)
 Ids = NDArray[np.int64]
 Picture = NDArray[np.uint8]
 

@@ -79,6 +79,11 @@ class FileFormat(ABC):
 formats: Slot[FileFormat] = Slot("format")
 
 
+def entry_at(row: str, entry: int | None) -> str:
+    """Where an entry of a list stands, in the row that stands there; None: the row's own place."""
+    return row if entry is None else f"{row}, entry {entry}"
+
+
 def claims(path: Path) -> str | None:
     """The name of the format that claims a file's extension."""
     return next((name for name in formats.names() if extension(path) in formats[name].extensions), None)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import ClassVar
 
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, formats
 from zoo.data.formats.json_array import read_array
 from zoo.data.formats.lines import LineRange
 
@@ -26,5 +26,4 @@ class JsonArray(FileFormat):
             yield entry
 
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        place = f"{stretch.path}: [{row - 1}]"
-        return place if entry is None else f"{place}, entry {entry}"
+        return entry_at(f"{stretch.path}: [{row - 1}]", entry)

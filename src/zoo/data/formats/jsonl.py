@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, claims, formats
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, claims, entry_at, formats
 from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.strict_json import parse_json
 
@@ -28,8 +28,7 @@ class JsonLines(FileFormat):
 
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
         filled = (number for number, line in enumerate(read_lines(stretch), stretch.line) if not line.isspace())
-        place = f"{stretch.path}: line {next(itertools.islice(filled, row - 1, None))}"
-        return place if entry is None else f"{place}, entry {entry}"
+        return entry_at(f"{stretch.path}: line {next(itertools.islice(filled, row - 1, None))}", entry)
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """One JSON object a line.

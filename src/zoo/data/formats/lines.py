@@ -73,9 +73,10 @@ def read_line(stream: io.BufferedIOBase) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def kind_of(first: bytes) -> str | None:
-    """What a file is that is no text, and what to do with it, by how its first line begins."""
-    return next((said for begin, said in KINDS.items() if first.startswith(begin)), None)
+def no_text(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
+    """What to say of a file that is no text: what it is, where its first line tells, else what is wrong with a line."""
+    kinds = (said for begin, said in KINDS.items() if number == 1 and line.startswith(begin))
+    return ValueError(f"{path}: {next(kinds, f'line {number}: {wrong}')}")
 
 
 def decode(line: bytes, path: Path, number: int) -> str:
@@ -84,12 +85,12 @@ def decode(line: bytes, path: Path, number: int) -> str:
     Raises:
         ValueError: it is not UTF-8, holds a NUL byte, or is longer than `LONGEST_LINE`; or lines end with CR alone.
     """
-    place, ended = f"{path}: line {number}", line.endswith(b"\n")
+    ended = line.endswith(b"\n")
     # a CR is text in a file that has an LF; no LF in the first line is none in the file, as far as a line is read
     by_cr = number == 1 and not ended and line.count(b"\r") > 1
     if len(line) == LONGEST_LINE and not ended:
-        much = f"{place}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows"
-        raise ValueError(f"{path}: {CR_ALONE}" if by_cr else much)
+        much = f"line {number}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows"
+        raise ValueError(f"{path}: {CR_ALONE if by_cr else much}")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
@@ -98,12 +99,11 @@ def decode(line: bytes, path: Path, number: int) -> str:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
         # a compressed stream's checksum stands behind its content, which may be damaged
         damaged = "; or it is damaged: unpack it to see" if is_compressed(path) else ""
-        known = kind_of(line) if number == 1 else None
-        wrong = f"{place}: {byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
-        raise ValueError(f"{path}: {known}" if known else wrong) from None
+        wrong = f"{byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
+        raise no_text(line, path, number, wrong) from None
     if "\0" in text:
-        known, wrong = kind_of(line) if number == 1 else None, f"{place}: NUL byte at column {text.index(chr(0)) + 1}"
-        raise ValueError(f"{path}: {known}" if known else f"{wrong}; is this a text file in UTF-8?")
+        wrong = f"NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?"
+        raise no_text(line, path, number, wrong)
     if by_cr:
         raise ValueError(f"{path}: {CR_ALONE}")
     return text[:-2] + "\n" if text.endswith("\r\n") else text

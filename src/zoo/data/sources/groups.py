@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.data.formats.format import FileFormat, ReadOptions, format_of
+from zoo.data.formats.format import FileFormat, ReadOptions, entry_at, format_of
 from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, replace_file
@@ -75,21 +75,21 @@ class FileGroup(SourcePart):
         """The file of a row, and its number there, both counted from 1; reads the files before it, for a person."""
         for file in self.files:
             # no further than to the row: what stands behind it may be broken, too
-            counted = sum(1 for _ in islice(self.format.rows(LineRange(file.path), self.options), row))
-            if counted == row:
+            rows = sum(1 for _ in islice(self.format.rows(LineRange(file.path), self.options), row))
+            if rows == row:
                 break
-            row -= counted
+            row -= rows
         return file.path, row
 
     def where(self, row: int, entry: int | None = None) -> str:
         path, number = self.find(row)
-        return f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
+        return entry_at(f"{path}: row {number}", entry)
 
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({file.path: file.stat for file in self.files})  # a file may have no such row by now
         path, number = self.find(row)
         said = self.format.where(LineRange(path), self.options, number, entry)
-        return said or f"{path}: row {number}" + ("" if entry is None else f", entry {entry}")
+        return said or entry_at(f"{path}: row {number}", entry)
 
 
 def first_of(paths: Sequence[Path]) -> str:

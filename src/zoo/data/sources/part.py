@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.columns.pictures import Pictures
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, format_of, formats
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
 from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember
@@ -69,7 +69,7 @@ class SourcePart(ABC):
 
     def where(self, row: int, entry: int | None = None) -> str:
         """Where a row stands, counted from 1, and perhaps an entry of a list in it, for messages."""
-        return f"{self.place}: row {row}" + ("" if entry is None else f", entry {entry}")
+        return entry_at(f"{self.place}: row {row}", entry)
 
     def line(self, row: int, entry: int | None = None) -> str:
         """Where a row stands, by its line in files that have such; reads the file, so only for a refusal."""
