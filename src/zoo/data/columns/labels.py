@@ -3,7 +3,7 @@
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from zoo.data.columns.values import (
@@ -123,16 +123,15 @@ class Labels(LabelReader):
             raise ValueError(f"{where()}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
         return self.index[written]
 
-    def report(self, numbers: Collection[int], place: str, train: bool) -> None:
+    def report(self, read: Sequence[int], place: str, train: bool) -> None:
         """Say in the log how labels were read, and which class a model cannot learn."""
-        found = set(numbers) - {-1}
+        found = set(read) - {-1}
         if self.by_position and found:
-            read = first_few([f"{number} as {name}" for number, name in enumerate(self.names)], most=SHOWN)
+            spelled = first_few([f"{number} as {name}" for number, name in enumerate(self.names)], most=SHOWN)
             few = f" ({len(found)} of {len(self.names)} occur)" if len(found) < len(self.names) else ""
-            logger.info("%s: its labels are numbers: zoo reads %s%s", place, read, few)
-        unseen = [name for index, name in enumerate(self.names) if index not in found]
-        if train and unseen:
-            logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
+            logger.info("%s: its labels are numbers: zoo reads %s%s", place, spelled, few)
+        if train:
+            warn_of_unseen(self.names, found, place)
 
 
 class LabelLists(LabelReader):
@@ -182,10 +181,8 @@ class LabelLists(LabelReader):
         return tuple(sorted({self.index[name] for name in found}))
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
-        seen = {number for numbers in read for number in numbers}
-        unseen = [name for index, name in enumerate(self.names) if index not in seen]
-        if train and unseen:
-            logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
+        if train:
+            warn_of_unseen(self.names, {number for numbers in read for number in numbers}, place)
 
 
 class LabelNumbers(LabelReader):
@@ -250,6 +247,13 @@ class Occurrence(NamedTuple):
 
     value: Any
     where: Callable[[], str]
+
+
+def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> None:
+    """Say in the log which classes no row of train has."""
+    unseen = [name for number, name in enumerate(names) if number not in seen]
+    if unseen:
+        logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
 
 
 def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:

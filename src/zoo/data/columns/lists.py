@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.columns.values import absent, is_letter, position_of
+from zoo.data.columns.values import absent, are_names, is_letter, is_list, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 from zoo.registry import counted
 
@@ -20,12 +20,14 @@ def check_lists(row: dict[str, Any], hides: bool = False) -> None:
         ValueError: a list of words is none, words and tags are not equally many, or choices are fewer than two or
             empty.
     """
-    if WORDS in row and not is_list(row[WORDS], str):
-        raise ValueError(f"'{WORDS}' must be a list of texts, got {row[WORDS]!r:.80}")
-    if WORDS in row and TAGS in row:
-        check_tags(row[WORDS], row[TAGS], hides)
-    if WORDS in row and hides and absent(row.get(TAGS)):
-        row[TAGS] = [None] * len(row[WORDS])
+    if WORDS in row:
+        words = row[WORDS]
+        if not is_list(words, str):
+            raise ValueError(f"'{WORDS}' must be a list of texts, got {words!r:.80}")
+        if hides and absent(row.get(TAGS)):
+            row[TAGS] = [None] * len(words)
+        elif TAGS in row:
+            check_tags(words, row[TAGS])
     if CHOICES in row:
         choices = row[CHOICES]
         if not is_list(choices, str) or not 2 <= len(choices) <= MOST_CHOICES:
@@ -38,15 +40,8 @@ def check_lists(row: dict[str, Any], hides: bool = False) -> None:
             raise ValueError(f"the label is {label}, but the {len(choices)} choices are {first}")
 
 
-def is_list(value: Any, *kinds: type) -> bool:
-    """Whether a value is a list of nothing but these kinds; a truth value is no number."""
-    return isinstance(value, list) and all(isinstance(one, kinds) and not isinstance(one, bool) for one in value)
-
-
-def check_tags(words: Sequence[str], tags: Any, hides: bool) -> None:
+def check_tags(words: Sequence[str], tags: Any) -> None:
     """Raise a ValueError where the tags are not one for each word."""
-    if absent(tags) and hides:
-        return
     if absent(tags):
         raise ValueError("the words have no tags")
     refuse_no_tags(tags)
@@ -56,5 +51,5 @@ def check_tags(words: Sequence[str], tags: Any, hides: bool) -> None:
 
 def refuse_no_tags(tags: Any) -> None:
     """Raise a ValueError where the tags of a row are no list of tags."""
-    if not is_list(tags, str, int):
+    if not are_names(tags):
         raise ValueError(f"'{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")

@@ -53,8 +53,14 @@ def written_names(value: Any) -> Any:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
+def is_list(value: Any, *kinds: type) -> bool:
+    """Whether a value is a list of nothing but these kinds; a truth value is no number."""
+    return isinstance(value, list) and all(isinstance(one, kinds) and not isinstance(one, bool) for one in value)
+
+
 def are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(n, str | int) and not isinstance(n, bool) for n in value)
+    """Whether a value is a list of names, which may be whole numbers."""
+    return is_list(value, str, int)
 
 
 def is_number(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Rows as forms may read them: texts checked, train apart from what is held out, one text a row in train."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -73,22 +73,41 @@ def checked_rows(
     Raises:
         ValueError: a column is missing, or was missing before, or a text is not a text or a list of texts.
     """
-    texts, kinds, unread = text_columns(chosen), dict[str, type](), frozenset(unread)
+    texts, kinds = text_columns(chosen), dict[str, type]()
+
+    def settle(row: dict[str, Any]) -> None:
+        settle_messages(row)
+        settle_choices(row)
+        for name in texts:
+            check_text(row[name], name)
+            if kinds.setdefault(name, type(row[name])) is not type(row[name]):
+                kind = "a list of texts" if kinds[name] is list else "a text"
+                raise ValueError(f"'{name}' must be {kind}, as in the rows before, got {row[name]!r:.80}")
+        check_lists(row, hides)
+        settle_answers(row)
+
+    return settled_rows(part, chosen, settle, frozenset(unread))
+
+
+def settled_rows(
+    part: SourcePart,
+    chosen: Mapping[str, Column],
+    settle: Callable[[dict[str, Any]], None],
+    unread: frozenset[str] = frozenset(),
+) -> Iterator[dict[str, Any]]:
+    """The rows of a part, their columns named by inputs; what is wrong with one is refused by its line.
+
+    Args:
+        settle: brings a row into the shape that forms read, and checks it.
+        chosen, unread: as in `checked_rows`.
+    """
     stored = stored_columns(chosen.values(), part.columns)
     for number, given in enumerate(part.rows(stored), 1):
         try:
             if not unread.isdisjoint(given):
                 refuse_late(unread, given)
             row = {name: read_input(given, name, column) for name, column in chosen.items()}
-            settle_messages(row)
-            settle_choices(row)
-            for name in texts:
-                check_text(row[name], name)
-                if kinds.setdefault(name, type(row[name])) is not type(row[name]):
-                    kind = "a list of texts" if kinds[name] is list else "a text"
-                    raise ValueError(f"'{name}' must be {kind}, as in the rows before, got {row[name]!r:.80}")
-            check_lists(row, hides)
-            settle_answers(row)
+            settle(row)
         except KeyError as missing:
             raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
         except ValueError as problem:

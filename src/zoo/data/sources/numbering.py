@@ -1,18 +1,18 @@
 """Labels of rows, and tags of their words: collected as they are written, then read as numbers."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from zoo.data.columns.choices import settle_choices
-from zoo.data.columns.columns import Column, read_input, stored_columns
+from zoo.data.columns.columns import Column
 from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.columns.lists import refuse_no_tags
 from zoo.data.columns.values import absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
-from zoo.data.sources.checking import listed, refuse_half
+from zoo.data.sources.checking import listed, refuse_half, settled_rows
 from zoo.data.sources.part import SourcePart
 
 
@@ -73,28 +73,23 @@ def labels_of(
         entries: of a row's label.
     """
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
-    stored = stored_columns(columns.values(), part.columns)
-    for number, given in enumerate(part.rows(stored), 1):
-        try:
-            row = {name: read_input(given, name, column) for name, column in columns.items()}
-            settle_choices(row)
-            if TAGS in row and not absent(row[TAGS]):
-                refuse_no_tags(row[TAGS])
-            name = TAGS if TAGS in row else LABEL
-            for text in listed(row[name]):
-                if isinstance(text, str):
-                    refuse_half(text, name)
-        except KeyError as missing:
-            raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
-        except ValueError as problem:
-            raise ValueError(f"{part.line(number)}: {problem}") from None
-        value = row[TAGS] if TAGS in row else row[LABEL]
-        if TAGS not in row:
-            for each in entries(value):
-                first.setdefault(label_key(each), (each, number, None))
-            refuse_many(len(first), partial(part.where, number))
-            continue
-        for entry, tag in enumerate([] if absent(value) else value, 1):  # a row that hides its tags is checked later
-            first.setdefault(label_key(tag), (tag, number, entry))
+    name = TAGS if TAGS in columns else LABEL
+
+    def settle(row: dict[str, Any]) -> None:
+        settle_choices(row)
+        if name == TAGS and absent(row[TAGS]):  # whether a row may hide its tags is checked later
+            row[TAGS] = []
+        if name == TAGS:
+            refuse_no_tags(row[TAGS])
+        for text in listed(row[name]):
+            if isinstance(text, str):
+                refuse_half(text, name)
+
+    for number, row in enumerate(settled_rows(part, columns, settle), 1):
+        found: Iterable[tuple[int | None, object]] = (
+            enumerate(row[TAGS], 1) if name == TAGS else ((None, each) for each in entries(row[LABEL]))
+        )
+        for entry, value in found:
+            first.setdefault(label_key(value), (value, number, entry))
         refuse_many(len(first), partial(part.where, number))
     return list(first.values())
