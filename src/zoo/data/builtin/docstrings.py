@@ -62,8 +62,7 @@ class LibraryModule:
     @property
     def area(self) -> str:
         """The area of the library that it belongs to."""
-        package = self.name.partition(".")[0]
-        return AREA_OF[package] if package in AREA_OF else OTHER
+        return AREA_OF.get(self.name.partition(".")[0], OTHER)
 
     @property
     def key(self) -> str:

@@ -90,9 +90,13 @@ class SplitReader:
             raise ValueError(f"{part.place}: {said}; say which to read under 'columns'")
         return chosen
 
+    def chosen(self, source: str) -> dict[str, Column]:
+        """Input -> column of a split, as its first part has them; as `choose`."""
+        return self.choose(source, self.parts(source)[0])
+
     def inputs(self, source: str) -> list[str]:
         """The columns of a split, by what they are for; those that a test split keeps to itself are among them."""
-        found = list(self.choose(source, self.parts(source)[0]))
+        found = list(self.chosen(source))
         if source != TEST or LABEL in found or TAGS in found:
             return found
         return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labelled else [])]
@@ -120,10 +124,11 @@ class SplitReader:
     def sided(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
         """The same, before any is left out."""
         unread = self.columns.unread(part.columns)
-        rows = checked_rows(part, self.choose(source, part), source == TEST, unread)
-        if LABEL in self.inputs(source) and LABEL not in self.choose(source, part):
-            rows = ({**row, LABEL: None} for row in rows)
+        chosen = self.choose(source, part)
+        rows = checked_rows(part, chosen, source == TEST, unread)
         if LABEL in self.inputs(source):
+            if LABEL not in chosen:
+                rows = ({**row, LABEL: None} for row in rows)
             coded = self.reader_of(source).coded
             rows = storable(rows, part) if coded else self.read_numbers(rows, source, part)
         if self.holds_out and source == TRAIN:
@@ -178,9 +183,7 @@ class SplitReader:
         """The names of the classes; none where the rows have no labels."""
         if self.names is not None:
             return tuple(self.names)
-        if TRAIN not in self.origin.splits():
-            return ()
-        if not self.reader_of(TRAIN).named:
+        if TRAIN not in self.origin.splits() or not self.reader_of(TRAIN).named:
             return ()
         found = self.found_labels(TRAIN)
         return self.reader_of(TRAIN).names_in(found, self.origin.place(TRAIN)) if found else ()
@@ -195,11 +198,11 @@ class SplitReader:
         """What reads the labels of a split: the tags of words are classes, and of choices one is right."""
         if self.tags(source):
             return Labels
-        return LabelPositions if CHOICES in self.choose(source, self.parts(source)[0]) else self.label_reader
+        return LabelPositions if CHOICES in self.chosen(source) else self.label_reader
 
     def tags(self, source: str) -> bool:
         """Whether the labels of a split are the tags of its words."""
-        chosen = self.choose(source, self.parts(source)[0])
+        chosen = self.chosen(source)
         return WORDS in chosen and LABEL not in chosen
 
     def find_labels(self, source: str) -> list[Occurrence]:
@@ -239,13 +242,13 @@ class SplitReader:
             ValueError: a label is none of the names, or the split lacks the column.
         """
         reader, place = self.reader_of(source), self.origin.place(source)
-        if not reader.coded and (source == TEST or LABEL in self.choose(source, self.parts(source)[0])):
+        if not reader.coded and (source == TEST or LABEL in self.chosen(source)):
             return None
         found = self.found_labels(source)
         unknown = {label_key(None): reader.unknown}
         if not found:
             if self.labelled and source != TEST and not self.tags(source):
-                names = self.choose(source, self.parts(source)[0])
+                names = self.chosen(source)
                 lacks = f"no column is read as 'label'; found: {', '.join(names)}; say which under 'columns'"
                 raise ValueError(f"{place}: {'it has no rows' if LABEL in names else lacks}")
             return unknown

@@ -38,8 +38,7 @@ class SplitRows:
     @property
     def called(self) -> str:
         """What decides its rows beside what lies in the parts of its source: a name for what is made from it."""
-        chosen = self.reader.choose(self.source, self.parts[0])
-        rule = self.reader.filtering.rule
+        rule, chosen = self.reader.filtering.rule, self.reader.chosen(self.source)
         filtered = "" if rule == EVERY_ROW else f" {rule}"
         return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}{filtered}"
 

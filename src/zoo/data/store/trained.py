@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.home import home, name_file
-from zoo.data.making import claim, make_folder
+from zoo.data.making import WAIT, claim, make_folder
 from zoo.data.sealed import seal, unseal
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
@@ -22,7 +22,6 @@ from zoo.registry import Choice, check, counted
 VERSION = 3  # raise it where the same texts give another tokenizer
 FOLDER = "tokenizers"
 SOURCE = "source.json"
-WAIT = 0.5  # seconds between two looks at what another process trains
 SAMPLE_KEY = "sample"
 logger = logging.getLogger(__name__)
 
@@ -79,16 +78,15 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
     key = [VERSION, how.choice.name, how.choice.options, how.sample, rows.called]
     name = sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
     folder = home() / FOLDER / name
-    now = [part.digest for part in rows.parts]
+    now = [sha256(part.digest.encode()).hexdigest() for part in rows.parts]
 
     def make(aside: Path) -> None:
         files = how.train(rows).files()
         for file, content in files.items():
             with name_file(aside / file):
                 (aside / file).write_bytes(content)
-        parts = [sha256(digest.encode()).hexdigest() for digest in now]
         with name_file(aside / SOURCE):
-            (aside / SOURCE).write_text(seal([parts, checksums(files)]), "utf-8")
+            (aside / SOURCE).write_text(seal([now, checksums(files)]), "utf-8")
 
     while True:
         if not retrain and (found := read_kept(folder, now)) is not None:
@@ -102,7 +100,11 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
 
 
 def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
-    """The tokenizer of a folder; None where there is none, it is damaged, or it was trained on another corpus."""
+    """The tokenizer of a folder; None where there is none, it is damaged, or it was trained on another corpus.
+
+    Args:
+        now: by part of the source, a hash of its digest.
+    """
     try:
         parts, written = unseal((folder / SOURCE).read_text("utf-8"))
         before, tokenizer = set(parts), read_files(folder, written)
@@ -111,16 +113,15 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except (OSError, ValueError, TypeError) as damage:
         tell_damage(folder, str(damage))
         return None
-    here = [sha256(digest.encode()).hexdigest() for digest in now]
-    new, gone = sum(digest not in before for digest in here), len(before.difference(here))
-    if new == len(here):
+    new, gone = sum(digest not in before for digest in now), len(before.difference(now))
+    if new == len(now):
         return None
     if not (new or gone):
         logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
     else:
         said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, "
         said += "and %d have gone; zoo tokenize --retrain trains it again"
-        logger.info(said, tokenizer.vocab_size, new, len(here), gone)
+        logger.info(said, tokenizer.vocab_size, new, len(now), gone)
     return tokenizer
 
 

@@ -176,9 +176,8 @@ def write_batch(
     units = {field: units_of(field, batch[field], stored, tokenizer) for field in fields}
     kept = [row for row in range(len(batch[fields[0]])) if all(any(map(len, units[field][row])) for field in fields)]
     for field in fields:
-        lengths = [len(ids) for row in kept for ids in units[field][row]]
-        writer.append_lengths(f"{field}.offsets", lengths)
         flat = [ids for row in kept for ids in units[field][row]]
+        writer.append_lengths(f"{field}.offsets", list(map(len, flat)))
         small = field != PICTURE and tokenizer is not None and tokenizer.vocab_size <= SMALL
         dtype = np.uint16 if small else np.uint32
         writer.append(f"{field}.ids", np.concatenate(flat) if flat else [], dtype)
