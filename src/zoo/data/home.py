@@ -1,17 +1,25 @@
 """The folder of everything that zoo makes once and keeps: token shards, tokenizers, digests of source files."""
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from zoo.disk import at_home
+from zoo.disk import at_home, written_aside
 
 
 def home() -> Path:
     """$ZOO_CACHE, default `~/.cache/zoo`."""
     named = os.environ.get("ZOO_CACHE")
     return at_home(named) if named else Path.home() / ".cache" / "zoo"
+
+
+def name_for(key: Any) -> str:
+    """The name of what plain lists, maps, texts and numbers decide: a hash of them."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @contextmanager
@@ -25,11 +33,7 @@ def name_file(path: Path) -> Iterator[None]:
 
 def replace_file(path: Path, content: str) -> None:
     """Write a small file whole or not at all; of several who write it at once, the last one wins."""
-    aside = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
     with name_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with written_aside(path) as aside:
             aside.write_text(content, "utf-8")
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)  # a full disk has room for its name

@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
+
+from zoo.data.home import name_file
 
 
 def seal(content: Any) -> str:
@@ -26,6 +29,21 @@ def unseal(text: str) -> Any:
     if digest != checksum(content):
         raise ValueError("the content is not what was written")
     return content
+
+
+def write_sealed(path: Path, content: Any) -> None:
+    """Write a file that `read_sealed` reads."""
+    with name_file(path):
+        path.write_text(seal(content), "utf-8")
+
+
+def read_sealed(path: Path) -> Any:
+    """What was written into a file.
+
+    Raises:
+        OSError, ValueError: there is no such file, or it holds something else, or is damaged.
+    """
+    return unseal(path.read_text("utf-8"))
 
 
 def checksum(content: Any) -> str:

@@ -1,7 +1,6 @@
 """Thousands of small files: some hundred of them share a shard, and one list knows them all."""
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,8 +12,8 @@ from typing import NamedTuple
 from zoo.data.formats.format import FileFormat, ReadOptions, entry_at, format_of
 from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import LineRange, extension
-from zoo.data.home import home, replace_file
-from zoo.data.sealed import seal, unseal
+from zoo.data.home import home, name_for, replace_file
+from zoo.data.sealed import read_sealed, seal
 from zoo.data.sources.known import VERSION, Stat, hash_stretches
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
 from zoo.registry import counted
@@ -143,10 +142,9 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
     Raises:
         ValueError: as `refuse_unsaid`, or a file is not of its format.
     """
-    decided = hashlib.sha256(json.dumps([VERSION, named, repr(options)]).encode()).hexdigest()
-    place = home() / "known" / f"files-{decided[:32]}.json"
+    place = home() / "known" / f"files-{name_for([VERSION, named, repr(options)])}.json"
     try:
-        before = unseal(place.read_text("utf-8"))
+        before = read_sealed(place)
     except (OSError, ValueError):
         before = {}
     found: dict[Path, SmallFile] = {}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reason
 from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, replace_file
-from zoo.data.sealed import seal, unseal
+from zoo.data.sealed import read_sealed, seal
 
 VERSION = 1  # raise it where the same key stands for something else
 PART = 1 << 28  # bytes of a plain file that become one shard
@@ -66,7 +66,7 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     decided = json.dumps([VERSION, *key], sort_keys=True)
     place = home() / "known" / f"{hashlib.sha256(decided.encode()).hexdigest()[:32]}.json"
     try:
-        found, value = unseal(place.read_text("utf-8"))
+        found, value = read_sealed(place)
         if found == decided:
             return value
     except (OSError, ValueError, TypeError):
@@ -78,21 +78,27 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     return value
 
 
+def remember_file(what: str, path: Path, stat: Stat, how: Any, make: Callable[[], Any]) -> Any:
+    """What `make` found in a file, once and for all while it has this `stat`; a young file is looked at each time.
+
+    Args:
+        what: is found; `how` decides it beside the file.
+    """
+    return make() if stat.is_young else remember([what, str(path.absolute()), *stat, how], make)
+
+
 def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     """A file in stretches with their hashes; a file that has not changed since is not opened.
 
     Args:
         cut: whether it may be cut at line ends: then what is written behind a long file leaves its first stretches.
     """
-    stat = Stat.of(path)
+    stat, size = Stat.of(path), PART if cut else None
 
     def make() -> list[list[Any]]:
-        return [[*each.stretch[1:], each.digest] for each in hash_stretches(path, PART if cut else None)]
+        return [[*each.stretch[1:], each.digest] for each in hash_stretches(path, size)]
 
-    if stat.is_young:
-        found = make()
-    else:
-        found = remember(["stretches", str(path.absolute()), *stat, PART if cut else None], make)
+    found = remember_file("stretches", path, stat, size, make)
     return [KnownRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
 
 
@@ -112,7 +118,7 @@ def is_empty(path: Path, has_header: bool) -> bool:
         except DAMAGE:  # whoever reads its rows says what is wrong
             return False
 
-    return look() if stat.is_young else bool(remember(["empty", str(path.absolute()), *stat, has_header], look))
+    return bool(remember_file("empty", path, stat, has_header, look))
 
 
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:

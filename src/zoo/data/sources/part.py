@@ -12,7 +12,7 @@ from zoo.data.columns.pictures import Pictures
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
-from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember
+from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember_file
 from zoo.late import load
 
 Rows = Iterator[Row]
@@ -121,10 +121,7 @@ class FilePart(SourcePart):
         def read() -> list[str]:
             return self.format.columns(self.path, self.options)
 
-        if self.stat.is_young:
-            return read()
-        key = ["columns", str(self.path.absolute()), *self.stat, repr(self.options)]
-        return [str(name) for name in remember(key, read)]
+        return [str(name) for name in remember_file("columns", self.path, self.stat, repr(self.options), read)]
 
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({self.path: self.stat})  # it may have no such row by now

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.data.home import name_file, replace_file
-from zoo.data.sealed import seal, unseal
+from zoo.data.sealed import read_sealed, write_sealed
+from zoo.disk import sync
 
 INDEX = "index.json"
 VERIFIED = "verified.json"  # the times of files whose bytes were looked at, after the shard was copied
@@ -33,7 +34,7 @@ class Shard:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            index = unseal((folder / INDEX).read_text("utf-8"))
+            index = read_sealed(folder / INDEX)
         except ValueError as damage:
             raise ValueError(f"{folder / INDEX}: {damage}") from None
         if not isinstance(index, dict) or not set(index) >= KEYS:
@@ -130,8 +131,6 @@ def map_file(path: str, dtype: str, count: int, time: int) -> NDArray[Any]:
 
 def write_index(folder: Path, sides: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
     """Finish a shard: with its index, everything is there."""
-    path = folder / INDEX
-    with name_file(path):
-        path.write_text(seal({"sides": sides, "files": files, "source": source}), "utf-8")
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+    write_sealed(folder / INDEX, {"sides": sides, "files": files, "source": source})
+    with name_file(folder / INDEX):
+        sync(folder / INDEX)

@@ -1,7 +1,5 @@
 """Texts tokenised once, shard by shard, into folders that later runs map into memory."""
 
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from zoo.data.home import home
+from zoo.data.home import home, name_for
 from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.making import claim, make_folder, remove_all_leftovers
 from zoo.data.sources.checking import TRAIN
@@ -140,8 +138,7 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
         # tables of the same bytes name other pictures in other folders, and those decide what is held out
         folder = [str(part.folder.resolve())] if by_picture and part.folder is not None else []
-        decided = json.dumps([*known, *read, held_out, *folder], sort_keys=True)
-        name = hashlib.sha256(decided.encode()).hexdigest()[:32]
+        name = name_for([*known, *read, held_out, *folder])
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from zoo.data.home import home, name_file
 from zoo.data.making import WAIT, claim, make_folder
-from zoo.data.sealed import seal, unseal
+from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
 from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
@@ -85,8 +85,7 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
         for file, content in files.items():
             with name_file(aside / file):
                 (aside / file).write_bytes(content)
-        with name_file(aside / SOURCE):
-            (aside / SOURCE).write_text(seal([now, checksums(files)]), "utf-8")
+        write_sealed(aside / SOURCE, [now, checksums(files)])
 
     while True:
         if not retrain and (found := read_kept(folder, now)) is not None:
@@ -106,7 +105,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
         now: by part of the source, a hash of its digest.
     """
     try:
-        parts, written = unseal((folder / SOURCE).read_text("utf-8"))
+        parts, written = read_sealed(folder / SOURCE)
         before, tokenizer = set(parts), read_files(folder, written)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -128,7 +127,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
 def fault_of(folder: Path) -> str | None:
     """What is wrong with a tokenizer that is kept in a folder; None: nothing."""
     try:
-        _, written = unseal((folder / SOURCE).read_text("utf-8"))
+        _, written = read_sealed(folder / SOURCE)
         read_files(folder, written)
     except FileNotFoundError as missing:
         return f"{Path(missing.filename).name}: no such file"

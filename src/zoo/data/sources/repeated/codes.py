@@ -1,16 +1,15 @@
 """The hashes of a part's texts, kept on disk: a new file is compared with all others without reading those again."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.home import home, name_file
+from zoo.data.home import home, name_file, name_for
 from zoo.data.making import make_once
-from zoo.data.sealed import seal, unseal
+from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.repeated.repeats import ENTRY, WAITING, RowPlace, code_of
 
 FOLDER, INDEX, CODES = "codes", "index.json", "codes"
@@ -48,8 +47,7 @@ def codes_of(key: Sequence[Any], rows: Callable[[], Iterable[CodedRow]]) -> Part
         key: all that decides the rows, in plain values.
         rows: reads them.
     """
-    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-    return make_once(home() / FOLDER / name, lambda folder: write_codes(folder, rows()), read_codes)
+    return make_once(home() / FOLDER / name_for(key), lambda folder: write_codes(folder, rows()), read_codes)
 
 
 def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
@@ -70,14 +68,13 @@ def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
         if len(waiting) >= WAITING:
             flush()
     flush()
-    with name_file(folder / INDEX):
-        (folder / INDEX).write_text(seal([count, digest.hexdigest()]), "utf-8")
+    write_sealed(folder / INDEX, [count, digest.hexdigest()])
 
 
 def read_codes(folder: Path) -> PartCodes | None:
     """The hashes of a folder; None where there are none, or damaged ones."""
     try:
-        count, digest = unseal((folder / INDEX).read_text("utf-8"))
+        count, digest = read_sealed(folder / INDEX)
         with (folder / CODES).open("rb") as file:
             whole = hashlib.file_digest(file, "sha256").hexdigest() == digest
     except (OSError, ValueError, TypeError):

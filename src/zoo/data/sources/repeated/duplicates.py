@@ -1,7 +1,6 @@
 """Rows of train whose text stands in an earlier row, or in one that is held out: found on disk, kept as a bit a row."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data.formats.format import Row
-from zoo.data.home import home, name_file
+from zoo.data.home import home, name_file, name_for
 from zoo.data.making import make_once
-from zoo.data.sealed import seal, unseal
+from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.checking import TRAIN, Sided, texts_in
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
@@ -62,8 +61,7 @@ class Duplicates:
 
     @cached_property
     def folder(self) -> Path:
-        key = json.dumps([VERSION, [one.decided for one in self.parts]], sort_keys=True)
-        return home() / FOLDER / hashlib.sha256(key.encode()).hexdigest()[:32]
+        return home() / FOLDER / name_for([VERSION, [one.decided for one in self.parts]])
 
     def digest(self, part: SourcePart) -> str:
         """A hash of what is marked in a part."""
@@ -109,8 +107,7 @@ class Duplicates:
         shutil.rmtree(folder / "sorted")
         places = list(zip(starts, starts[1:], strict=False))
         found = [(hash_stretch(folder / MARKS, *place), *place) for place in places]
-        with name_file(folder / INDEX):
-            (folder / INDEX).write_text(seal(found), "utf-8")
+        write_sealed(folder / INDEX, found)
 
 
 def compared_rows(one: Compared) -> Iterator[CodedRow]:
@@ -144,9 +141,7 @@ class RowMarks:
 def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
     """The index of a folder of marks; None where there is none."""
     try:
-        return [
-            (str(digest), int(start), int(stop)) for digest, start, stop in unseal((folder / INDEX).read_text("utf-8"))
-        ]
+        return [(str(digest), int(start), int(stop)) for digest, start, stop in read_sealed(folder / INDEX)]
     except (OSError, ValueError, TypeError):
         return None
 
