@@ -67,23 +67,3 @@ def test_a_conversation_that_is_too_long_loses_its_beginning():
     assert example.tokens[0] == tokenizer.roles.start
     assert np.array_equal(example.tokens[1:], whole.tokens[-8:])
     assert np.array_equal(example.following, whole.following[-9:])
-
-
-def test_turns_of_one_side_follow_each_other_and_the_last_questions_are_left_out():
-    row: dict[str, Any] = {"messages": messages([("assistant", "a"), ("assistant", "b"), ("user", "c")])}
-    settle_messages(row)
-    assert row["messages"] == ["", "a", "", "b"]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("hi", "'messages' must be a list of maps with 'role' and 'content', got 'hi'"),
-        (messages([("asistant", "hi")]), "turn 1: unknown role 'asistant' .did you mean 'assistant'"),
-        (messages([("user", "hi"), ("assistant", " ")]), "turn 2: 'content' must be a text that is not empty"),
-        (messages([("user", "hi")]), "the assistant says nothing"),
-    ],
-)
-def test_conversations_that_are_none_are_refused(given: Any, said: str):
-    with pytest.raises(ValueError, match=said):
-        settle_messages({"messages": given})

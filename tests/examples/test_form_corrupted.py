@@ -1,12 +1,12 @@
 """Claims about texts with spans missing, and about texts that are cut into a beginning and a rest."""
 
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zoo.data.ids import Ids, Lengths, Piece, Roles
+from zoo.data.ids import Ids, Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits
 from zoo.examples.forms.corrupted import Corrupted, most_tokens, noise_of, spans
@@ -130,10 +130,10 @@ def test_each_epoch_draws_anew_and_the_same_one_the_same(form: Form):
     assert planned(form, 60) == again != other
 
 
-def test_a_rest_goes_on_where_the_beginning_ends():
-    for plan in planned(Prefix(BOTH, False), 60):
-        first, rest = plan.pieces
-        assert first.stop == rest.start and first.length and rest.length
+def test_a_rest_goes_on_where_the_beginning_ends_and_nothing_is_lost():
+    pieces = [piece for plan in planned(Prefix(BOTH, False), 60) for piece in plan.pieces]
+    assert all(piece.length for piece in pieces) and (pieces[0].start, pieces[-1].stop) == (7, 67)
+    assert all(one.stop == other.start for one, other in pairwise(pieces))
 
 
 def test_only_the_last_rest_of_a_text_ends():
@@ -153,16 +153,6 @@ def test_more_spans_than_sentinels_are_refused():
         ValueError, match="longest: an example of 64 tokens has 3 missing spans, and the tokenizer 1 sen"
     ):
         form.check(Limits(longest=64, source=64))
-
-
-def piece_texts(plans: list[ExamplePlan]) -> list[Piece]:
-    return [piece for plan in plans for piece in plan.pieces]
-
-
-def test_nothing_of_a_long_text_is_lost():
-    for form in (Corrupted(BOTH, False), Prefix(BOTH, False)):
-        places: list[Any] = [range(piece.start, piece.stop) for piece in piece_texts(planned(form, 60))]
-        assert [place for span in places for place in span] == list(range(7, 67))
 
 
 @pytest.mark.parametrize("longest", range(4, 12))

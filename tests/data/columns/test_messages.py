@@ -13,6 +13,9 @@ def test_two_turns_of_one_side_have_an_empty_one_between_them():
     row = turns(("system", "s"), ("user", "u"), ("assistant", "a"), ("user", "unanswered"))
     settle_messages(row)
     assert row["messages"] == ["s", "", "u", "a"]
+    row = turns(("assistant", "a"), ("assistant", "b"), ("user", "unanswered"))
+    settle_messages(row)
+    assert row["messages"] == ["", "a", "", "b"]
 
 
 def test_what_follows_the_assistants_last_turn_is_left_out():
@@ -28,6 +31,19 @@ def test_turns_may_be_written_as_sharegpt_does():
     assert row["messages"] == ["s", "", "u", "a"]
     with pytest.raises(ValueError, match="turn 1: unknown role 'bing'; allowed: system, user, assistant"):
         settle_messages({"messages": [{"from": "bing", "value": "u"}]})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"messages": "hi"}, "'messages' must be a list of maps with 'role' and 'content', got 'hi'"),
+        (turns(("asistant", "hi")), "turn 1: unknown role 'asistant' .did you mean 'assistant'"),
+        (turns(("user", "hi"), ("assistant", " ")), "turn 2: 'content' must be a text that is not empty"),
+    ],
+)
+def test_a_conversation_that_is_none_is_refused(given: dict[str, object], said: str):
+    with pytest.raises(ValueError, match=said):
+        settle_messages(given)
 
 
 @pytest.mark.parametrize("said", [[("user", "u")], [("user", "u"), ("user", "v")], [("system", "s"), ("user", "u")]])

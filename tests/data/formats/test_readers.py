@@ -83,12 +83,6 @@ def test_the_format_is_seen_through_a_compression(tmp_path: Path, ending: str, p
     assert read(path) == [{"text": "x", "label": "1"}]
 
 
-def test_damaged_compression_is_refused(tmp_path: Path) -> None:
-    whole = gzip.compress(b"some text\n" * 9)
-    assert "line 10: the file cannot be read" in refusal(write(tmp_path, "a.txt.gz", whole[:-9]))
-    assert "the file cannot be read" in refusal(write(tmp_path, "b.txt.xz", b"no xz"))
-
-
 def test_quotes_are_text_in_tsv_and_hold_fields_together_in_csv(tmp_path: Path) -> None:
     assert read(write(tmp_path, "a.tsv", 'text\tpair\n"x\ty"\n')) == [{"text": '"x', "pair": 'y"'}]
     assert read(write(tmp_path, "a.csv", 'text,pair\n"x,\n""y""",z\n')) == [{"text": 'x,\n"y"', "pair": "z"}]
@@ -124,11 +118,6 @@ def test_a_nul_byte_is_refused_by_line(tmp_path: Path) -> None:
     assert "line 2: NUL byte at column 2" in refusal(write(tmp_path, "a.txt", "one\nt\0wo\n"))
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 5)
-    assert "line 2: longer than 5 bytes" in refusal(write(tmp_path, "a.txt", "one\nlonger\n"))
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
 def test_lines_that_end_with_cr_alone_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = write(tmp_path, name, 'text\r"one"\rtwo\r')
@@ -161,9 +150,9 @@ def test_an_unclosed_quote_is_named_by_the_line_where_it_opens(tmp_path: Path) -
     assert "line 3: a quote opens here and is never closed; 'quoting: none' takes quotes as text" in refusal(path)
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.txt", ""), ("a.csv", ""), ("a.jsonl", "")])
-def test_an_empty_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
-    assert "the file is empty" in refusal(write(tmp_path, name, content))
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
+    assert "the file is empty" in refusal(write(tmp_path, name, ""))
 
 
 def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
@@ -245,7 +234,7 @@ def test_a_broken_line_of_a_later_stretch_is_named(tmp_path: Path, monkeypatch: 
         list(last.rows([]))
 
 
-def test_parquet_is_read_and_damage_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_read_and_damage_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     Dataset.from_dict({"words": ["a", "b"], "label": [1, 0]}).to_parquet(path)
     assert read(path, columns={"text": "words"}) == [{"text": "a"}, {"text": "b"}]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
-from zoo.data.tokenizers.backend import check_ids, encode_plainly, explain_failure, read_backend
+from zoo.data.tokenizers.backend import encode_plainly, explain_failure, read_backend
 from zoo.data.tokenizers.going_on import reader_of_rest
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, TokenizerRecipe, role_token
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
@@ -46,7 +46,6 @@ class Tokenizer:
         place: str = "tokenizer",
         chat_templates: Mapping[str, str] = {},
     ) -> None:
-        check_ids(backend.get_vocab(), f"{place}/{BACKEND_FILE}")
         backend.no_padding()
         backend.no_truncation()
         self.backend = backend
