@@ -74,7 +74,7 @@ class Piece(NamedTuple):
         return self.stop - self.start
 
     def first(self, tokens: int) -> "Piece":
-        """So many of its tokens, which it has."""
+        """Its first tokens, of which it has as many at least."""
         field, start, stop = self
         return self if start + tokens == stop else Piece(field, start, start + tokens)
 

@@ -1,4 +1,4 @@
-"""Small JSON files with a checksum: what a failing disk changed is no other content, but none."""
+"""Small JSON files with a checksum: what a failing disk has changed is refused, and not read as something else."""
 
 import hashlib
 import json

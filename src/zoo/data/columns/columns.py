@@ -47,11 +47,10 @@ class Columns:
                 f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}; "
                 "say which to read under 'columns'"
             )
-        named = {name: wanted[name] for name in self.inputs if name in wanted}
         chosen = {
-            name: column
-            for name, column in named.items()
-            if stored_columns([column], present) <= set(present) or name not in self.optional
+            name: wanted[name]
+            for name in self.inputs
+            if name in wanted and (name not in self.optional or stored_columns([wanted[name]], present) <= set(present))
         }
         for name, column in chosen.items():
             # pictures are read where they are stored

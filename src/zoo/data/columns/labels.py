@@ -65,7 +65,7 @@ class LabelReader(ABC):
         """What a value of the data stands for.
 
         Raises:
-            ValueError: nothing; with what is allowed.
+            ValueError: it stands for nothing; the message says what is allowed.
         """
 
     @staticmethod
@@ -114,7 +114,7 @@ class Labels(LabelReader):
         """The class that a value of the data stands for.
 
         Raises:
-            ValueError: none; with the allowed names.
+            ValueError: it stands for none; the message says which names are allowed.
         """
         written = str(value)
         if isinstance(value, bool | float) or value is None or written not in self.index:

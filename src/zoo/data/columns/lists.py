@@ -17,8 +17,8 @@ def check_lists(row: dict[str, Any], hides: bool = False) -> None:
         hides: whether a row may keep its tags to itself; each of its words then has the tag None.
 
     Raises:
-        ValueError: a list of words is none, words and tags are not equally many, or choices are fewer than two or
-            empty.
+        ValueError: words are not a list of texts, words and tags are not equally many, or choices are fewer than two
+            or empty.
     """
     if WORDS in row:
         words = row[WORDS]

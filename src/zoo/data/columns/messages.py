@@ -17,7 +17,7 @@ def settle_messages(row: dict[str, Any]) -> None:
     What follows the assistant's last turn is left out: nothing answers it.
 
     Raises:
-        ValueError: a turn is none, somebody else speaks, or the assistant does not.
+        ValueError: a turn has no text, somebody else speaks, or the assistant does not.
     """
     if MESSAGES not in row:
         return
@@ -35,7 +35,7 @@ def read_turns(given: Any) -> list[str]:
     Where two turns of one side follow each other, an empty text stands between them.
 
     Raises:
-        ValueError: a turn is none, or somebody else speaks.
+        ValueError: a turn has no text, or somebody else speaks.
     """
     if not isinstance(given, list) or not all(isinstance(turn, dict) for turn in given):
         raise ValueError(f"'{MESSAGES}' must be a list of maps with 'role' and 'content', got {given!r:.80}")

@@ -97,7 +97,7 @@ def is_comment(line: str, tabs: bool, first: bool) -> bool:
 
 def has_tabs(stretch: LineRange) -> bool:
     """Whether the first line that is neither blank nor perhaps a comment has a tab."""
-    return any("\t" in line for line in itertools.islice(filter(says, read_lines(stretch)), 1))
+    return "\t" in next(filter(says, read_lines(stretch)), "")
 
 
 def says(line: str) -> bool:

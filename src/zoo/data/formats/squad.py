@@ -1,5 +1,6 @@
 """SQuAD's JSON: articles of paragraphs with questions, their answers and where those begin."""
 
+import itertools
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
@@ -36,10 +37,8 @@ class Squad(FileFormat):
             }
 
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        for number, (_, question, place) in enumerate(questions(stretch), 1):
-            if number == row:
-                return f"{place} (id {question.get('id', 'none')})"
-        return None
+        _, question, place = next(itertools.islice(questions(stretch), row - 1, None))
+        return f"{place} (id {question.get('id', 'none')})"
 
 
 def questions(stretch: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:

@@ -151,7 +151,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
 
 
 def in_folder(folder: Path, place: str) -> list[Path]:
-    """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are none.
+    """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are left out.
 
     Raises:
         ValueError: there are none, or some of what lies there cannot be found or read.

@@ -19,7 +19,11 @@ from zoo.data.sources.part import SourcePart
 def number_labels(
     row: Row, numbers: Mapping[tuple[str, str], Label] | None, reader: type[LabelReader]
 ) -> dict[str, Any]:
-    """A row with its label, or its tags, as numbers; None: it has them already."""
+    """A row with its label, or its tags, as numbers.
+
+    Args:
+        numbers: as `SplitReader.find_numbers` gives them; None: the row has its own.
+    """
     changed = dict(row)
     if numbers is None:
         return changed

@@ -234,12 +234,13 @@ class SplitReader:
             yield {**row, LABEL: label}
 
     def find_numbers(self, source: str) -> dict[tuple[str, str], Label] | None:
-        """What each label that a split of the source holds stands for; where a test split hides it, that of None.
+        """By `label_key` of each label that a split of the source holds, its number; that of None is a hidden label's.
 
-        None: its rows have numbers of their own.
+        Returns:
+            None where the rows have numbers of their own.
 
         Raises:
-            ValueError: a label is none of the names, or the split lacks the column.
+            ValueError: a label is not one of the names, or the split lacks the column.
         """
         reader, place = self.reader_of(source), self.origin.place(source)
         if not reader.coded and (source == TEST or LABEL in self.chosen(source)):

@@ -101,16 +101,15 @@ class SourceSettings:
         if not self.mix:
             raise ValueError(f"{place}.mix: it names no source")
         for name, weight in self.weights.items():
-            where = f"{place}.mix.{name}"
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-                raise ValueError(f"{where}.weight: must be a number above 0, got {weight!r}")
+                raise ValueError(f"{place}.mix.{name}.weight: must be a number above 0, got {weight!r}")
         total = sum(map(Fraction, self.weights.values()))
         for name, weight in self.weights.items():
             if Fraction(weight) < total / MOST_ROWS:
                 said = f"{weight!r} is less than a billionth of all weights, so none of its rows would be drawn"
                 raise ValueError(f"{place}.mix.{name}.weight: {said}; leave the source out")
         for name, source in self.mixed(place).items():
-            if "language" in (self.mix or {})[name]:
+            if "language" in self.mix[name]:
                 said = f"sentences are split alike in all sources; say {place}.language"
                 raise ValueError(f"{place}.mix.{name}.language: {said}")
             if source.mix is not None:

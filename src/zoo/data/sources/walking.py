@@ -35,7 +35,7 @@ def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
 
 
 def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
-    """A folder and the folders in it, linked ones included, each once, with the names of files; hidden ones are none.
+    """A folder and those in it, linked ones included, each once, with the names of files; hidden ones are left out.
 
     Raises:
         ValueError: one cannot be read.

@@ -70,7 +70,7 @@ def ends_open(word: str, tokenizer: Tokenizer) -> bool:
 
 
 def pieces_of_added(before: Tokenizer, after: Tokenizer) -> dict[int, list[int]]:
-    """By the id of each added word, the ids that it was read as before; roles and sentinels are none."""
+    """By the id of each added word, the ids that it was read as before; roles and sentinels do not count."""
     special = {i for i, token in after.backend.get_added_tokens_decoder().items() if token.special}
     added = [i for i in range(before.vocab_size, after.vocab_size) if i not in special]
     pieces = before.encode([after.spell(i) for i in added])

@@ -44,7 +44,7 @@ def is_separable_at_marks(spec: Mapping[str, Any]) -> bool:
     kind = first["type"]
     of_bytes = kind == "Split" or (kind == "ByteLevel" and not first.get("add_prefix_space", True))
     normalizers = [step["type"] for step in steps(spec["normalizer"], "normalizers")]
-    # an added word may hold marks, and may have to stand between two ends of words, of which `_` is none
+    # an added word may hold marks, and may have to stand between two ends of words, and `_` is not such an end
     without_words = all(token["special"] for token in spec["added_tokens"])
     return (of_bytes or kind == "BertPreTokenizer") and without_words and not {"Replace", "Strip"} & set(normalizers)
 

@@ -62,7 +62,7 @@ class TokenizerRecipe(ABC):
         """Learn a tokenizer from texts, which are never held in memory.
 
         Args:
-            texts: gone through more than once, so an iterator is none.
+            texts: gone through more than once, so not an iterator.
 
         Raises:
             ValueError: there is no text.
