@@ -19,7 +19,7 @@ def untold(
     generate: dict[str, Any] | None = None,
 ) -> TrainedModel:
     """A model with an objective for each of its heads, `heads` first."""
-    tree = task_of(model.settings, stream_of(model), list(labels), generate or {})
+    tree = task_of(model.settings, stream_of(model), list(labels), generate or {}, False, {})
     names = list(tree["objective"])
     ranked = sorted(zip(names, model.settings.heads, strict=True), key=lambda pair: pair[1].name not in heads[:1])
     task = read_task({**tree, "objective": {name: {} for name, _ in ranked}}, "task.yaml")

@@ -25,7 +25,6 @@ from zoo.metrics.metric import compute, metrics
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.objective import Term
 
-ANSWERED = ("classes", "sets", "numbers")  # what metrics need that compare single answers with labels
 Gather = Callable[[Any], list[Any]]
 
 

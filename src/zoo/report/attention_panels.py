@@ -129,5 +129,5 @@ def space(labels: Sequence[str], side: float) -> float:
     return 0.15 + LETTER * longest * points(len(labels), side) / INCH
 
 
-def shortened(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -44,7 +44,7 @@ class Generation(NamedTuple):
 
 def read(folder: Path, name: str, said: dict[str, Any], config: dict[str, Any] | None = None) -> Generation:
     (folder / "generation_config.json").write_text(json.dumps(said))
-    return Generation(*read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100))
+    return Generation(*read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100, NO_ROLES))
 
 
 @pytest.mark.parametrize(("name", "said", "wanted"), READ)
@@ -113,7 +113,7 @@ def test_transformers_ends_texts_with_what_the_config_says_alone(said: dict[str,
 
 def test_older_folders_say_it_in_their_config(tmp_path: Path):
     config = {"num_beams": 6, "max_length": 512}
-    settings, *_ = read_generation(CheckpointFolder(tmp_path), config, targets["marian"], True, 100)
+    settings, *_ = read_generation(CheckpointFolder(tmp_path), config, targets["marian"], True, 100, NO_ROLES)
     assert settings == {"beams": 6, "max_new_tokens": 511}
 
 

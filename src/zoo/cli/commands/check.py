@@ -23,7 +23,7 @@ from zoo.experiments.request import Pair, by_section
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
-from zoo.models.cost import on_meta
+from zoo.models.cost import on_meta, parameters
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import straight
@@ -119,9 +119,8 @@ def check_model(report: Report, place: Path) -> None:
         if not any(str(fault) in known for known in report.faults):
             report.faults.append(str(fault))
         return
-    parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
     tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
-    report.remarks.append(f"the model has {parameters:,} parameters{tokens}, and can be used")
+    report.remarks.append(f"the model has {parameters(loaded.model):,} parameters{tokens}, and can be used")
 
 
 def check_file(place: Path) -> Report:

@@ -49,7 +49,7 @@ class Check:
     texts: int
     generated: int
     left: bool
-    pictures: int = 0
+    pictures: int
 
     @property
     def same(self) -> str:

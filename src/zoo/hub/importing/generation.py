@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from zoo.data.ids import NO_ROLES, Roles
+from zoo.data.ids import Roles
 from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
 from zoo.hub.sources.folder import GENERATION, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
@@ -32,7 +32,7 @@ Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
 
 def read_generation(
-    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles = NO_ROLES
+    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles
 ) -> Generation:
     """How a folder's model generates, its special tokens, and the keys that are left out.
 
@@ -41,7 +41,7 @@ def read_generation(
 
     Args:
         writes: whether its class generates at all.
-        roles: of its tokenizer, where it has one.
+        roles: of its tokenizer; none where it has none.
 
     Raises:
         ValueError: the file is no JSON.

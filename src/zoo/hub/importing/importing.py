@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from zoo.data.ids import MESSAGES, NO_ROLES
 from zoo.data.task import read_task
@@ -26,7 +25,7 @@ from zoo.hub.sources.headers import find_tensors, refuse_adapter
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import check_vocabulary, stream_of
-from zoo.models.cost import on_meta
+from zoo.models.cost import on_meta, parameters
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
@@ -90,25 +89,12 @@ class ImportReport:
         return [f"{self.run}: {self.class_name} ({self.target}), {self.parameters:,} parameters", *self.remarks()]
 
 
-class Recognised(NamedTuple):
-    """What a folder holds.
-
-    Args:
-        target: as the first of its classes writes it.
-        stored: its tensors under zoo's names. strange: the names of those that zoo has none for.
-        labels: of the class; none where it has no labels.
-        settings: of the model.
-    """
-
-    target: Target
-    stored: weights.Stored
-    strange: list[str]
-    labels: LabelNames
-    settings: ModelSettings
-
-
-def recognise(foreign: CheckpointFolder, config: ConfigReader) -> Recognised:
+def recognise(
+    foreign: CheckpointFolder, config: ConfigReader
+) -> tuple[Target, weights.Stored, list[str], LabelNames, ModelSettings]:
     """Which model a folder holds; only the headers of its tensors are read.
+
+    The target has the folder's class alone. The names are those of tensors that no class of the target has.
 
     Raises:
         ValueError: none that zoo can express.
@@ -119,7 +105,7 @@ def recognise(foreign: CheckpointFolder, config: ConfigReader) -> Recognised:
     target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
     labels = read_labels(config, target.classes[0])
     settings = settings or settle(config, target, stored, labels.count, place)
-    return Recognised(target, stored, strange, labels, settings)
+    return target, stored, strange, labels, settings
 
 
 def import_folder(source: Path, folder: Path) -> ImportReport:
@@ -140,10 +126,10 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     target, stored, strange, labels, settings = recognise(foreign, config)
     chosen = target.classes[0]
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
-    check_vocabulary(tokenizer, settings.vocab_size, place)
+    size = settings.vocab_size
+    check_vocabulary(tokenizer, size, place)
     roles = tokenizer.roles if isinstance(tokenizer, Tokenizer) else NO_ROLES
-    writes, size = chosen.generates, settings.vocab_size
-    generate, special, idle = read_generation(foreign, config.tree, target, writes, size, roles)
+    generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
@@ -163,7 +149,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         folder,
         target.name,
         chosen.name,
-        sum(p.numel() for p in model.parameters()),
+        parameters(model),
         tuple(dict.fromkeys(map(part_of, missing))),
         tuple(random),
         modules_of(strange + extra),
@@ -203,7 +189,7 @@ def clear(folder: Path, keep: bool) -> None:
         folder.rmdir()
 
 
-def tokenizer_files(tokenizer: Tokenizer | str | None, special: Mapping[str, int]) -> dict[str, bytes]:
+def tokenizer_files(tokenizer: Tokenizer | str, special: Mapping[str, int]) -> dict[str, bytes]:
     """A tokenizer as a run keeps it; without one, a run keeps the ids of its special tokens."""
     return tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
 
@@ -241,8 +227,8 @@ def task_of(
     stream: ModelTraits,
     labels: Any,
     generate: dict[str, Any],
-    chats: bool = False,
-    answers: Mapping[str, Any] = MappingProxyType({}),
+    chats: bool,
+    answers: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the model is for: an objective for each of its heads, and no data.
 

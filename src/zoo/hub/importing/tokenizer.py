@@ -46,10 +46,11 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         del tokens["extract"]
     if "pad" not in tokens:
         return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
-    place = str(foreign.folder)
     if backend.post_processor is None:  # that nothing is added is a template, too
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    tokenizer = rebuilt(backend, tokens, place)
+    # by way of its files, so that what a recipe made is checked, too
+    files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
+    tokenizer = Tokenizer.from_files(files, str(foreign.folder))
     # what only a model's files name, by its id, is an ordinary token of texts (a newline ends a line, 0 may be "!")
     special = {*named.values(), *written_tokens(backend)}
     tokenizer.match(token for token in tokens.values() if token in special)
@@ -80,13 +81,6 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
     listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
     pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
     return {n: t for n, t in pairs if isinstance(t, str) and isinstance(n, str) and PLAIN_NAME.fullmatch(n)}
-
-
-def rebuilt(backend: Backend, tokens: Tokens, place: str) -> Tokenizer:
-    """The tokenizer of a backend and its roles; by way of its file, so that what a recipe made is checked, too."""
-    return Tokenizer.from_files(
-        {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}, place
-    )
 
 
 def is_found(token: str, tokenizer: Tokenizer) -> bool:
@@ -199,9 +193,7 @@ def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Tar
     return by_id | named | {name: token for name, token in deciding.items() if token is not None}
 
 
-def role_tokens(
-    backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, own: bool = False
-) -> Tokens:
+def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, own: bool) -> Tokens:
     """Which token plays which role; one token may play several.
 
     Args:

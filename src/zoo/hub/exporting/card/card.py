@@ -17,6 +17,7 @@ from zoo.hub.exporting.verify import Check
 from zoo.hub.targets.declare.classes import TAGS, classifies
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.models.cost import parameters
 from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
 from zoo.objectives.mixture import Mixture
@@ -50,12 +51,11 @@ def card_files(
 
 def title(trained: TrainedModel, target: Target, native: NativeClass, name: str) -> list[str]:
     """What it is."""
-    count = sum(parameter.numel() for parameter in trained.model.parameters())
     loads = f"and one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
         needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
-    what = f"A `{native.name}` with {count:,} parameters"
+    what = f"A `{native.name}` with {parameters(trained.model):,} parameters"
     if trained.history.imported:
         unknown = "It was imported with zoo; of its data and its training nothing is known here."
         return [f"# {plain(name)}", "", f"{what}, {loads.removeprefix('and ')}. {unknown}", ""]

@@ -91,9 +91,9 @@ class Rename:
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 
-def same(ours: str, theirs: str, *through: AnyChange, when: tuple[str, Any] | None = None, start: int = 0) -> Rename:
+def same(ours: str, theirs: str, *through: AnyChange, when: tuple[str, Any] | None = None) -> Rename:
     """One tensor of each side."""
-    return Rename((ours,), theirs, through, when, start)
+    return Rename((ours,), theirs, through, when)
 
 
 def affine(
